@@ -7,37 +7,76 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Literal, Self, final
 
-from .errors import DiscorankError, InputError, ModelLoadError
+from pydantic import Field
+
+from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate
-from .execution.by_sentence import columns_of, lift
+from .execution.by_sentence import compared, is_aligned, lift, plan_of
 from .execution.failures import failures_named, is_interrupt
+from .execution.reading_plan import comparisons_of
 from .execution.store import Store
 from .optional_packages import missing_package
-from .papers import VERNIKOS_2022, Paper
+from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
-from .scorer import Info, Reading, Scorer
+from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
+from .spec.checked_settings import settings
 from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
+from .text.sentence_splitting import as_document
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
 
 
+@settings
 class Metric(ABC):
     """Settings of a metric: a frozen dataclass made by `@settings`, equal, hashable and picklable.
 
-    The scorer is loaded on first use and never pickled.
+    The scorer is loaded on first use and never pickled. Every metric of segments has these settings, by name alone:
+
+    Args:
+        align: how whole documents are compared: join (by sentence if counts are equal, else as one text), monotone,
+            transport or unbalanced.
+        align_by: what finds the alignment: the metric, or in its place chrf or length.
+        align_weights: the share of a sentence in its document: length (of its letters) or sentences (all alike).
+        align_skip: what a sentence without a counterpart is worth; its value with the empty text if not given.
+        align_entropy: smooths transport: the weight of entropy, in the range of a pair's sentence values; 0 is exact.
+        windows: documents are read in overlapping windows of so many sentences, of fewer where these do not fit the
+            model; whole or by sentence if not given.
+        stride: how many sentences further the next window begins; half a window if not given.
+        split_sentences: makes documents of texts: at line breaks (lines), by rule (rule) or by those of pysbd for a
+            language (pysbd:en).
     """
 
+    align: Literal["join", "monotone", "transport", "unbalanced"] = field(
+        default="join", kw_only=True
+    )
+    align_by: Literal["metric", "chrf", "length"] = field(default="metric", kw_only=True)
+    align_weights: Literal["length", "sentences"] = field(default="length", kw_only=True)
+    align_skip: Annotated[float, Field(allow_inf_nan=False)] | None = field(
+        default=None, kw_only=True
+    )
+    align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
+        default=0.0, kw_only=True
+    )
+    windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
+    stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
+    split_sentences: Annotated[str, Field(pattern=r"^(lines|rule|pysbd:[a-z]+)$")] | None = field(
+        default=None, kw_only=True
+    )
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.
     users_own: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
-        """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""
+        """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later.
+
+        Raises:
+            InputError: it lacks a name or facts, or a setting for metrics of segments is given to one of documents.
+        """
         for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
                 raise InputError(
@@ -45,7 +84,21 @@ class Metric(ABC):
                     where=cls.__qualname__,
                     fix="See docs/writing-a-metric.md",
                 )
+        if cls.info.unit == "document":
+            for name in DocumentReading._fields:
+                if name in more and more[name] != getattr(Metric, name):
+                    raise InputError(
+                        f"{name}={excerpt(more[name])}, but {cls.name} reads documents as a whole",
+                        where=str(cls.name),
+                        fix=f"Leave out {name}",
+                    )
+        _check_windows(cls.name, more.get("windows"), more.get("stride"))
         return super().__new__(cls)
+
+    @property
+    def documents(self) -> DocumentReading:
+        """How whole documents are read."""
+        return DocumentReading(*(getattr(self, name) for name in DocumentReading._fields))
 
     @property
     def reads(self) -> Reading:
@@ -106,9 +159,10 @@ class Metric(ABC):
 
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
-        """The papers of the metric with these settings; context has one of its own."""
+        """The papers of the metric with these settings; context and alignment have some of their own."""
         papers_on_context = (VERNIKOS_2022,) if settings.get("context") else ()
-        return (*cls.info.papers, *papers_on_context)
+        papers_on_alignment = OF_ALIGNMENT.get(str(settings.get("align")), ())
+        return (*cls.info.papers, *papers_on_context, *papers_on_alignment)
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
@@ -116,13 +170,16 @@ class Metric(ABC):
 
     def with_defaults(self, **values: Any) -> Self:
         """The metric with these settings where it has them and they are at their defaults."""
-        defaults = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
+        defaults = {setting.name: setting.default for setting in fields(self) if setting.init}
+        if self.info.unit == "document":
+            for name in DocumentReading._fields:
+                del defaults[name]
         changes = {
             name: value
             for name, value in values.items()
             if name in defaults and getattr(self, name) == defaults[name]
         }
-        return replace(self, **changes) if changes else self  # type: ignore[type-var]
+        return replace(self, **changes) if changes else self
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -155,6 +212,11 @@ class Metric(ABC):
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}
 
     @property
+    def products(self) -> str:
+        """What multiplies for its model here, on which the last bits of values depend; empty without a model."""
+        return ""
+
+    @property
     def utility_sign(self) -> float:
         """+1 or -1: what the paper's number is multiplied by to become a utility."""
         return 1.0 if self.info.higher_is_better else -1.0
@@ -183,6 +245,8 @@ class Metric(ABC):
     ) -> FloatArray:
         """The paper's number of every hypothesis, float64 [n].
 
+        A metric that waits for corpus state (`unfitted`) takes it from all references that are given.
+
         Args:
             hypotheses: n texts.
             references: one text or a list of texts per hypothesis; several combine the metric's own way.
@@ -195,11 +259,12 @@ class Metric(ABC):
         Warns:
             TruncationWarning: texts were too long for the model.
         """
-        store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
-        values = evaluate.scores(self, segments, store)
-        comparisons = [c for segment in segments for c in lift(self, segment, strict=True)]
-        evaluate.warn_of_truncation(self, store, comparisons)
+        metric = self._fitted_to(segments)
+        store = Store(metric.scorer)
+        values = evaluate.scores(metric, segments, store)
+        comparisons = [c for segment in segments for c in compared(metric, segment)]
+        evaluate.warn_of_truncation(metric, store, comparisons)
         return values
 
     @final
@@ -215,9 +280,16 @@ class Metric(ABC):
         if not segments:
             where = f"{self.name}.corpus"
             raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
-        _, statistics = evaluate.scores_and_statistics(self, segments)
-        with failures_named(self.signature()):
-            return self.scorer.aggregate(statistics)
+        metric = self._fitted_to(segments)
+        _, statistics = evaluate.scores_and_statistics(metric, segments)
+        with failures_named(metric.signature()):
+            return metric.scorer.aggregate(statistics)
+
+    def _fitted_to(self, segments: Sequence[Comparison]) -> Self:
+        """The metric with corpus state from the references of these segments, if it waits for some."""
+        if not (self.unfitted and self.info.needs_references):
+            return self
+        return self.fit([item.text for segment in segments for item in segment.references])
 
     @final
     def pairwise(
@@ -242,8 +314,7 @@ class Metric(ABC):
         store = Store(self.scorer)
         (matrix,) = evaluate.matrices(self, [comparison], store)
         values = self.utility_sign * matrix
-        columns = columns_of(self, comparison)
-        evaluate.warn_of_truncation(self, store, [c for column in columns for c in column])
+        evaluate.warn_of_truncation(self, store, comparisons_of([plan_of(self, comparison)]))
         return values
 
     @final
@@ -256,22 +327,43 @@ class Metric(ABC):
     ) -> list[dict[str, Any]]:
         """Why a hypothesis got its values: the scorer's JSON data per reference, or once where it reads none.
 
-        A segment metric that reads documents gives the data of their sentences one after the other.
+        A segment metric that reads documents gives the data of their sentences one after the other, or, of aligned
+        ones, what belongs together with its share of the value.
 
         Raises:
             InputError: as `pairwise`.
         """
         comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
-        sentences = lift(self, comparison)
         store = Store(self.scorer)
         num_references = len(references) if self.info.needs_references else 1
+        if is_aligned(self, comparison):
+            return [
+                self._explained_pair(comparison.part([0], [j]), store)
+                for j in range(num_references)
+            ]
         explanations: list[dict[str, Any]] = []
         with failures_named(self.signature()):
-            blocks = store.add(sentences)
+            blocks = store.add(lift(self, comparison))
             for j in range(num_references):
                 parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
                 explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
         return explanations
+
+    def _explained_pair(self, pair: Comparison, store: Store) -> dict[str, Any]:
+        """What belongs together in an aligned document and its reference, or its source."""
+        explanations = []
+        for unit, share in evaluate.links_of_pair(self, pair, store):
+            (block,) = store.add([unit])
+            counterpart = unit.references[0] if unit.references else unit.source
+            explanations.append(
+                {
+                    "hypothesis": str(unit.hypotheses[0].text),
+                    "counterpart": None if counterpart is None else str(counterpart.text),
+                    "share": share,
+                    **self.scorer.describe(store.reps, block, 0, 0),
+                }
+            )
+        return {"aligned": explanations}
 
     @final
     def comparison(
@@ -291,12 +383,21 @@ class Metric(ABC):
                 where="source",
                 fix="Give the source of the list",
             )
+        split = self._split
+        rows = split(hypotheses)
+        columns = rows if references is hypotheses else split(references)
         return paired(
-            hypotheses,
-            references if self.info.needs_references else (),
-            source if self.reads_source else None,
+            rows,
+            columns if self.info.needs_references else (),
+            split([source])[0] if self.reads_source and source is not None else None,
             context.last(self.reads.context),
         )
+
+    def _split(self, texts: Sequence[Text]) -> Sequence[Text]:
+        """The texts as documents of sentences, where that is set; a text of one sentence stays a text."""
+        if self.split_sentences is None:
+            return texts
+        return [as_document(text, self.split_sentences) for text in texts]
 
     @final
     def segments(
@@ -321,9 +422,9 @@ class Metric(ABC):
         if self.reads.context:
             check_equally_many(used_references)
         return aligned(
-            hypotheses,
-            used_references,
-            used_sources,
+            self._split(hypotheses),
+            [self._split(own) for own in used_references],
+            None if used_sources is None else self._split(used_sources),
             documents,
             self.reads.context,
             self.reads.context_from,
@@ -355,3 +456,15 @@ class Metric(ABC):
                 where=missing[0],
                 fix="Give it to all, or to none: scores with and without it do not compare",
             )
+
+
+def _check_windows(name: str, windows: object, stride: object) -> None:
+    """Raises InputError for a stride without windows, or one that would leave out sentences."""
+    if isinstance(stride, int) and windows is None:
+        raise InputError(f"stride={stride} without windows", where=name, fix="Set windows=k too")
+    if isinstance(stride, int) and isinstance(windows, int) and stride > windows:
+        raise InputError(
+            f"stride={stride} beside windows={windows} leaves sentences out",
+            where=name,
+            fix=f"Set a stride of at most {windows}",
+        )

@@ -20,6 +20,7 @@ EXTRA_OF = {
     "ray": "ray",
     "HanTa": "discourse",
     "pysbd": "discourse",
+    "wordfreq": "wordfreq",
     "nltk": "rouge",
     "scipy": "statistics",
     "matplotlib": "report",

@@ -6,7 +6,7 @@ declared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -215,6 +215,24 @@ VERNIKOS_2022 = Paper(
     "Proceedings of the Seventh Conference on Machine Translation",
     2022,
     "118--128",
+)
+GALE_1993 = Paper(
+    "gale1993program",
+    "article",
+    "Gale, William A. and Church, Kenneth W.",
+    "A Program for Aligning Sentences in Bilingual Corpora",
+    "Computational Linguistics",
+    1993,
+    "75--102",
+    volume="19",
+)
+JINNAI_2025 = Paper(
+    "jinnai2025document",
+    "inproceedings",
+    "Jinnai, Yuu",
+    "Document-Level Text Generation with Minimum {Bayes} Risk Decoding using Optimal Transport",
+    _ACL.format("63rd"),
+    2025,
 )
 THOMPSON_2020 = Paper(
     "thompson2020prism",
@@ -472,6 +490,14 @@ OF_BUDGETS = {
     "low-rank": TRABELSI_2024,
     "centroids": DEGUCHI_2024,
     "diverse": JINNAI_2024_DIVERSE,
+}
+
+
+# of the forms of aligning documents
+OF_ALIGNMENT: Mapping[str, tuple[Paper, ...]] = {
+    "monotone": (GALE_1993,),
+    "transport": (JINNAI_2025,),
+    "unbalanced": (JINNAI_2025,),
 }
 
 

@@ -60,6 +60,44 @@ class Reading(NamedTuple):
         return cls(context, context_from or "reference", context_from == "reference")
 
 
+class DocumentReading(NamedTuple):
+    """How a metric of segments reads whole documents: the settings that all of them have (see `Metric`)."""
+
+    align: str = "join"
+    align_by: str = "metric"
+    align_weights: str = "length"
+    align_skip: float | None = None
+    align_entropy: float = 0.0
+    windows: int | None = None
+    stride: int | None = None
+    split_sentences: str | None = None
+
+    @property
+    def by_units(self) -> bool:
+        """Whether documents are compared unit by unit, whatever their sentence counts."""
+        return self.align != "join" or self.windows is not None
+
+    @property
+    def step(self) -> int:
+        """How many sentences further the next window begins; half a window if that is not set."""
+        return self.stride or max(1, (self.windows or 1) // 2)
+
+    @property
+    def longest(self) -> int:
+        """How many sentences a unit has at most."""
+        return 2 if self.align == "monotone" else 1
+
+    @property
+    def skips(self) -> bool:
+        """Whether sentences are compared with the empty text, as what stays without a counterpart."""
+        return self.align not in ("join", "transport") and self.align_skip is None
+
+    @property
+    def by_length(self) -> bool:
+        """Whether a sentence has the share of its letters in its document, or all have the same."""
+        return self.align != "join" and self.align_weights == "length"
+
+
 class Passes(NamedTuple):
     """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""
 
@@ -198,6 +236,10 @@ class Scoring(Protocol):
     @property
     def reads(self) -> Reading:
         """How much context it reads, and whose."""
+
+    @property
+    def documents(self) -> DocumentReading:
+        """How it reads whole documents."""
 
     @property
     def scorer(self) -> Scorer:

@@ -8,7 +8,7 @@ never wins, whatever its sign.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import isfinite, isinf
 from typing import Any, NamedTuple
@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..metrics.representations import FloatArray
-from ..metrics.text.texts import Text
+from ..metrics.text.texts import NO_CONTEXT, Context, Text
 from .distinct import Distinct
 from .lists import NOTHING, Candidate, CandidateList
 from .ties import TIE
+
+LOOKED_AHEAD = "looked-ahead"  # the flag of a choice that is not the best of its list
 
 
 class Spent(NamedTuple):
@@ -81,6 +83,8 @@ class Ranking:
             that were not computed.
         budget: what was computed, if there was a budget.
         source, references: of the list.
+        context: the sentences before, in which it was decided.
+        total: where its document was searched, the sum of the utilities of its choices up to this list.
     """
 
     id: str
@@ -93,6 +97,8 @@ class Ranking:
     budget: Spent | None = None
     source: Text | None = None
     references: tuple[Text, ...] = ()
+    context: Context = NO_CONTEXT
+    total: float | None = None
 
     @property
     def index(self) -> int:
@@ -160,6 +166,23 @@ def choose(
         source=record.source,
         references=record.references,
     )
+
+
+def chosen_first(ranking: Ranking, place: int, nbest: int | None) -> Ranking:
+    """The ranking with another of its places chosen, in front of the others, and at most `nbest` places.
+
+    Its gap is below 0 where the choice is not the best of the list, for the sake of lists after it, and says so.
+    """
+    places = ranking.ranking
+    if not place:
+        return replace(ranking, ranking=places[:nbest])
+    chosen, best = places[place], places[0]
+    gap = None
+    if chosen.utility is not None and best.utility is not None:
+        gap = min(0.0, chosen.utility - best.utility)
+    reordered = (chosen, *places[:place], *places[place + 1 :])
+    flags = (*ranking.flags, LOOKED_AHEAD)
+    return replace(ranking, ranking=reordered[:nbest], gap=gap, flags=flags)
 
 
 def _are_finite(values: FloatArray, distinct: Distinct, left_out: Collection[int]) -> bool:

@@ -7,9 +7,11 @@ behind what was chosen last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
-from ..metrics.text.texts import NO_CONTEXT, Context
+from ..metrics.text.texts import NO_CONTEXT, Context, Text
+from .lists import CandidateList
 
 
 def follows(before: int | None, position: int | None, after_gap: bool = False) -> bool:
@@ -63,3 +65,48 @@ class Lane:
     def lose(self) -> None:
         """Nothing could be chosen for the sentence: the next one begins anew."""
         self.is_lost = True
+
+
+@dataclass(slots=True)
+class DocumentContext:
+    """What the next list of a document is decided in, and what its reader should know of that.
+
+    Args:
+        lane: the sentences before.
+        was_cut: the context was cut since the last choice.
+        after_failed: how many of the next lists have one in their context that failed.
+    """
+
+    lane: Lane
+    was_cut: bool = False
+    after_failed: int = 0
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the reader of the next list should know."""
+        flags: tuple[str, ...] = ()
+        if self.was_cut:
+            flags = (*flags, "context-cut")
+        if self.after_failed:
+            flags = (*flags, "context-of-failed")
+        return flags
+
+    def copy(self) -> Self:
+        """One that goes on by itself."""
+        return replace(self, lane=replace(self.lane))
+
+    def enter(self, record: CandidateList, after_gap: bool) -> None:
+        """Moves on to a list, which may cut the context."""
+        if self.lane.enter(record.position, after_gap):
+            self.was_cut, self.after_failed = True, 0
+
+    def extend(
+        self, record: CandidateList, text: Text, is_chosen: bool, failed: bool = False
+    ) -> None:
+        """Adds what was chosen for a list, or the text that one without a choice lends."""
+        self.was_cut &= not is_chosen
+        width = self.lane.width
+        if not width:
+            return
+        self.after_failed = width if failed else max(0, self.after_failed - 1)
+        self.lane.extend(str(record.source or ""), str(text))

@@ -14,10 +14,14 @@ from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .dataset_rows import list_rows
+from .document_scheduler import DocumentScheduler
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
-from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, accept_all
+from .normalization import Normalize, normalized
+from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
+from .strategies import Strategy
 
 
 class Decider(Protocol):
@@ -30,6 +34,10 @@ class Decider(Protocol):
     @property
     def resolved_strategy(self) -> Strategy:
         """Where the context of a list comes from."""
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched; None where each list is decided by itself or after those before it."""
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -51,7 +59,10 @@ class Decider(Protocol):
 def scheduled(
     decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
 ) -> Iterator[tuple[Any, Outcome]]:
-    """The outcomes of a decider's programs; see `Scheduler`."""
+    """The outcomes of a decider's programs; see `Scheduler`, and `DocumentScheduler` for searches."""
+    search = decider.search
+    if search is not None:
+        return DocumentScheduler(search, engine, accept).run(records)
     scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
     return scheduler.run(records)
 
@@ -81,12 +92,14 @@ def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]
     return f"list {record.id!r}", record
 
 
-def combined_values(utility: Utility, result: Result) -> FloatArray:
-    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated.
+def combined_values(utility: Utility, result: Result, normalize: Normalize = "none") -> FloatArray:
+    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated, each normalised first.
 
     Raises:
         MetricError: as `added`.
     """
+    if normalize != "none":
+        return _sum_of_normalized(utility, result, normalize)
     factors = np.array([weight * part.utility_sign for weight, part in utility.parts])
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.asarray((factors[:, None] * result.values).sum(axis=0))
@@ -95,6 +108,15 @@ def combined_values(utility: Utility, result: Result) -> FloatArray:
     values = np.zeros(values.shape)
     for factor, part_values in zip(factors.tolist(), result.values, strict=True):
         values = added(values, factor, part_values, utility.signature())
+    return values
+
+
+def _sum_of_normalized(utility: Utility, result: Result, normalize: Normalize) -> FloatArray:
+    """The weighted sum of the parts' expectations [H], each as a utility and normalised within the list."""
+    values = np.zeros(result.values.shape[1])
+    for (weight, part), part_values in zip(utility.parts, result.values, strict=True):
+        column = normalized(part.utility_sign * part_values, normalize)
+        values = added(values, weight, column, utility.signature())
     return values
 
 

@@ -17,7 +17,18 @@ from ..metrics.text.texts import Document, Text
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
 OUTPUT_KEYS = frozenset(
-    {"index", "text", "utility", "gap", "ranking", "flags", "budget", "chooser"}
+    {
+        "index",
+        "text",
+        "utility",
+        "gap",
+        "ranking",
+        "flags",
+        "total",
+        "budget",
+        "chooser",
+        "document_choice",
+    }
 )
 
 

@@ -31,7 +31,9 @@ from .distinct import Distinct
 from .diverse import diverse
 from .engines.interface import Result, Task
 from .lists import CandidateList
+from .normalization import Normalize
 from .pseudo_references import Weigh, human_references, pseudo_references
+from .robust import RobustMean
 from .scheduler import Program
 
 
@@ -63,6 +65,8 @@ class MBR:
         keep_matrix: whether rankings carry their utility matrix.
         diverse: lambda of a diverse list; None for the best places.
         budget: which pairs are computed; None for all.
+        robust: the mean over pseudo-references; None for the weighted one.
+        normalize: what is done to each part's expected utilities within a list.
     """
 
     utility: Utility
@@ -75,6 +79,8 @@ class MBR:
     keep_matrix: bool = False
     diverse: float | None = None
     budget: Budget | None = None
+    robust: RobustMean | None = None
+    normalize: Normalize = "none"
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
@@ -101,7 +107,7 @@ class MBR:
         ranking = choose(
             record, of_candidates, self.nbest, expected.flags, matrix, distinct, left_out
         )
-        return replace(ranking, budget=expected.spent)
+        return replace(ranking, budget=expected.spent, context=context)
 
     def _unlike(self, expected: Expected, penalty: float) -> IntArray:
         """The numbers of the texts that are not in the diverse list."""
@@ -135,7 +141,7 @@ class MBR:
             )
         result = yield task
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
-        values = combined_values(self.utility, result)
+        values = combined_values(self.utility, result, self.normalize)
         return Expected(values, flags, combined_matrix(self.utility, result))
 
     def _estimated(
@@ -169,7 +175,7 @@ class MBR:
         """The numbers of the `top_k` best distinct texts by the cheap utility, in order of appearance."""
         everything = np.arange(len(distinct))
         result = yield self._task(utility, record, distinct, everything, context)
-        values = combined_values(utility, result)[distinct.of]
+        values = combined_values(utility, result, self.normalize)[distinct.of]
         places = choose(record, values, self.top_k, distinct=distinct).ranking
         kept = np.unique([distinct.of[place.index] for place in places])
         return kept, (*flags, *result.flags, "shortlisted")
@@ -195,4 +201,5 @@ class MBR:
             for _, part in utility.parts
         )
         own = None if self.self_pair else pool.own
-        return Task(record.id, utility, comparisons, pool.weights, own)
+        estimator = None if self.robust is None else self.robust.of(pool.texts or hypotheses)
+        return Task(record.id, utility, comparisons, pool.weights, own, estimator=estimator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any
 
@@ -17,18 +18,22 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
+from .document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
+from .normalization import Normalize
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
-from .scheduler import (
-    Accept,
-    Outcome,
-    Program,
+from .robust import Mean, RobustMean
+from .scheduler import Accept, Outcome, Program, accept_all
+from .strategies import (
+    BEAM,
+    MAX_BEAM,
+    SEARCHES,
     Strategy,
     StrategySetting,
-    accept_all,
+    check_searched,
     resolve,
 )
 
@@ -46,11 +51,20 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
+        expectation: the mean over pseudo-references: the weighted mean, or one that a few bad ones cannot upset, a
+            trimmed mean or the median of means of groups.
+        trim: of a trimmed mean, the share of all weight that is left out at either end.
+        num_groups: of a median of means, how many groups pseudo-references are in.
+        normalize_parts: what is done to the expected utilities of each part of a sum within a list before they are
+            added: none, zscore, minmax (to 0..1) or rank (share of texts that are worse).
         prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
             their field "system".
         prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
-        strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
+        strategy: where context comes from in lists of a document: what was chosen before ("sequential", which "auto" is
+            for metrics with context) or stands first ("one-best"); or a search for the choices of a document that have
+            the highest total together, exact ("joint") or among the best histories ("beam").
+        beam: how many histories "beam" keeps.
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
         top_k: how many the first stage keeps.
         oracle: decide against the human references instead: what the best choice would be.
@@ -64,10 +78,15 @@ class MBRDecoder:
     weights: Annotated[str, AfterValidator(checked_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
+    expectation: Mean = "mean"
+    trim: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.2
+    num_groups: Annotated[int, Field(ge=1)] = 5
+    normalize_parts: Normalize = "none"
     prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     shortlist: Annotated[MetricLike | None, PlainValidator(_optional_metric)] = None
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
@@ -78,7 +97,8 @@ class MBRDecoder:
     def __post_init__(self) -> None:
         self._check_budget()
         self._check_diverse()
-        resolve(self.strategy, self.width)
+        self._check_search()
+        self._check_expectation()
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             problem = (
@@ -95,6 +115,11 @@ class MBRDecoder:
             problem = "beside an oracle, which says what the best choice would be"
             raise InputError(problem, where="budget", fix="Leave one of them out")
         budget.check(load_metric(self.utility))
+
+    def _check_search(self) -> None:
+        """Raises InputError for a search that does not see the utility of every candidate, or that context forbids."""
+        if self.resolved_strategy in SEARCHES:
+            check_searched(self.strategy, self.budget is not None, self.diverse is not None)
 
     def _check_diverse(self) -> None:
         """Raises InputError for a diverse list of one place or all, or without the likeness of every two candidates."""
@@ -113,6 +138,24 @@ class MBRDecoder:
             problem = "the utility compares no two candidates"
             raise InputError(problem, where="diverse", fix="Leave it out")
 
+    def _check_expectation(self) -> None:
+        """Raises InputError for a robust mean, or normalised parts, where values are not those of whole lists."""
+        asked = {
+            "expectation": self.expectation != "mean",
+            "normalize_parts": self.normalize_parts != "none",
+        }
+        needed = {
+            "expectation": "a robust mean needs all pairs",
+            "normalize_parts": "parts are normalised over a list",
+        }
+        for name, reason in needed.items():
+            if asked[name] and self.budget is not None:
+                problem = f"beside a budget, which computes some of the pairs: {reason}"
+                raise InputError(problem, where=name, fix="Leave one of them out")
+        if asked["normalize_parts"] and self.diverse is not None:
+            problem = "beside a diverse list, which is of utilities as they are"
+            raise InputError(problem, where="normalize_parts", fix="Leave one of them out")
+
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every utility it uses, in the order of use."""
@@ -130,7 +173,16 @@ class MBRDecoder:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width)
+        return resolve(self.strategy, self.width, self.beam)
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched; None where each list is decided by itself or after those before it."""
+        strategy = self.resolved_strategy
+        if strategy not in SEARCHES:
+            return None
+        beam = self.beam if strategy == "beam" else None
+        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -139,9 +191,10 @@ class MBRDecoder:
         budget = load_budget(self.budget)
         return {
             "decoder": "mbr",
-            **self.expectation,
+            **self.expectation_settings,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
+            **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
             "shortlist": first and f"{first.signature()}, top {self.top_k}",
             "oracle": self.oracle,
             **({} if self.diverse is None else {"diverse": self.diverse}),
@@ -149,7 +202,7 @@ class MBRDecoder:
         }
 
     @property
-    def expectation(self) -> dict[str, Any]:
+    def expectation_settings(self) -> dict[str, Any]:
         """The settings that expected utilities depend on; a prior stands by what is in its file."""
         prior = load_prior(self.prior)
         return {
@@ -157,12 +210,23 @@ class MBRDecoder:
             "weights": self.weights,
             "temperature": self.temperature,
             "self_pair": self.self_pair,
+            **self._robust_settings,
+            **({} if self.normalize_parts == "none" else {"normalize_parts": self.normalize_parts}),
             **(
                 {}
                 if prior is None
                 else {"prior": prior.digest, "prior_strength": self.prior_strength}
             ),
         }
+
+    @property
+    def _robust_settings(self) -> dict[str, Any]:
+        """The settings of a robust mean; none of the weighted mean."""
+        if self.expectation == "mean":
+            return {}
+        if self.expectation == "trimmed":
+            return {"expectation": self.expectation, "trim": self.trim}
+        return {"expectation": self.expectation, "num_groups": self.num_groups}
 
     def decode(
         self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
@@ -204,7 +268,16 @@ class MBRDecoder:
             self.keep_matrix,
             self.diverse,
             load_budget(self.budget),
+            self._robust,
+            self.normalize_parts,
         )
+
+    @property
+    def _robust(self) -> RobustMean | None:
+        """The robust mean, None for the weighted mean."""
+        if self.expectation == "mean":
+            return None
+        return RobustMean(self.expectation, self.trim, self.num_groups)
 
     @property
     def _weigh(self) -> Weigh:

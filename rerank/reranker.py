@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from pydantic import Field, PlainValidator
@@ -24,6 +24,7 @@ from .budgeted_features import check_features, estimated_sums
 from .choice import Ranking, Spent, choose
 from .decider import decide_all, scheduled
 from .distinct import Distinct
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,
@@ -31,19 +32,20 @@ from .features import (
     WeightedFeatures,
     check_finite,
     name_of,
-    normalized,
     plain_feature,
     weighted_features,
 )
 from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
-from .scheduler import (
-    Accept,
-    Outcome,
-    Program,
+from .normalization import Normalize, normalized
+from .scheduler import Accept, Outcome, Program, accept_all
+from .strategies import (
+    BEAM,
+    MAX_BEAM,
+    SEARCHES,
     Strategy,
     StrategySetting,
-    accept_all,
+    check_searched,
     resolve,
 )
 
@@ -74,16 +76,17 @@ class Reranker:
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
-        strategy: where context comes from, as for `MBRDecoder`.
+        strategy, beam: where context comes from, as for `MBRDecoder`.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
         budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
             all. It needs normalize="none".
     """
 
     features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
-    normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
+    normalize: Normalize = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     decoder: MBRDecoder | None = None
     budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
 
@@ -96,7 +99,8 @@ class Reranker:
             _check_decoder(self.decoder)
         if self._budget is not None:
             check_features(self._budget, self._metrics, self.normalize)
-        resolve(self.strategy, self.width)
+        if self.resolved_strategy in SEARCHES:
+            check_searched(self.strategy, self._budget is not None)
 
     @property
     def _features(self) -> WeightedFeatures:
@@ -126,7 +130,16 @@ class Reranker:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width)
+        return resolve(self.strategy, self.width, self.beam)
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched; None where each list is decided by itself or after those before it."""
+        strategy = self.resolved_strategy
+        if strategy not in SEARCHES:
+            return None
+        beam = self.beam if strategy == "beam" else None
+        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -137,7 +150,8 @@ class Reranker:
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
-            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation}),
+            **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
+            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
@@ -174,6 +188,7 @@ class Reranker:
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
         ranking = choose(record, scores, self.nbest, flags, distinct=distinct)
+        ranking = replace(ranking, context=context)
         if self._budget is None:
             return ranking
         all_read = np.ones((len(distinct), 1), bool)
@@ -215,7 +230,7 @@ class Reranker:
         scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
         left_out = estimated.given_up.tolist()
         ranking = choose(record, scores, self.nbest, flags, distinct=distinct, left_out=left_out)
-        return replace(ranking, budget=estimated.spent)
+        return replace(ranking, budget=estimated.spent, context=context)
 
     def _cheap(
         self, budget: Budget, record: CandidateList, distinct: Distinct, context: Context

@@ -8,48 +8,45 @@ records is open at any time. Any `Engine` does; no metric and no file format is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.text.texts import Context, Document, Text
 from .choice import Ranking
-from .context import Lane
+from .context import DocumentContext, Lane
 from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
+from .strategies import Strategy
 
 WINDOW_RECORDS = 4096
 WINDOW_CHARACTERS = 1 << 24
 
-Strategy = Literal["sequential", "one-best", "independent"]
-StrategySetting = Literal["auto", "sequential", "one-best", "independent"]
 Program = Generator[Task, Result, Ranking]
 Outcome = Ranking | DiscorankError | None  # None: the record only lends context
 Accept = Callable[[Ranking], object]
 Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
 
 
-def resolve(strategy: StrategySetting, width: int) -> Strategy:
-    """The strategy that a setting stands for, for metrics that read `width` preceding sentences.
-
-    Raises:
-        InputError: metrics that read context cannot decide lists independently.
-    """
-    if strategy == "auto":
-        return "sequential" if width else "independent"
-    if width and strategy == "independent":
-        raise InputError(
-            "the metric reads context, which independent lists do not have",
-            where="strategy",
-            fix='Choose "sequential" or "one-best", or set context=0 in the metric',
-        )
-    return strategy
-
-
 def accept_all(ranking: Ranking) -> object:
     """Accepts every decision."""
     return ranking
+
+
+def collected(
+    engine: Engine, keys: Container[int]
+) -> Sequence[tuple[int, Result | DiscorankError]]:
+    """What an engine has done of what was submitted under some keys.
+
+    Raises:
+        InputError: it has done other work.
+    """
+    results = engine.collect()
+    if not results or any(key not in keys for key, _ in results):
+        fix = "Read one's rankings to the end, or close them, before those of the next"
+        raise InputError("is at work for two decoders at once", where="engine", fix=fix)
+    return results
 
 
 class Decided(NamedTuple):
@@ -67,25 +64,8 @@ class Decided(NamedTuple):
 class _DocumentQueue:
     """The records of one document: what the next one reads, and which wait for it."""
 
-    lane: Lane
+    reads: DocumentContext
     waiting: deque[_Job] = field(default_factory=deque)
-    was_cut: bool = False  # the context was cut since the last decision
-    after_failed: int = (
-        0  # how many of the next records still have one that failed in their context
-    )
-
-    def enter(self, record: CandidateList, after_gap: bool) -> None:
-        """Moves on to a record, which may cut the context."""
-        if self.lane.enter(record.position, after_gap):
-            self.was_cut, self.after_failed = True, 0
-
-    def extend(self, record: CandidateList, text: Text, failed: bool = False) -> None:
-        """Adds what was chosen for a record, or what a failed one lends."""
-        width = self.lane.width
-        if not width:
-            return
-        self.after_failed = width if failed else max(0, self.after_failed - 1)
-        self.lane.extend(str(record.source or ""), str(text))
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +108,7 @@ class Scheduler:
         # of every job that is not done, by the same key
         self.queue_of: dict[int, _DocumentQueue] = {}
         self.document: str | None = None  # of the last record
-        self.queue = _DocumentQueue(Lane(width))
+        self.queue = _DocumentQueue(DocumentContext(Lane(width)))
         self.after_gap = False  # the last line could not be read
         self.has_more = True  # there may be further records
         self.refused: Exception | None = None  # why there are none
@@ -162,11 +142,7 @@ class Scheduler:
 
     def _collect(self) -> None:
         """Takes the results of the engine and moves their jobs on."""
-        results = self.engine.collect()
-        if not results or any(key not in self.running for key, _ in results):
-            fix = "Read one's rankings to the end, or close them, before those of the next"
-            raise InputError("is at work for two decoders at once", where="engine", fix=fix)
-        for key, result in results:
+        for key, result in collected(self.engine, self.running):
             self._step(self.running.pop(key), result)
 
     def _read(self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]) -> None:
@@ -203,19 +179,19 @@ class Scheduler:
             return
         queue, after_gap = self._queue_of_document(record), self.after_gap
         self.after_gap = False
-        queue.enter(record, after_gap)
+        queue.reads.enter(record, after_gap)
         if self.strategy == "one-best":
             text, failed = record.candidates[0].text, False
         else:
             text, failed = decided.text, decided.failed
-        queue.extend(record, text, failed)
-        queue.was_cut &= record.context_only or failed
+        is_chosen = not (record.context_only or failed)
+        queue.reads.extend(record, text, is_chosen, failed)
 
     def _admit_record(self, tag: Any, record: CandidateList) -> None:
         """Puts a record into the queue of its document, and starts it if nothing stands before it."""
         queue, after_gap = self._queue_of_document(record), self.after_gap
         self.after_gap = False
-        job = _Job(tag, record, _characters(record), after_gap)
+        job = _Job(tag, record, characters_of(record), after_gap)
         self.open.append(job)
         self.characters += job.characters
         if self.strategy == "one-best":
@@ -229,18 +205,21 @@ class Scheduler:
         self, queue: _DocumentQueue, record: CandidateList, after_gap: bool
     ) -> _DocumentQueue:
         """A queue for a record whose context is known at once; its first candidate is context of the next."""
-        queue.enter(record, after_gap)
-        own_lane = replace(queue.lane, position=None)
-        own_queue = replace(queue, lane=own_lane, waiting=deque())
-        queue.was_cut &= record.context_only
-        queue.extend(record, record.candidates[0].text)
-        return own_queue
+        queue.reads.enter(record, after_gap)
+        own_reads = queue.reads.copy()
+        own_reads.lane.position = None
+        is_chosen = not record.context_only
+        queue.reads.extend(record, record.candidates[0].text, is_chosen)
+        return _DocumentQueue(own_reads)
 
     def _queue_of_document(self, record: CandidateList) -> _DocumentQueue:
         """The queue of the record's document; documents are adjacent, so one is enough."""
         is_same = record.document is not None and record.document == self.document
         if self.strategy == "independent" or not is_same:
-            self.document, self.queue = record.document, _DocumentQueue(Lane(self.width))
+            self.document, self.queue = (
+                record.document,
+                _DocumentQueue(DocumentContext(Lane(self.width))),
+            )
         return self.queue
 
     def _start_next(self, queue: _DocumentQueue) -> None:
@@ -260,24 +239,15 @@ class Scheduler:
         record = job.record
         if record is None:
             return
-        queue.enter(record, job.after_gap)
-        flags: tuple[str, ...] = ()
-        if queue.was_cut:
-            flags = (*flags, "context-cut")
-        if queue.after_failed:
-            flags = (*flags, "context-of-failed")
+        queue.reads.enter(record, job.after_gap)
         if record.context_only:
             self._finish(job, queue, None)
             return
-        if self.width and record.document is None and not _is_whole(record):
-            error = InputError(
-                "no document, but the metric reads context",
-                where="document",
-                fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
-            )
+        error = missing_document(record, self.width)
+        if error is not None:
             self._finish(job, queue, error)
             return
-        job.program = self.decide(record, queue.lane.context, flags)
+        job.program = self.decide(record, queue.reads.lane.context, queue.reads.flags)
         self._advance(job, queue, None)
 
     def _step(self, job: _Job, result: Result | DiscorankError) -> None:
@@ -319,11 +289,22 @@ class Scheduler:
         text = job.record.candidates[0].text
         if isinstance(outcome, Ranking):
             text = outcome.text
-        queue.extend(job.record, text, isinstance(outcome, DiscorankError))
-        queue.was_cut &= not isinstance(outcome, Ranking)
+        is_chosen, failed = isinstance(outcome, Ranking), isinstance(outcome, DiscorankError)
+        queue.reads.extend(job.record, text, is_chosen, failed)
 
 
-def _characters(record: CandidateList) -> int:
+def missing_document(record: CandidateList, width: int) -> InputError | None:
+    """Why metrics that read `width` preceding sentences cannot decide a list that belongs to no document, if so."""
+    if not width or record.document is not None or _is_whole(record):
+        return None
+    return InputError(
+        "no document, but the metric reads context",
+        where="document",
+        fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
+    )
+
+
+def characters_of(record: CandidateList) -> int:
     """About how much text a record holds."""
     candidates = (*record.candidates, *record.pseudo_references)
     texts = [candidate.text for candidate in candidates]

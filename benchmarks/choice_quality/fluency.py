@@ -11,11 +11,11 @@ FOLDER holds mt_mqm_* systems files with MQM (lower is better). Chosen is
 consensus the expected utility `chrf + 100*rouge-l`, lm the mean log-probability per token, the line's end included,
 under SmolLM2 (into English) or Gemma 3 270M (out of English), z standardised within the list. A reading says what the
 model reads before a candidate: `alone` nothing, `chosen-k` the k sentences before that consensus chose, `first-k` those
-of the first system. Printed is the MQM of what is chosen relative to that of a random candidate, and the paired
-difference from consensus, with 95 % intervals by document (sets of fewer than ten: by blocks of ten segments); and the
-weight that the other sets would choose for each. `--segments N` takes the first N judged segments of a set, `SET=N` of
-one; `--skip N` leaves out the first N of these. Values are kept in WORK: a run that was stopped goes on, `--only-kept`
-prints the readings that are complete.
+of the first system, `reference-k` those of the human reference. Printed is the MQM of what is chosen relative to that
+of a random candidate, and the paired difference from consensus, with 95 % intervals by document (sets of fewer than
+ten: by blocks of ten segments); and the weight that the other sets would choose for each. `--segments N` takes the
+first N judged segments of a set, `SET=N` of one; `--skip N` leaves out the first N of these. Values are kept in WORK: a
+run that was stopped goes on, `--only-kept` prints the readings that are complete.
 """
 
 from __future__ import annotations
@@ -28,21 +28,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.choice_quality.fluency_tables import Chosen, markdown
-from benchmarks.support.kept_values import KeptValues, ListTexts
+from benchmarks.support.judged_segments import JudgedSegments, limits_of
+from benchmarks.support.kept_values import KeptValues
 from benchmarks.support.mqm_lists import SETS
-from benchmarks.support.resampling import groups_of
 from discorank import load_metric
-from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
-from discorank.rerank.context import Lane
-from discorank.rerank.features import normalized
-from discorank.rerank.lists import CandidateList
-from discorank.rerank.tuning.candidate_features import features
+from discorank.rerank.normalization import normalized
 
-CONSENSUS = "chrf + 100*rouge-l"
 WEIGHTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75)
 READINGS = ("alone", "chosen-2", "first-2", "chosen-1", "chosen-3", "chosen-4")
 MODELS = ("smollm2", "gemma3-270m")  # into English, out of English
@@ -54,86 +48,20 @@ def language_model(model: str, context: int, dtype: str) -> Metric:
     return metric  # type: ignore[no-any-return]
 
 
-def limits_of(values: Sequence[str]) -> tuple[int | None, dict[str, int]]:
-    """How many segments of any set, and of some by name, from N and SET=N.
-
-    >>> limits_of(["250", "ted.en-de=100"])
-    (250, {'ted.en-de': 100})
-    """
-    named = [value.rpartition("=") for value in values]
-    of_any = [int(number) for name, _, number in named if not name]
-    return of_any[0] if of_any else None, {name: int(number) for name, _, number in named if name}
+def picks_of(data: JudgedSegments, values: Sequence[FloatArray]) -> IntArray:
+    """Which candidate is chosen with values of a language model at every weight, [segments, weights]."""
+    rows = []
+    for i, own in zip(data.rated, values, strict=True):
+        consensus, fluency = (normalized(v, "zscore") for v in (data.consensus[i], own))
+        rows.append([next(in_order(consensus + weight * fluency)) for weight in WEIGHTS])
+    return np.array(rows)
 
 
-class JudgedSegments:
-    """A set: all segments, of which those count whose every candidate is rated.
-
-    Args:
-        path: a systems file.
-        most: how many segments count, in the order of the documents.
-        skipped: how many of these do not count after all.
-    """
-
-    def __init__(self, path: Path, most: int | None = None, skipped: int = 0) -> None:
-        self.name = path.name.removeprefix("mt_mqm_").removesuffix(".jsonl.gz")
-        with open_lists(str(path), "systems", human=["mqm:lower"]) as lists:
-            self.records = [entry.record for entry in lists if entry.record is not None]
-        rated = [i for i, record in enumerate(self.records) if _is_rated(record)][:most]
-        self.records = self.records[: rated[-1] + 1]
-        self.rated = rated = rated[skipped:]
-        self.mqm = [
-            np.array([float(c.fields["mqm"]) for c in self.records[i].candidates]) for i in rated
-        ]
-        self.documents = [str(self.records[i].document) for i in rated]
-        self.groups = groups_of(self.documents)
-        self.consensus = features(load_metric(CONSENSUS), self.records, "candidates")
-
-    @property
-    def is_english(self) -> bool:
-        """Whether candidates are."""
-        return self.name.endswith("-en")
-
-    def texts(self, reading: str) -> list[ListTexts]:
-        """The lists that count, as a language model reads them."""
-        kind, _, number = reading.partition("-")
-        picks = [next(in_order(values)) if kind == "chosen" else 0 for values in self.consensus]
-        contexts = list(contexts_of(self.records, picks, int(number or 0)))
-        lists = []
-        for i in self.rated:
-            record = self.records[i]
-            texts = tuple(str(candidate.text) for candidate in record.candidates)
-            lists.append(ListTexts(texts, str(record.source), contexts[i]))
-        return lists
-
-    def picks(self, values: Sequence[FloatArray]) -> IntArray:
-        """Which candidate is chosen with values of a language model at every weight, [segments, weights]."""
-        rows = []
-        for i, own in zip(self.rated, values, strict=True):
-            consensus, fluency = (normalized(v, "zscore") for v in (self.consensus[i], own))
-            rows.append([next(in_order(consensus + weight * fluency)) for weight in WEIGHTS])
-        return np.array(rows)
-
-    def chosen(self, values: Sequence[FloatArray]) -> FloatArray:
-        """MQM of what is chosen, [segments, weights]."""
-        rows = [mqm[picks] for mqm, picks in zip(self.mqm, self.picks(values), strict=True)]
-        return np.array(rows)
-
-
-def _is_rated(record: CandidateList) -> bool:
-    return all("mqm" in candidate.fields for candidate in record.candidates)
-
-
-def contexts_of(
-    records: Sequence[CandidateList], picks: Sequence[int], width: int
-) -> Iterator[Context]:
-    """What stands before every list when one candidate is picked of each."""
-    document, lane = None, Lane(width)
-    for record, pick in zip(records, picks, strict=True):
-        if record.document != document:
-            document, lane = record.document, Lane(width)
-        lane.enter(record.position, after_gap=False)
-        yield lane.context
-        lane.extend(str(record.source), str(record.candidates[pick].text))
+def mqm_chosen(data: JudgedSegments, values: Sequence[FloatArray]) -> FloatArray:
+    """MQM of what is chosen, [segments, weights]."""
+    picks = picks_of(data, values)
+    rows = [mqm[own] for mqm, own in zip(data.mqm, picks, strict=True)]
+    return np.array(rows)
 
 
 def if_complete(
@@ -146,7 +74,7 @@ def if_complete(
     values = kept.values(metric, data.texts(reading), f"{data.name} {reading}")
     known = [own for own in values if own is not None]
     if len(known) == len(values):
-        mqm = data.chosen(known)
+        mqm = mqm_chosen(data, known)
         yield Chosen(data.name, reading, mqm, random, data.groups, len(set(data.documents)))
 
 

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.choice_quality.fluency import MODELS, WEIGHTS, JudgedSegments, language_model
+from benchmarks.choice_quality.fluency import (
+    MODELS,
+    WEIGHTS,
+    language_model,
+    mqm_chosen,
+    picks_of,
+)
+from benchmarks.support.judged_segments import JudgedSegments
 from benchmarks.support.kept_values import KeptValues
 from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.representations import FloatArray
@@ -30,8 +37,8 @@ def compared(data: JudgedSegments, low: Sequence[FloatArray], high: Sequence[Flo
     ranks = [spearman(a.tolist(), b.tolist()) for a, b in zip(low, high, strict=True)]
     mean = float(np.mean([rank for rank in ranks if rank is not None]))
     largest = max(float(np.abs(a - b).max()) for a, b in zip(low, high, strict=True))
-    changed = (data.picks(low) != data.picks(high)).sum(axis=0)  # [weights]
-    means = [data.chosen(own).mean(axis=0) for own in (low, high)]
+    changed = (picks_of(data, low) != picks_of(data, high)).sum(axis=0)  # [weights]
+    means = [mqm_chosen(data, own).mean(axis=0) for own in (low, high)]
     cells = [
         f"w = {weight:g}: {n} changed, MQM {a:.3f} and {b:.3f}"
         for weight, n, a, b in zip(WEIGHTS, changed, *means, strict=True)

@@ -1,15 +1,16 @@
 """Contrastive accuracy of a causal language model: does the translation's likelihood in context find the right one?
 
-    python -m benchmarks.metric_quality.contrastive_lm FOLDER --work WORK [--sets NAME ...] [--items N]
+    python -m benchmarks.metric_quality.contrastive_lm FOLDER --work WORK [--sets NAME ...] [--items N [SET=N ...]]
         [--contexts 0 1 2 3] [--model gemma3-270m] [--dtype bfloat16]
         [--only-kept] [--output TABLE.md]
 
 FOLDER holds contrastive_* sets. The score of a translation is log P(translation, line's end | prompt) under Gemma 3
 270M, the prompt one few-shot example, the k pairs of sentence and translation before it as further ones, and the
 source:
-`lm(given="source+context", normalize="sum")`. Right is an item whose correct translation is above all contrastive ones.
-`--items N` takes N of each phenomenon of a larger set, drawn with a fixed seed; fewer are among more. Intervals (95 %)
-are by the items' group, a document or film, which is drawn whole. Values are kept in WORK: a run that was stopped goes
+`lm(given="source+context", normalize="sum")`. Right is an item whose correct translation is above all contrastive ones;
+behind context the paired difference from none stands too. `--items N` takes N of each phenomenon of a larger set,
+`SET=N` of one, drawn with a fixed seed; fewer are among more. Intervals (95 %) are by the items' group, a document or
+film, which is drawn whole. Values are kept in WORK: a run that was stopped goes
 on; `--only-kept` prints what is complete. No set here has English as its target, so SmolLM2 has no row.
 """
 
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.support.judged_segments import limits_of
 from benchmarks.support.kept_values import KeptValues, ListTexts
 from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import Resampling, shown
@@ -71,7 +73,9 @@ def few_shot_example(lang: str, work: Path) -> Path:
     """The file of the few-shot example of a target language, written into WORK."""
     path = work / f"worked.{lang}.jsonl"
     worked = {"source": WORKED["source"], "target": WORKED[lang]}
-    path.write_text(json.dumps(worked, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(worked, ensure_ascii=False) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -100,9 +104,18 @@ def texts_of(items: Sequence[Grouped]) -> list[ListTexts]:
     return lists
 
 
-def cells(items: Sequence[Grouped], values: Sequence[FloatArray]) -> Iterator[tuple[str, str]]:
-    """(row, accuracy in per cent with its interval): all items, each phenomenon, and each of its distances."""
-    right = np.array([Verdict.of(own).is_first for own in values], float)
+def is_right(values: Sequence[FloatArray]) -> FloatArray:
+    """1 where the correct translation is above all contrastive ones, else 0, [items]."""
+    return np.array([Verdict.of(own).is_first for own in values], float)
+
+
+def cells(
+    items: Sequence[Grouped], right: FloatArray, base: FloatArray | None = None
+) -> Iterator[tuple[str, str]]:
+    """(row, accuracy in per cent with its interval): all items, each phenomenon, and each of its distances.
+
+    Behind a semicolon stands the difference from the accuracy `base`, where there is one.
+    """
     phenomena = [str(item.phenomenon) for item, _ in items]
     distances = [item.distance for item, _ in items]
     of_rows = [("all", np.ones(len(items), bool))]
@@ -117,8 +130,13 @@ def cells(items: Sequence[Grouped], values: Sequence[FloatArray]) -> Iterator[tu
             of_rows.append((f"{phenomenon}, {distance} back", at))
     for name, where in of_rows:
         groups = [group for (_, group), mine in zip(items, where, strict=True) if mine]
-        draws = Resampling(groups).means(right[where])
-        yield f"{name} ({int(where.sum())})", shown(100 * right[where].mean(), 100 * draws, 1)
+        resampling = Resampling(groups)
+        own = 100 * right[where]
+        text = shown(own.mean(), resampling.means(own), 1)
+        if base is not None:
+            gain = own - 100 * base[where]
+            text += f"; {shown(gain.mean(), resampling.means(gain), 1, '+')}"
+        yield f"{name} ({int(where.sum())})", text
 
 
 Values = Callable[[int], "list[FloatArray] | None"]
@@ -127,10 +145,13 @@ Values = Callable[[int], "list[FloatArray] | None"]
 def table(name: str, items: Sequence[Grouped], contexts: Sequence[int], values: Values) -> str:
     """The table of a set, in Markdown, a column for every context that is complete."""
     columns: dict[int, dict[str, str]] = {}
+    base: FloatArray | None = None
     for k in contexts:
         own = values(k)
         if own is not None:
-            columns[k] = dict(cells(items, own))
+            right = is_right(own)
+            columns[k] = dict(cells(items, right, base))
+            base = right if k == 0 else base
     if not columns:
         return f"{name}: nothing yet"
     head = [f"{name} (items)", *(f"context {k}" for k in columns)]
@@ -145,7 +166,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument("--items", type=int)
+    parser.add_argument("--items", nargs="+", default=[], metavar="N or SET=N")
     parser.add_argument("--contexts", nargs="+", type=int, default=[0, 1, 2, 3])
     parser.add_argument("--model", default=MODEL)
     parser.add_argument("--dtype", default="bfloat16")
@@ -153,9 +174,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     kept = KeptValues(options.work, options.only_kept)
+    of_any, of_named = limits_of(options.items)
     tables = []
     for name in options.sets:
-        items = read_items(options.folder / f"contrastive_{name}.jsonl.gz", options.items)
+        most = of_named.get(name, of_any)
+        items = read_items(options.folder / f"contrastive_{name}.jsonl.gz", most)
         longest = max(len(item.context_target) for item, _ in items)
 
         def values(

@@ -11,7 +11,7 @@ from benchmarks.support.judged_lists import JudgedLists
 from benchmarks.support.resampling import Resampling
 from discorank import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import normalized
 from discorank.rerank.tuning.candidate_features import features
 
 UTILITIES = ("chrf", "chrf + 100*rouge-l")

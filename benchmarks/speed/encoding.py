@@ -4,8 +4,9 @@
         [--texts 8192] [--candidates 256]
 
 The encoder has the shape of XLM-R base or large, and random weights; texts have 25 words. The peak is that of one
-large matrix product in the same precision on the same device, measured here. Operations are counted as two for every
-weight of the layers and every token, and four times the width for every pair of tokens of a text.
+large matrix product in the same precision on the same device, by the library that the encoder uses, measured here.
+Operations are counted as two for every weight of the layers and every token, and four times the width for every pair of
+tokens of a text.
 """
 
 from __future__ import annotations
@@ -46,9 +47,12 @@ def peak(device: str, dtype: str) -> float:
     """Operations per second of a matrix product."""
     import torch
 
+    from discorank.metrics.neural.models.linear_products import linear
+
     side = SIDE if device.startswith("cuda") else SIDE // 2
     a, b = (torch.randn(side, side, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
-    return float(2 * side**3 / seconds(lambda: a @ b, device, 5))
+    with torch.inference_mode():
+        return float(2 * side**3 / seconds(lambda: linear(a, b), device, 5))
 
 
 def operations(lengths: np.ndarray[Any, Any], shape: dict[str, int]) -> float:

@@ -32,6 +32,7 @@ class Rated(NamedTuple):
     references: list[list[str]]
     human: dict[str, FloatArray]  # by what was rated
     segments: list[int] | None  # which segment a row is of, where several systems are rated
+    systems: list[str] | None = None  # whose the row is
 
 
 def data_to_text(path: Path) -> Rated:
@@ -60,7 +61,7 @@ def mqm(path: Path, most: int | None) -> Rated:
             references = [text for key in usable if (text := document["references"][key][i])]
             scores = {s: document["mqm"][s][i] for s in document["systems"] if s in document["mqm"]}
             rated = [
-                (document["systems"][s][i], value)
+                (document["systems"][s][i], value, s)
                 for s, value in scores.items()
                 if value is not None
             ]
@@ -71,10 +72,12 @@ def mqm(path: Path, most: int | None) -> Rated:
             segments[i] for i in np.linspace(0, len(segments) - 1, most).round().astype(int)
         ]
     rows = [
-        (i, text, refs, -value) for i, (refs, rated) in enumerate(segments) for text, value in rated
+        (i, text, refs, -value, system)
+        for i, (refs, rated) in enumerate(segments)
+        for text, value, system in rated
     ]
-    number, texts, references, human = map(list, zip(*rows, strict=True))
-    return Rated(name, texts, references, {"mqm": np.array(human, float)}, number)
+    number, texts, references, human, systems = map(list, zip(*rows, strict=True))
+    return Rated(name, texts, references, {"mqm": np.array(human, float)}, number, systems)
 
 
 def into_english(data: Path, most: int | None) -> list[Rated]:

@@ -195,11 +195,11 @@ def _check_needed(kind: RowKind, keys: set[str], columns: Sequence[str], where: 
     if not lacking:
         return
     wanted = " and ".join(" or ".join(names) for names in lacking)
-    column_names = ", ".join(columns)
+    names_of_columns = ", ".join(columns)
     assignments = " ".join(f"{names[0]}=COLUMN" for names in lacking)
     number = f" (id={ROW_NUMBER} numbers the rows)" if ("id",) in lacking else ""
     raise InputError(
-        f"no column {wanted}; there are: {column_names:.300}",
+        f"no column {wanted}; there are: {names_of_columns:.300}",
         where=where,
         fix=f"Say which it is: {_WHERE} {assignments}{number}",
     )

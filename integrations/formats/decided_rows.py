@@ -3,7 +3,8 @@
     discorank= mu(h)
 is the value that the text of the candidate was ranked by. Candidates without one (left out by a shortlist or a budget,
 or not finite) stand below the lowest value of their list, in the order of the ranking, so that the feature alone gives
-the choice. Where no candidate has a score, the total of Moses and Marian, the decision is that too.
+the choice; one that is not the best of its list, as its document was searched, stands above the highest value. Where no
+candidate has a score, the total of Moses and Marian, the decision is that too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.text.texts import Text
-from ...rerank.choice import Ranking, in_order
+from ...rerank.choice import LOOKED_AHEAD, Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList
 from .fairseq_blocks import RECORD
 from .written_columns import SCORE
@@ -149,6 +150,9 @@ def decision_values(ranking: Ranking) -> list[float]:
             num_below += 1
         value_of[place.text] = lowest - num_below * step if place.utility is None else place.utility
     below_all = lowest - (num_below + 1) * step
+    if LOOKED_AHEAD in ranking.flags:
+        highest = max(value_of.values())
+        value_of[ranking.text] = highest + _STEP * max(1.0, abs(highest))
     return [value_of.get(candidate.text, below_all) for candidate in ranking.candidates]
 
 

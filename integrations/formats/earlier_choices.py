@@ -1,7 +1,8 @@
 """What was chosen before, as ``discorank decode`` and ``rerank`` write it, as a chooser among the systems' outputs.
 
 A line holds ``id`` (``d1:3`` for segment 3 of document d1, ``d1`` for a whole document) and the chosen ``text``, or in
-its place the ``system`` whose text was chosen. Lines may stand in any order; every list has one.
+its place the ``system`` whose text was chosen. Lines may stand in any order; every list has one. Where whole documents
+are chosen, the lines of ``decode --choice document``, one per segment, are read too: what they say of their document.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
+from ...rerank.document_lists import CHOSEN, SYSTEM
 from ...rerank.selection.system_choices import Choices, Chosen
 from ..files.strict_json import parse_json
 from .jsonl import id_of
@@ -36,9 +38,16 @@ def read_chosen(
     """
     number_of_list = {record.id: i for i, record in enumerate(choices.lists)}
     texts: dict[int, Text] = {}
+    seen: set[tuple[str, str]] = set()  # documents and systems that lines of segments name
     for line_number, line in without_trailing_blanks(source):
         try:
             row = parse_json(line)
+            if choices.whole and (of_document := _of_document(row)) is not None:
+                document = (of_document["id"], of_document["system"])
+                if document in seen:
+                    continue
+                seen.add(document)
+                row = of_document
             i = _list_of(row, number_of_list, choices.what)
             if i in texts:
                 raise InputError(
@@ -54,6 +63,17 @@ def read_chosen(
     _check_complete(texts, choices, source.name)
     chosen = tuple(texts[i] for i in range(len(choices.lists)))
     return Chosen(name, chosen, by)
+
+
+def _of_document(row: Any) -> dict[str, str] | None:
+    """What a segment's line says of its document, as a line about that; None where it says nothing."""
+    about = row.get(CHOSEN) if isinstance(row, Mapping) else None
+    if not isinstance(about, Mapping):
+        return None
+    document, system = about.get("document"), about.get(SYSTEM)
+    if not isinstance(document, str) or not isinstance(system, str):
+        return None
+    return {"id": document, SYSTEM: system}
 
 
 def _check_complete(texts: Mapping[int, Text], choices: Choices, name: str) -> None:

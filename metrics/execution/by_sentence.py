@@ -1,4 +1,7 @@
-"""How a metric of segments reads whole documents: sentence by sentence where they align, else as joined text."""
+"""How a metric of segments reads whole documents: aligned, in windows, or by sentence where they have equally many.
+
+Documents of unequal sentence counts are joined to one text where no alignment is set.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from functools import partial
 from ..errors import InputError
 from ..scorer import Reading, Scoring
 from ..text.texts import Comparison, Document, Item, preceding
+from .aligned_plan import AlignedPlan
+from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
+from .window_plan import WindowPlan
 
 
 def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
@@ -36,14 +42,20 @@ def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> li
         raise InputError(
             f"{metric.name} reads documents sentence by sentence, found {', '.join(lengths)}",
             where="documents",
-            fix="Align the sentences, or join each document into one text",
+            fix='Align the sentences (align="monotone" does), or join each document into one text',
         )
     return [_mapped(comparison, lambda item: item._replace(text=str(item.text)))]
 
 
 def is_joined(metric: Scoring, comparison: Comparison) -> bool:
     """Whether documents of unequal sentence counts are compared as joined text."""
-    return metric.info.unit == "segment" and len(_sentence_counts(comparison)) > 1
+    by_sentence = metric.info.unit == "segment" and not metric.documents.by_units
+    return by_sentence and len(_sentence_counts(comparison)) > 1
+
+
+def is_aligned(metric: Scoring, comparison: Comparison) -> bool:
+    """Whether documents are compared unit by unit, whatever their sentence counts."""
+    return metric.documents.by_units and bool(_sentence_counts(comparison))
 
 
 def _sentence_counts(comparison: Comparison) -> set[int]:
@@ -88,13 +100,23 @@ def _sentence(item: Item, at: int, k: int) -> Item:
     return Item(sentences[at], context, item.side)
 
 
-def columns_of(metric: Scoring, comparison: Comparison) -> list[list[Comparison]]:
-    """What is compared for a matrix, column by column: comparisons whose mean it is; mostly one for all columns.
+def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
+    """How the matrix of a list is made: of one column of comparisons whose mean it is, or of units or windows.
 
     A metric that reads documents in every context has a column, and so H representations, for each reference.
     """
+    if is_aligned(metric, comparison):
+        in_windows = metric.documents.windows is not None
+        return WindowPlan(metric, comparison) if in_windows else AlignedPlan(metric, comparison)
     everywhere = metric.reads.everywhere and comparison.references
     if not everywhere or len(_sentence_counts(comparison)) != 1:
-        return [lift(metric, comparison)]
+        return PlanOfMeans([MeanPiece(lift(metric, comparison))])
     columns = [replace(comparison, references=(reference,)) for reference in comparison.references]
-    return [lift(metric, column, strict=True) for column in columns]
+    return PlanOfMeans([MeanPiece(lift(metric, column, strict=True)) for column in columns])
+
+
+def compared(metric: Scoring, segment: Comparison) -> list[Comparison]:
+    """All that is compared for the score of a segment."""
+    if is_aligned(metric, segment):
+        return comparisons_of([plan_of(metric, segment)])
+    return lift(metric, segment, strict=True)

@@ -9,24 +9,25 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple, Self
 from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, TruncationWarning, excerpt
+from ..errors import InputError, MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
+from .aligned_plan import AlignedPlan, OwnMeans
 from .batches import in_halves, is_out_of_memory
-from .by_sentence import columns_of, lift
+from .by_sentence import is_aligned, lift, plan_of
 from .failures import failures_named
+from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
-from .tiles import Tile, is_large, part_of, tiles_of
+from .tiles import Tile, is_large, tiles_of
+from .window_plan import WindowPiece, WindowPlan
 
-# What one list's matrix is made of, as `columns_of` returns it: columns, each the comparisons whose mean it is.
-Columns = Sequence[Sequence[Comparison]]
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
 
@@ -41,10 +42,10 @@ def matrices(
     at_once = []
     for comparison, shape in zip(comparisons, shapes, strict=True):
         if 0 not in shape and not is_large(*shape):
-            at_once.append(columns_of(metric, comparison))
+            at_once.append(plan_of(metric, comparison))
     results = []
     with failures_named(metric.signature()):
-        values = iter(matrices_of_columns(metric.scorer, at_once, store))
+        values = iter(matrices_of_plans(metric.scorer, at_once, store))
         for comparison, shape in zip(comparisons, shapes, strict=True):
             if 0 in shape:
                 results.append(np.zeros(shape))
@@ -93,13 +94,13 @@ def tile_values(
     metric: Scoring, comparison: Comparison, store: Store
 ) -> Iterator[tuple[Tile, FloatArray]]:
     """The values of a large list tile by tile, so that they need not be together in memory."""
-    columns = columns_of(metric, comparison)
+    plan = plan_of(metric, comparison)
     # every text is represented before the first tile, in batches of like length
-    store.add(list(chain.from_iterable(columns)))
+    store.add(comparisons_of([plan]))
     shape = shape_of(metric, comparison)
     for tiles in tiles_of(0, *shape, is_square(metric, comparison)):
-        parts = [part_of(columns, tile) for tile in tiles]
-        values = matrices_of_columns(metric.scorer, parts, store)
+        parts = [plan.part(tile) for tile in tiles]
+        values = matrices_of_plans(metric.scorer, parts, store)
         yield from zip(tiles, values, strict=True)
 
 
@@ -109,39 +110,26 @@ def is_square(metric: Scoring, comparison: Comparison) -> bool:
     return same_texts and metric.info.needs_references and not metric.reads.everywhere
 
 
-def matrices_of_columns(
-    scorer: Scorer, columns: Sequence[Columns], store: Store
-) -> list[FloatArray]:
-    """The matrix [H, R] of every list, in the paper's direction; `columns` holds what each is made of."""
+def matrices_of_plans(scorer: Scorer, plans: Sequence[Plan], store: Store) -> list[FloatArray]:
+    """The matrix [H, R] of every list, in the paper's direction; a plan says what each is made of."""
     # 1. One block of rows per comparison, without repeated rows.
-    all_columns = chain.from_iterable(columns)
-    comparisons = list(chain.from_iterable(all_columns))
-    folded = [Folded.of(block) for block in store.add(comparisons)]
+    spreads = [Folded.of(block) for block in store.add(comparisons_of(plans))]
 
-    # 2. The values of all blocks, a group of lists at a time.
-    values = _compared(scorer, store, [fold.block for fold in folded])
-
-    # 3. Comparisons are averaged to columns, columns joined to lists again.
-    spread = [fold.spread(matrix) for fold, matrix in zip(folded, values, strict=True)]
-    parts = iter(spread)
-    results = []
-    for list_columns in columns:
-        means = [_mean([next(parts) for _ in column]) for column in list_columns]
-        results.append(means[0] if len(means) == 1 else np.concatenate(means, axis=1))
-    return results
+    # 2. The values of all blocks, a group of lists at a time; each list is folded as soon as its blocks are there.
+    values = _compared(scorer, store, [spread.block for spread in spreads])
+    matrices = (spread.spread(matrix) for spread, matrix in zip(spreads, values, strict=True))
+    return [folded(plan, matrices) for plan in plans]
 
 
-def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[FloatArray]:
+def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> Iterator[FloatArray]:
     """Values [H, R] of every block; many blocks are compared per call."""
-    values: list[FloatArray] = []
     for part in store.groups(blocks):
         group = blocks[part]
         with _counted(scorer, store), store.meter.stage("compare"):
             group_values = _in_memory(scorer, store.reps, group)
         store.meter.count(pairs=sum(block.cells for block in group))
         _check_shapes(scorer, group, group_values)
-        values += group_values
-    return values
+        yield from group_values
 
 
 @contextmanager
@@ -187,31 +175,34 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
     return np.array(in_halves(compare, block.hypotheses.tolist()))
 
 
-def _mean(parts: Sequence[FloatArray]) -> FloatArray:
-    first, *others = parts
-    if not others:
-        return first
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = sum(others, first) / len(parts)
-        if np.isfinite(mean).all():
-            return mean
-        # the sum may be too large for a number where the mean is not
-        return sum((part / len(parts) for part in others), first / len(parts))
-
-
 def scores(
     metric: Scoring,
     segments: Sequence[Comparison],
     store: Store | None = None,
 ) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
-    scorer = metric.scorer
-    store = store or Store(scorer)
-    units = [lift(metric, segment, strict=True) for segment in segments]
+    store = store or Store(metric.scorer)
+    aligned = [is_aligned(metric, segment) for segment in segments]
+    values = np.empty(len(segments))
+    values[aligned] = _scores_of_aligned(metric, list(compress(segments, aligned)), store)
+    others = np.logical_not(aligned)
+    units = [lift(metric, segment, strict=True) for segment in compress(segments, others)]
     with failures_named(metric.signature()):
         blocks = store.add(list(chain.from_iterable(units)))
-        values = _values(scorer, store, blocks)
-    return _means(values, units)
+        values[others] = _means(_values(metric.scorer, store, blocks), units)
+    return values
+
+
+def _scores_of_aligned(
+    metric: Scoring, segments: Sequence[Comparison], store: Store
+) -> list[float]:
+    """The value of every document: the mean over its references or the best, as several references of a text count."""
+    values = []
+    for matrix in matrices(metric, segments, store):
+        is_mean = metric.info.multi_reference == "mean"
+        best = np.max if metric.info.higher_is_better else np.min
+        values.append(float(matrix.mean() if is_mean else best(matrix)))
+    return values
 
 
 def scores_and_statistics(
@@ -219,14 +210,78 @@ def scores_and_statistics(
     segments: Sequence[Comparison],
     store: Store | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
+    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`.
+
+    A document has a row for each sentence. One that is aligned has one for each bead with its best reference, or, where
+    corpus scores are means, one of its value; these rows come last.
+
+    Raises:
+        InputError: documents are transported, and the metric's corpus score is no mean.
+    """
     scorer = metric.scorer
     store = store or Store(scorer)
-    units = [lift(metric, segment, strict=True) for segment in segments]
+    aligned = np.array([is_aligned(metric, segment) for segment in segments], bool)
+    documents = list(compress(segments, aligned))
+    values = np.empty(len(segments))
+    values[aligned] = _scores_of_aligned(metric, documents, store)
+    is_mean = type(scorer).statistics is Scorer.statistics
+    units = [lift(metric, segment, strict=True) for segment in compress(segments, ~aligned)]
+    beads = [] if is_mean else [beads_of(metric, document, store) for document in documents]
     with failures_named(metric.signature()):
-        blocks = store.add(list(chain.from_iterable(units)))
-        values, statistics = _values_and_statistics(scorer, store, blocks)
-    return _means(values, units), statistics
+        blocks = store.add(list(chain.from_iterable(chain(units, beads))))
+        of_units, statistics = _values_and_statistics(scorer, store, blocks)
+    values[~aligned] = _means(of_units, units)
+    if is_mean and documents:
+        rows = values[aligned][:, None]
+        statistics = np.concatenate([statistics, rows]) if units else rows
+    return values, statistics
+
+
+def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Comparison]:
+    """The beads of a hypothesis with the reference it is nearest to.
+
+    Raises:
+        InputError: documents are transported, or read in windows.
+    """
+    reading = metric.documents
+    if reading.align != "monotone" or reading.windows is not None:
+        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
+        raise InputError(
+            f"its corpus score adds up counts, which {setting} has none of",
+            where=metric.signature(),
+            fix='Set align="monotone", without windows',
+        )
+    (matrix,) = matrices(metric, [document], store)
+    best = int((matrix if metric.info.higher_is_better else -matrix)[0].argmax())
+    return [link.comparison for link in links_of_pair(metric, document.part([0], [best]), store)]
+
+
+class Link(NamedTuple):
+    """Two units that belong together, and their share of the value of their documents."""
+
+    comparison: Comparison
+    share: float
+
+
+def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]:
+    """What is compared with what in one document and one reference or its source; of aligned ones, or of windows."""
+    is_windowed = metric.documents.windows is not None
+    plan = WindowPlan(metric, pair).of_pair if is_windowed else AlignedPlan(metric, pair)
+    (piece,) = plan.pieces
+    if isinstance(piece, OwnMeans):
+        return []
+    if isinstance(piece, WindowPiece):
+        return list(map(Link, piece.comparisons, piece.weights))
+    with failures_named(metric.signature()):
+        spreads = [Folded.of(block) for block in store.add(piece.comparisons)]
+        compared = _compared(metric.scorer, store, [spread.block for spread in spreads])
+        of_units = [spread.spread(u) for spread, u in zip(spreads, compared, strict=True)]
+        links = piece.links(of_units)
+    result = []
+    for row, column, share in zip(links.row_unit, links.column_unit, links.share, strict=True):
+        comparison = piece.sides.comparison(np.array([row]), np.array([column]))
+        result.append(Link(comparison, float(share)))
+    return result
 
 
 def check_scores(

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from math import ceil, sqrt
 from typing import NamedTuple
 
-from ..text.texts import Comparison
-
 # The most hypotheses and references of a tile of a large matrix: what is counted of them stays in the cache.
 WIDEST = 720
 UNCUT = 128  # so many numbers are summed up in one go
@@ -120,22 +118,3 @@ def with_their_turned(tiles: Sequence[Tile]) -> Iterator[list[Tile]]:
             size = 1
         yield list(tiles[i : i + size])
         i += size
-
-
-def part_of(columns: Sequence[Sequence[Comparison]], tile: Tile) -> list[list[Comparison]]:
-    """A tile of every comparison that a list's matrix is made of."""
-    if len(columns) > 1:  # one for every reference
-        columns = columns[tile.left : tile.right]
-        references = slice(None)
-    else:
-        references = slice(tile.left, tile.right)
-    return [[_part(unit, tile, references) for unit in column] for column in columns]
-
-
-def _part(unit: Comparison, tile: Tile, references: slice) -> Comparison:
-    """The tile's rows against some references; square where it stands on the diagonal of a square comparison."""
-    rows = unit.hypotheses[tile.top : tile.bottom]
-    is_square = unit.references is unit.hypotheses
-    if is_square and (tile.top, tile.bottom) == (tile.left, tile.right):
-        return Comparison(rows, rows, unit.source)
-    return Comparison(rows, unit.references[references], unit.source)

@@ -68,7 +68,7 @@ def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[Fl
 def _matches_one_way(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
     """`matches` of blocks of which none is another one turned."""
     shapes = np.array([_padded_shape(block) for block in blocks])
-    kinds = np.unique(shapes)
+    kinds = sorted(set(shapes.tolist()))
     if len(kinds) == 1:
         yield from _matches(symbols, _lists(blocks), order)
         return

@@ -49,6 +49,7 @@ class SEScore2(CheckpointMetric):
         summary="regression over sentence vectors, trained on synthetic mistakes",
         papers=(XU_2023,),
         bucketed=True,
+        version=2,
     )
 
     def for_language(self, lang: str) -> Self:

@@ -18,7 +18,7 @@ from .user_functions import function_named, is_function_name
 SPACY = "spacy"
 _SHOWN = 100  # characters of a name in errors
 # Kinds of names that look like functions and are none, by the setting that knows them.
-_TAGGERS_AND_RULES = {("nouns", "hanta"), ("sentences", "pysbd")}
+_TAGGERS_AND_RULES = {("nouns", "hanta"), ("nouns", "wordfreq"), ("sentences", "pysbd")}
 
 
 class CodeRefusedError(InputError):

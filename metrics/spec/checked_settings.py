@@ -5,8 +5,9 @@ Command line, YAML and Python all end in the constructor of such a class, so a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import Field as DataclassField
+from dataclasses import field, fields
 from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
@@ -15,11 +16,16 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ..errors import InputError, unknown
 
-_CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    arbitrary_types_allowed=True,
+    defer_build=True,  # until one is made: a command needs few of all classes
+)
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+@dataclass_transform(frozen_default=True, field_specifiers=(Field, field))
 def settings(cls: type[T]) -> type[T]:
     """Makes a class of annotated fields a frozen, hashable, checked dataclass.
 
@@ -35,6 +41,9 @@ def settings(cls: type[T]) -> type[T]:
             plain_init(self, *args, **kwargs)
         except ValidationError as error:
             raise _in_our_words(checked, error) from None
+        finally:
+            if checked.__init__ is not __init__:  # building the checks puts pydantic's own there
+                checked.__init__ = __init__
 
     checked.__init__ = __init__
     return checked  # type: ignore[no-any-return]
@@ -62,11 +71,16 @@ def changed(instance: object) -> dict[str, Any]:
     Fields that do not take part in comparisons (a device, a batch size) change no value and are left out.
     """
     changes = {}
-    for field in fields(instance):  # type: ignore[arg-type]
-        value = getattr(instance, field.name)
-        if field.init and field.compare and value != field.default:
-            changes[field.name] = value
+    for setting in _own_first(fields(instance)):  # type: ignore[arg-type]
+        value = getattr(instance, setting.name)
+        if setting.init and setting.compare and value != setting.default:
+            changes[setting.name] = value
     return changes
+
+
+def _own_first(settings_of_class: Sequence[DataclassField[Any]]) -> list[DataclassField[Any]]:
+    """Settings in the order of declaration, those that every class has behind a class's own."""
+    return sorted(settings_of_class, key=lambda setting: bool(setting.kw_only))
 
 
 def _in_our_words(cls: Any, error: ValidationError) -> InputError:

@@ -85,7 +85,12 @@ def identity(name: str) -> str:
     For ``module:function`` the digest of the module's source; for ``package:model`` and for a bare name the versions of
     what is installed under these names. Without a source it is different every time, so that nothing is reused.
     """
-    if not is_function_name(name) or name.partition(":")[0] in ("hanta", "pysbd", "spacy"):
+    if not is_function_name(name) or name.partition(":")[0] in (
+        "hanta",
+        "pysbd",
+        "spacy",
+        "wordfreq",
+    ):
         return " ".join(f"{part} {_version(part)}" for part in name.split(":"))
     try:
         source = inspect.getsourcefile(function_named(name, "plug"))

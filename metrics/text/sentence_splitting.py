@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from ..errors import InputError, MetricError, ModelLoadError, excerpt
 from ..spec.user_functions import function_named, is_function_name
+from .texts import Document, Text
 
 _ABBREVIATED = """
     mr mrs ms dr st prof vs etc jr sr no vol fig al gen col sen rep gov inc ltd co corp dept approx pp ed eds cf e.g i.e
@@ -27,6 +28,7 @@ _END = re.compile(rf"([.!?…]+{_CLOSERS})(\s+)(?={_OPENERS}(\w))|([。！？]+[
 _LAST = re.compile(r"[\w.]+$")
 
 Split = Callable[[str], Sequence[str]]
+REMEMBERED = 1 << 13  # texts whose sentences are remembered
 
 
 def splitter(name: str) -> Split:
@@ -47,6 +49,24 @@ def splitter(name: str) -> Split:
         where="sentences",
         fix="Write rule, pysbd:LANGUAGE or module:function",
     )
+
+
+@lru_cache(REMEMBERED)
+def as_document(text: Text, name: str) -> Text:
+    """A text as a document of its sentences; a document, or a text of one sentence, as it is.
+
+    Args:
+        text: the text.
+        name: lines (a sentence per line), rule, or ``pysbd:LANGUAGE``.
+
+    Raises:
+        InputError: there is no such splitter or language.
+        ModelLoadError: its package is missing.
+    """
+    if not isinstance(text, str):
+        return text
+    parts = _stripped(text.splitlines()) if name == "lines" else splitter(name)(text)
+    return Document(parts) if len(parts) > 1 else text
 
 
 def sentences(text: str) -> list[str]:

@@ -13,10 +13,12 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
 from ..decider import scheduled
+from ..document_search import DocumentSearch
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..reranker import Reranker
-from ..scheduler import Accept, Outcome, Program, Strategy, accept_all
+from ..scheduler import Accept, Outcome, Program, accept_all
+from ..strategies import Strategy
 from .difficulty import traits_of
 from .model import TrainedChooser
 
@@ -57,6 +59,15 @@ class ChooserDecider:
     def resolved_strategy(self) -> Strategy:
         """Where the context of a list comes from."""
         return self.reranker.resolved_strategy
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched, as the reranker does."""
+        search = self.reranker.search
+        if search is None:
+            return None
+        every_place = replace(self, nbest=None)
+        return replace(search, decide=every_place.program, nbest=self.nbest)
 
     @property
     def metrics(self) -> tuple[Utility, ...]:

@@ -16,10 +16,11 @@ from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray, IntArray
 from ..distinct import Distinct
 from ..engines.local import LocalEngine
-from ..features import Feature, check_finite, normalized, plain_feature
+from ..features import Feature, check_finite, plain_feature
 from ..lists import CandidateList
 from ..mbr_decoder import MBRDecoder
-from ..scheduler import StrategySetting
+from ..normalization import normalized
+from ..strategies import StrategySetting
 from ..tuning.candidate_features import features as metric_values
 
 

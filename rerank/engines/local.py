@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import chain
 from time import perf_counter
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, ResourceError
-from ...metrics.execution.by_sentence import columns_of
+from ...metrics.execution.by_sentence import plan_of
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.failures import is_interrupt
 from ...metrics.execution.meter import Meter
+from ...metrics.execution.reading_plan import comparisons_of
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import Comparison, Truncation
@@ -90,7 +90,7 @@ class LocalEngine:
         for _, task in self.going_on:
             for (_, part), whole in zip(task.metric.parts, task.whole, strict=False):
                 if loaded_as(part) == key:
-                    comparisons += chain.from_iterable(columns_of(part, whole))
+                    comparisons += comparisons_of([plan_of(part, whole)])
         if comparisons:
             self.stores[key].keep(comparisons)
         else:
@@ -148,8 +148,8 @@ class LocalEngine:
             if not metric.info.bucketed:
                 continue
             for (i, _), (comparison, _) in zip(places, lists, strict=True):
-                for column in columns_of(metric, comparison):
-                    truncations[i] = max(truncations[i], store.truncation_of(column))
+                compared = comparisons_of([plan_of(metric, comparison)])
+                truncations[i] = max(truncations[i], store.truncation_of(compared))
         results: list[Result | DiscorankError] = []
         for i, task in enumerate(tasks):
             own_parts = [parts[i, p] for p in range(len(task.comparisons))]

@@ -25,6 +25,7 @@ from ..expectation import (
     linear_expected_utility,
     weighted_sums,
 )
+from ..robust import robust_expected_utility
 from .finite_pairs import PairCounts
 from .interface import Task
 
@@ -56,14 +57,14 @@ def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
     return places
 
 
-def is_linear(metric: Metric, keep_matrix: bool) -> bool:
+def is_linear(metric: Metric, needs_matrix: bool) -> bool:
     """Whether the list is valued without its matrix."""
-    return metric.info.linear and not keep_matrix
+    return metric.info.linear and not needs_matrix and not metric.documents.by_units
 
 
 def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
     """Whether the list is so large that its matrix is never whole: each tile is reduced when it is compared."""
-    return not task.keep_matrix and is_large(*shape_of(metric, comparison))
+    return not task.needs_matrix and is_large(*shape_of(metric, comparison))
 
 
 def expectations(
@@ -73,12 +74,12 @@ def expectations(
     with_matrix = [
         comparison
         for comparison, task in lists
-        if not is_linear(metric, task.keep_matrix) and not is_tiled(metric, comparison, task)
+        if not is_linear(metric, task.needs_matrix) and not is_tiled(metric, comparison, task)
     ]
     whole = iter(matrices(metric, with_matrix, store))
     result: list[Expectation] = []
     for comparison, task in lists:
-        if is_linear(metric, task.keep_matrix):
+        if is_linear(metric, task.needs_matrix):
             result.append(linear_form(metric, store, comparison, task))
         elif is_tiled(metric, comparison, task):
             result.append(tiled(metric, store, comparison, task))
@@ -90,7 +91,11 @@ def expectations(
 def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Expectation:
     """Expected values from the whole matrix [H, R] of a list."""
     with meter.stage("choose"):
-        values = expected_utility(matrix, *weights_of(metric, task))
+        weights, own = weights_of(metric, task)
+        if task.estimator is None or not metric.info.needs_references:
+            values = expected_utility(matrix, weights, own)
+        else:
+            values = robust_expected_utility(matrix, weights, own, task.estimator)
         pairs = PairCounts.of(matrix)
     return Expectation(values, matrix if task.keep_matrix else None, pairs)
 

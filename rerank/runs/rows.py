@@ -26,6 +26,8 @@ def json_row(ranking: Ranking) -> bytes:
             {"index": p.index, "count": p.count, "utility": p.utility} for p in ranking.ranking
         ],
     }
+    if ranking.total is not None:
+        row["total"] = ranking.total
     if ranking.flags:
         row["flags"] = list(ranking.flags)
     if ranking.budget is not None:

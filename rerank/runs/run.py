@@ -25,11 +25,12 @@ from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
 from .run_file import Measured
-from .run_identity import identity_of, signature_of
+from .run_identity import identity_of, parts_of, signature_of
 from .run_outputs import completing, outputs
 from .saved_matrices import header, matrix_row
+from .searched_outcomes import written_whole
 from .stream import Stream
-from .written_outcomes import Written, write_outcomes
+from .written_outcomes import Written, num_errors, write_outcomes
 
 
 @settings
@@ -89,6 +90,8 @@ def run_lists(
             form.resume(written_lines(checkpoint), checkpoint.state.counts)
         replayed = replayed_choices(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
+        if decider.search is not None:
+            outcomes = written_whole(outcomes, lambda: run.max_errors - num_errors(checkpoint))
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
@@ -128,8 +131,17 @@ def _outputs(
         problem = "texts alone have no columns"
         fix = "Leave --format and --output-format out, or name a text file"
         raise InputError(problem, where="format", fix=fix)
+    if run.save_utilities and decider.identity.get("normalize_parts"):
+        raise InputError(
+            "the parts of the sum are normalised within each list, and a file of utilities holds their plain sum",
+            where="save_utilities",
+            fix="Leave out one of them",
+        )
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
+    products = sorted({part.products for part in parts_of(decider) if part.products})
+    if products:
+        about["products"] = ", ".join(products)
     identity = identity_of(decider, form, bool(run.save_utilities))
     return outputs(out, {**identity, **reading}, about, more)
 

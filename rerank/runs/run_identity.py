@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ...metrics.base import Metric
 from ...metrics.spec.signature import portable
 from ..decider import Decider
 from .row_forms import RowForm
@@ -11,14 +12,15 @@ from .row_forms import RowForm
 
 def identity_of(decider: Decider, form: RowForm, saves_utilities: bool) -> dict[str, Any]:
     """The settings of a decider and a form of rows."""
-    versions = {
-        part.signature(): part.info.version
-        for metric in decider.metrics
-        for _, part in metric.parts
-    }
+    versions = {part.signature(): part.info.version for part in parts_of(decider)}
     saved = {"save_utilities": True} if saves_utilities else {}
     settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
     return cast("dict[str, Any]", _portable(settings))
+
+
+def parts_of(decider: Decider) -> list[Metric]:
+    """The metrics that sums are made of."""
+    return [part for metric in decider.metrics for _, part in metric.parts]
 
 
 def _portable(value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -58,4 +59,16 @@ def completing(
 
 
 def _versions() -> dict[str, str]:
-    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}
+    """Of Python and of those packages that are installed."""
+    versions = {package: _version_of(package) for package in PACKAGES}
+    return {"python": python_version(), **{name: one for name, one in versions.items() if one}}
+
+
+def _version_of(package: str) -> str:
+    """As `importlib.metadata.version`, without parsing the package's description; empty where it is not installed."""
+    try:
+        headers = distribution(package).read_text("METADATA") or ""
+    except PackageNotFoundError:
+        return ""
+    header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
+    return header[1] if header else version(package)

@@ -54,12 +54,17 @@ def write_outcomes(
             except DiscorankError as error:
                 error = _placed(error, entry, name)
                 row = error_row(error, name, entry.line, entry.id)
-                if checkpoint.state.counts.get("errors", 0) >= max_errors:
+                if num_errors(checkpoint) >= max_errors:
                     checkpoint.leave("errors", row)
                     raise stopped(error, entry, name) from error
                 writes, counts = {"errors": row}, {"errors": 1}
             checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
+        on_progress(checkpoint.state.entries, num_errors(checkpoint))
+
+
+def num_errors(checkpoint: Checkpoint | Stream) -> int:
+    """How many error records are written."""
+    return checkpoint.state.counts.get("errors", 0)
 
 
 def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:

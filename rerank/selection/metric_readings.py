@@ -11,7 +11,7 @@ import numpy as np
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.execution import evaluate
-from ...metrics.execution.by_sentence import lift
+from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
@@ -59,7 +59,7 @@ def read_by_metric(
             values[s].append(batch_values)
             statistics[s].append(rows)
             for segment in segments:
-                cuts += store.truncation_of(lift(metric, segment, strict=True)) > 0
+                cuts += store.truncation_of(compared(metric, segment)) > 0
         progress(len(batch))
     by_document = metric.info.unit == "document"
     rows_of = [1 if by_document else document.segments for document in documents]

@@ -23,6 +23,7 @@ from ..decider import Decider, decide_all
 from ..engines.local import LocalEngine
 from ..lists import Candidate, CandidateList
 from ..mbr_decoder import MBRDecoder
+from ..normalization import Normalize
 from ..reranker import Reranker
 from .document_outputs import DocumentOutputs
 from .system_scores import Scored, human_scored
@@ -130,8 +131,13 @@ def _lists(
         yield CandidateList(f"{document.id}:{i}", candidates, segment, document.id, i)
 
 
-def decider_of(metric: Utility) -> Decider:
-    """The chooser that a metric makes: MBR, or reranking where it needs no references."""
+def decider_of(metric: Utility, normalize: Normalize = "none") -> Decider:
+    """The chooser that a metric makes: MBR, or reranking where it needs no references.
+
+    With `normalize` the parts of a sum are normalised within each list.
+    """
+    if normalize != "none":
+        return MBRDecoder(utility=metric, normalize_parts=normalize)
     if any(part.info.needs_references for _, part in metric.parts):
         return MBRDecoder(utility=metric)
     return Reranker({metric: 1.0})

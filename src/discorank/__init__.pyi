@@ -33,5 +33,6 @@ from .rerank.lists import CandidateList as CandidateList
 from .rerank.mbr_decoder import MBRDecoder as MBRDecoder
 from .rerank.reranker import Reranker as Reranker
 from .rerank.selection.contrastive import contrastive_accuracy as contrastive_accuracy
+from .rerank.whole_documents import WholeDocuments as WholeDocuments
 
 __version__: str

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from benchmarks.choice_quality import fluency, fluency_dtypes
-from benchmarks.choice_quality.fluency import JudgedSegments, contexts_of, if_complete
+from benchmarks.choice_quality.fluency import if_complete, picks_of
 from benchmarks.choice_quality.fluency_tables import Chosen, left_out, macro, markdown, relative
 from benchmarks.metric_quality import contrastive_lm
-from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
+from benchmarks.metric_quality.contrastive_lm import Grouped, cells, is_right, read_items
+from benchmarks.support.judged_segments import JudgedSegments, contexts_of, limits_of
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
-from discorank.rerank.features import normalized
 from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.normalization import normalized
 from discorank.rerank.selection.contrastive import ContrastiveItem
 
 from ..support.contextual import NewLetters
@@ -140,8 +141,8 @@ def test_first_segments_are_those_of_the_first_documents(tmp_path: Path) -> None
     rest = JudgedSegments(systems_file(tmp_path), 5, skipped=3)
     assert rest.documents == ["d1", "d2"]
     assert rest.texts("first-1") == data.texts("first-1")[3:]
-    assert fluency.limits_of(["9", "a=2"]) == (9, {"a": 2})
-    assert fluency.limits_of([]) == (None, {})
+    assert limits_of(["9", "a=2"]) == (9, {"a": 2})
+    assert limits_of([]) == (None, {})
 
 
 def chosen(name: str, gain: float) -> Chosen:
@@ -190,11 +191,15 @@ def test_accuracy_is_by_phenomenon_and_distance() -> None:
         for i in range(4)
     ]
     values = [np.array(own) for own in ([2.0, 1.0], [1.0, 2.0], [2.0, 1.0], [1.0, 1.0])]
-    rows = dict(cells(items, values))
+    right = is_right(values)
+    rows = dict(cells(items, right))
     # an equal one is not right
     assert rows["all (4)"].startswith("50.0 [")
     assert rows["p, 1 back (2)"] == "100.0 [100.0, 100.0]"
     assert rows["p, 2 back (2)"] == "0.0 [0.0, 0.0]"
+    gains = dict(cells(items, right, 1 - right))
+    assert gains["p, 1 back (2)"] == "100.0 [100.0, 100.0]; +100.0 [+100.0, +100.0]"
+    assert gains["p, 2 back (2)"] == "0.0 [0.0, 0.0]; -100.0 [-100.0, -100.0]"
 
 
 def test_a_contrastive_table_has_the_contexts_that_are_complete() -> None:
@@ -215,6 +220,6 @@ def test_dtypes_are_compared_by_ranks_and_by_choices(tmp_path: Path) -> None:
         "toy.xx-en, 4 lists: Spearman 1.000, largest difference 0.500; w = 0.125"
     )
     turned = fluency_dtypes.compared(data, low, [-values for values in low])
-    changed = (data.picks(low) != data.picks([-values for values in low])).sum(axis=0)
+    changed = (picks_of(data, low) != picks_of(data, [-values for values in low])).sum(axis=0)
     assert "Spearman -1.000" in turned
     assert f"w = 0.75: {changed[-1]} changed" in turned

@@ -41,6 +41,8 @@ def test_every_paper_is_used_and_well_formed() -> None:
         {"model": "kiwi"},
         {"prompt": "mqm", "logprobs": True},
         {"prompt": "pairwise"},
+        {"align": "monotone"},
+        {"align": "transport"},
     ]
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()

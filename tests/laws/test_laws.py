@@ -29,9 +29,10 @@ from discorank import (
     Scorer,
     load_metric,
 )
-from discorank.metrics.execution.by_sentence import columns_of
+from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.reading_plan import comparisons_of
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.registry import BUILT_IN, names
@@ -442,9 +443,7 @@ def test_tiles_equal_the_whole(
     store = Store(metric.scorer)
     assert u is not None
     assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
-    assert truncation == max(
-        store.truncation_of(column) for column in columns_of(metric, comparison)
-    )
+    assert truncation == store.truncation_of(comparisons_of([plan_of(metric, comparison)]))
 
 
 @every_metric_with_references
@@ -567,6 +566,22 @@ def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Met
     mixed, plain = [two, three, "cat"], [str(two), str(three), "cat"]
     found = utilities(metric, mixed, [three, two])
     assert found.tobytes() == utilities(metric, plain, [str(three), str(two)]).tobytes()
+
+
+@every_segment_metric
+def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
+    """In any company, to the last bit; by a stand-in where each pair costs much."""
+    cheap = "length" if metric.costly_pairs else "metric"
+    metric = metric.with_defaults(align="monotone", align_by=cheap)
+    two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
+    texts: list[str | Document] = [two, three, "cat"]
+    source = Document(["the cat sat", "on", "the mat"])
+    found = metric.pairwise(texts, texts, source)
+    assert np.isfinite(found).all()
+    columns = texts if metric.info.needs_references else texts[:1]
+    for i, h in enumerate(texts):
+        for j, r in enumerate(columns):
+            assert metric.pairwise([h], [r], source)[0, 0] == found[i, j]
 
 
 @pytest.mark.parametrize("metric", [Coverage(), Coverage(context=1)], ids=str)

@@ -32,7 +32,7 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.stages import Share, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
 from discorank.rerank.expectation import expected_utility
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import Normalize, normalized
 from discorank.rerank.tuning.combination_training import train_combination
 from discorank.rerank.tuning.preference_sources import Preferences
 
@@ -312,7 +312,9 @@ def test_features_that_are_not_finite(normalize: Any) -> None:
     how=st.sampled_from(["zscore", "minmax", "rank"]),
 )
 @BOUNDED
-def test_normalising_never_overflows_and_keeps_the_order(values: list[float], how: str) -> None:
+def test_normalising_never_overflows_and_keeps_the_order(
+    values: list[float], how: Normalize
+) -> None:
     normal = normalized(np.array(values), how)
     assert np.isfinite(normal).all()
     order = np.argsort(values, kind="stable")

@@ -19,7 +19,7 @@ from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import Normalize, normalized
 
 from ..support.contextual import NewLetters
 
@@ -122,7 +122,7 @@ VALUES = [1.0, 3.0, 2.0, 2.0]
         ("minmax", [-inf, 2.0], [-inf, 0]),
     ],
 )
-def test_normalisation_by_hand(how: str, values: list[float], expected: list[float]) -> None:
+def test_normalisation_by_hand(how: Normalize, values: list[float], expected: list[float]) -> None:
     assert normalized(np.array(values), how).tolist() == pytest.approx(expected)
 
 
@@ -131,7 +131,7 @@ def test_normalisation_by_hand(how: str, values: list[float], expected: list[flo
     how=st.sampled_from(["zscore", "minmax", "rank"]),
 )
 @BOUNDED
-def test_normalisation_keeps_the_order(values: list[float], how: str) -> None:
+def test_normalisation_keeps_the_order(values: list[float], how: Normalize) -> None:
     values = [round(value, 3) for value in values]
     found = normalized(np.array(values), how)
     assert np.isfinite(found).all()
@@ -140,7 +140,7 @@ def test_normalisation_keeps_the_order(values: list[float], how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["zscore", "minmax"])
-def test_huge_numbers_do_not_overflow(how: str) -> None:
+def test_huge_numbers_do_not_overflow(how: Normalize) -> None:
     for values in ([-1e200, -1.0, -2.0], [-1.7e308, 1.7e308, 0.0], [-inf, 1e300, -1e300]):
         normal = normalized(np.array(values), how)
         assert np.argmax(normal) == np.argmax(values)

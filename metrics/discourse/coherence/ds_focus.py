@@ -72,7 +72,7 @@ class DSFocus(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     def __post_init__(self) -> None:

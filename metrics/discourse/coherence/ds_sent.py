@@ -47,7 +47,7 @@ class DSSent(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     def cosine(self) -> float:

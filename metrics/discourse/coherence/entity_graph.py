@@ -71,6 +71,7 @@ class LexicalGraph(FocusModelMetric):
         needs_references=False,
         bounds=(0, inf),
         bucketed=True,
+        version=2,
     )
 
     @property

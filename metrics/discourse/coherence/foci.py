@@ -27,8 +27,8 @@ class FocusMetric(Metric):
     """A metric of the foci of texts.
 
     Args:
-        nouns: who finds the nouns: hanta:en, hanta:de or hanta:nl, spacy:MODEL, your own module:function, or none where
-            all texts bring their foci.
+        nouns: who finds the nouns: hanta:en, hanta:de or hanta:nl, spacy:MODEL, wordfreq:LANGUAGE (content words), your
+            own module:function, or none where all texts bring their foci.
         sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function. In Python either may be
             the function itself.
     """

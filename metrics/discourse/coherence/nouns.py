@@ -2,6 +2,7 @@
 
 hanta:en, hanta:de, hanta:nl    HanTa's morphological models (extra `discourse`)
 spacy:MODEL                     any spaCy pipeline with tags and lemmas that is installed
+wordfreq:LANGUAGE               not nouns, but content words of some forty languages (extra `wordfreq`)
 module:function                 the user's own: a list of words in, a list of lemmas out, None for other words
 """
 
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from ...errors import InputError, MetricError, ModelLoadError, excerpt
 from ...spec.user_functions import function_named, is_function_name
+from .content_words import content_words
 
 Lemmas = Sequence[str | None]
 Finder = Callable[[list[str]], Lemmas]
@@ -73,13 +75,13 @@ def check_name(name: str) -> None:
     kind, _, rest = name.partition(":")
     if kind == "hanta":
         known = rest in HANTA
-    elif kind == "spacy":
+    elif kind in ("spacy", "wordfreq"):
         known = bool(rest)
     else:
         known = name == "none" or is_function_name(name)
     if not known:
         languages = ", ".join(f"hanta:{code}" for code in HANTA)
-        fix = f"Write {languages}, spacy:MODEL or module:function"
+        fix = f"Write {languages}, wordfreq:LANGUAGE, spacy:MODEL or module:function"
         raise InputError(f"found {excerpt(name)}", where="nouns", fix=fix)
 
 
@@ -90,12 +92,17 @@ def _finder(name: str) -> Finder:
     kind, _, rest = name.partition(":")
     if kind == "none":
         problem = "a text without foci, and no finder of nouns (none)"
-        fix = "Annotate it: Document(foci=...), or name a finder: nouns=spacy:MODEL, module:function or hanta:LANGUAGE"
+        fix = (
+            "Annotate it: Document(foci=...), or name a finder: "
+            "nouns=hanta:LANGUAGE, wordfreq:LANGUAGE, spacy:MODEL or module:function"
+        )
         raise InputError(problem, where="nouns", fix=fix)
     if kind == "hanta":
         return _hanta(rest)
     if kind == "spacy":
         return _spacy(rest)
+    if kind == "wordfreq":
+        return content_words(rest)
     return _own(name)
 
 

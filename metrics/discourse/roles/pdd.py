@@ -53,6 +53,7 @@ class PDD(RoleMetric):
         multi_reference="custom",
         linear=True,
         bucketed=True,
+        version=2,
     )
 
     def load(self) -> PDDScorer:

@@ -34,6 +34,7 @@ class RoleMatch(RoleMetric):
         bounds=(0, 1),
         linear=True,
         bucketed=True,
+        version=2,
     )
 
     def load(self) -> RoleMatchScorer:

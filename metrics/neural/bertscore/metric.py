@@ -86,6 +86,7 @@ class BERTScore(ContextModelMetric):
         papers=(ZHANG_2020,),
         symmetric=True,
         bucketed=True,
+        version=2,
     )
 
     @property

@@ -56,6 +56,7 @@ class BLEURT(ModelMetric):
         papers=(SELLAM_2020, PU_2021),
         bucketed=True,
         costly_pairs=True,
+        version=2,
     )
 
     def __post_init__(self) -> None:
@@ -79,7 +80,6 @@ class BLEURT(ModelMetric):
 
     def load(self) -> Scorer:
         """The converted model."""
-        from ..models.linear_products import use_linear_products
         from .bert import read_config, read_network
 
         self.check_files()
@@ -87,7 +87,6 @@ class BLEURT(ModelMetric):
         config = read_config(folder)
         tokens = tokens_of(folder)
         network = read_network(folder, config, self.gelu)
-        use_linear_products(network.encoder)
         encoder = Encoder(network.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         max_tokens = min(self.max_tokens or 1 << 30, encoder.max_tokens)

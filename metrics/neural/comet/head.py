@@ -44,13 +44,13 @@ class Head:
     def whole(self, features: Any) -> FloatArray:
         """Values [n] of features [n, in]."""
         weight, bias = self.layers[0]
-        x = product(features, weight).add_(bias)  # [n, hidden]
+        x = product(features, weight, bias)  # [n, hidden]
         return self.rest(x)
 
     def rest(self, x: Any) -> FloatArray:
         """Values [n] from the first layer's output [n, hidden] before its activation, which is used up."""
         for weight, bias in self.layers[1:]:
-            x = product(self.activation(x), weight).add_(bias)  # [n, out]
+            x = product(self.activation(x), weight, bias)  # [n, out]
         # The first output of the last layer is its only one, the others are padding.
         x = x[:, 0]  # [n]
         if self.final is not None:
@@ -59,7 +59,7 @@ class Head:
 
 
 def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Weights [in, out] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16.
+    """Weights [out, in] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16.
 
     layers: (weight [out, in], bias [out]) of every layer.
     """
@@ -70,7 +70,7 @@ def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         out, into = weight.shape
         spare_out = -out % ROWS
         spare_into = width - into
-        padded_weight = pad(weight.T, (0, spare_out, 0, spare_into))
+        padded_weight = pad(weight, (0, spare_into, 0, spare_out))
         padded_bias = pad(bias, (0, spare_out))
         yield padded_weight.contiguous(), padded_bias
         width = out + spare_out
@@ -89,12 +89,12 @@ class PairHead:
 
         self.head = head
         self.sourced = sourced
-        weight, self.bias = head.layers[0]  # [6 d, hidden], [hidden]
-        # The weight of each feature, [d, hidden]; the two with the source come last.
-        w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4)
-        self.w_h = torch.cat((w_h, *of_source))  # A: [3 d, hidden], or [d, hidden]
-        self.w_r = w_r.contiguous()  # B: [d, hidden]
-        self.w_pair = torch.cat((w_hr, w_d))  # C: [2 d, hidden]
+        weight, self.bias = head.layers[0]  # [hidden, 6 d], [hidden]
+        # The weight of each feature, [hidden, d]; the two with the source come last.
+        w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4, dim=1)
+        self.w_h = torch.cat((w_h, *of_source), 1)  # A: [hidden, 3 d], or [hidden, d]
+        self.w_r = w_r.contiguous()  # B: [hidden, d]
+        self.w_pair = torch.cat((w_hr, w_d), 1)  # C: [hidden, 2 d]
 
     def compare(self, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block; e: vectors [rows, d]."""
@@ -112,7 +112,7 @@ class PairHead:
         if self.sourced:
             s = e[on_device(sources)]  # [hypotheses, d]
             own = torch.cat((h, h * s, (h - s).abs_()), 1)  # [hypotheses, 3 d]
-        of_h = product(own, self.w_h).add_(self.bias)  # [hypotheses, hidden]
+        of_h = product(own, self.w_h, self.bias)  # [hypotheses, hidden]
         of_r = product(r, self.w_r)  # [references, hidden]
 
         values = np.empty(sum(block.cells for block in blocks))
@@ -240,12 +240,14 @@ def source_features(h: Any, s: Any) -> Any:
     return torch.cat((h, s, h * s, difference), 1)
 
 
-def product(x: Any, weight: Any) -> Any:
-    """x [n, in] @ weight [in, out], its rows padded to a multiple of 16; [n, out]."""
-    spare = -len(x) % ROWS
-    if not spare:
-        return x @ weight
+def product(x: Any, weight: Any, bias: Any = None) -> Any:
+    """x W^T + b, [n, out], its rows padded to a multiple of 16; x: [n, in], weight: [out, in], bias: [out]."""
     from torch.nn.functional import pad
 
+    from ..models.linear_products import linear
+
+    spare = -len(x) % ROWS
+    if not spare:
+        return linear(x, weight, bias)
     padded = pad(x, (0, 0, 0, spare))  # [n and spare rows, in]
-    return (padded @ weight)[: len(x)]
+    return linear(padded, weight, bias)[: len(x)]

@@ -32,10 +32,8 @@ from .checkpoint import CometCheckpoint, read_checkpoint
 from .head import Head
 from .pooling import Mixer, sparsemax
 from .regression import RegressionScorer
+from .token_limits import TokenLimits
 from .unified import UnifiedScorer
-
-# Positions that COMET 1 and COMET 2 leave free.
-OLD_LIMIT, LIMIT = 2, 4
 
 
 class CometMetric(CheckpointMetric):
@@ -58,18 +56,18 @@ class CometMetric(CheckpointMetric):
         encoder = Encoder(model, self.device, self.dtype, layer)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         tokenizer = tokenizer_of(folder)
-        limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
-        reader = Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates)
+        limits = TokenLimits.of(encoder, self.max_tokens)
+        reader = Reader(tokenizer, Frame.of(tokenizer), limits.text, self.truncates)
         mixer = mixer_of(checkpoint, encoder.device)
         head = head_of(checkpoint, encoder.device)
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
-            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments)
+            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, limits.joined)
         else:
             scorer = RegressionScorer(self, reader, encoder, mixer, head)
         # An encoder that is not named is in no signature.
-        scorer.identity += f" {model_files.digest(folder, weights=False)}"
+        scorer.identity += f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}"
         return scorer
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
@@ -126,6 +124,7 @@ class Comet(CometMetric):
         needs_source=True,
         multi_reference="mean",
         bucketed=True,
+        version=2,
     )
 
     @cached_property
@@ -159,6 +158,7 @@ class CometQE(CometMetric):
         needs_source=True,
         needs_references=False,
         bucketed=True,
+        version=2,
     )
 
     @classmethod

@@ -42,6 +42,7 @@ class UnifiedScorer(Scorer):
         mixer: Mixer,
         head: Head,
         segments: Sequence[str],
+        max_tokens: int,
     ) -> None:
         self.info = metric.info
         self.reader = reader
@@ -52,7 +53,7 @@ class UnifiedScorer(Scorer):
         self.identity = metric.identity(encoder.device)
         self.with_source = "src" in segments
         self.with_reference = "ref" in segments
-        self.max_tokens = encoder.max_tokens
+        self.max_tokens = max_tokens
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""

@@ -165,11 +165,14 @@ def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
     }
     width = len(layer.weight)
     # Widths of products are multiples of 16, as everywhere.
-    weight = functional.pad(layer.weight.float().T, (0, -width % 16)).contiguous().to(device)
-    bias = layer.bias.float().to(device) if layer.bias is not None else 0.0
+    spare = -width % 16
+    weight = functional.pad(layer.weight.float(), (0, 0, 0, spare)).to(device)
+    bias = None
+    if layer.bias is not None:
+        bias = functional.pad(layer.bias.float(), (0, spare)).to(device)
     activation = activations[layer.activation]
 
     def dense(x: Any) -> Any:
-        return activation(product(x, weight)[:, :width] + bias)
+        return activation(product(x, weight, bias)[:, :width])
 
     return dense

@@ -120,6 +120,7 @@ class Embedding(EmbeddingMetric):
         symmetric=True,
         linear=True,
         bucketed=True,
+        version=2,
     )
 
     @property
@@ -151,6 +152,7 @@ class EmbeddingQE(EmbeddingMetric):
         needs_references=False,
         bounds=(-1, 1),
         bucketed=True,
+        version=2,
     )
 
     @property

@@ -74,6 +74,7 @@ class BARTScore(BARTMetric):
         multi_reference="mean",
         bucketed=True,
         costly_pairs=True,
+        version=2,
     )
 
     @property
@@ -107,6 +108,7 @@ class BARTScoreFaithfulness(BARTMetric):
         needs_references=False,
         bounds=(-inf, 0.0),
         bucketed=True,
+        version=2,
     )
 
     def load(self) -> LikelihoodScorer:

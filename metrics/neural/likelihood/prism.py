@@ -62,6 +62,7 @@ class Prism(ContextModelMetric):
         multi_reference="mean",
         bucketed=True,
         costly_pairs=True,
+        version=2,
     )
 
     def __post_init__(self) -> None:

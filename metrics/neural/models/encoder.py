@@ -45,6 +45,8 @@ class Encoder:
     ) -> None:
         import torch
 
+        from .linear_products import use_linear_products
+
         self.torch = torch
         self.config = model.config
         layers = model.config.num_hidden_layers
@@ -56,6 +58,7 @@ class Encoder:
             if model.config.model_type not in NORMED_AT_THE_END:
                 model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
+        use_linear_products(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS

@@ -1,6 +1,8 @@
 """Linear layers by oneDNN where torch has it, on a CPU in float32: on some CPUs twice as fast as torch's own choice.
 
 A row of the product depends on no other row and not on how many rows there are, as long as these are a multiple of 16.
+Which library multiplies is a matter of the build of torch alone: a measured choice would change the last bits of values
+from one start to the next, and from worker to worker. `products_on` names it, for run files and cached representations.
 """
 
 from __future__ import annotations
@@ -23,9 +25,22 @@ def _onednn() -> Any:
 ONEDNN = _onednn()
 
 
+def products_on(device: str) -> str:
+    """What multiplies in float32 on a kind of device, and on a CPU with which instructions."""
+    if device != "cpu":
+        return "torch"
+    library = "torch" if ONEDNN is None else "oneDNN"
+    return f"{library} {torch.backends.cpu.get_cpu_capability()}"
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b, [..., out]; x: [..., in], weight: [out, in], bias: [out]."""
-    if ONEDNN is None or x.device.type != "cpu" or x.dtype != torch.float32:
+    """x W^T + b, [..., out]; x: [..., in], weight: [out, in], bias: [out].
+
+    Where gradients are needed torch computes it, as oneDNN's product has none.
+    """
+    is_trained = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    is_other = x.device.type != "cpu" or x.dtype != torch.float32
+    if ONEDNN is None or is_other or is_trained:
         return functional.linear(x, weight, bias)
     product: Tensor = ONEDNN(x, weight, bias, "none", [], "")
     return product

@@ -18,6 +18,7 @@ from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
+from .label_probabilities import SLICE, label_log_probabilities
 from .packed_attention import ROWS
 from .pass_flops import Stack
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
@@ -25,8 +26,8 @@ from .span_attention import Attention, Spans
 
 # `model_type` of a configuration: whether norms stand before what they feed.
 FAMILY = {"bart": False, "mbart": True}
-# Tokens times vocabulary looked at together.
-CPU_CELLS, GPU_CELLS = 1 << 24, 1 << 28
+# Logits that are there at a time.
+CPU_CELLS, GPU_CELLS = 1 << 23, 1 << 28
 
 
 class Seq2Seq:
@@ -51,6 +52,8 @@ class Seq2Seq:
     ) -> None:
         import torch
 
+        from .linear_products import use_linear_products
+
         config = model.config
         if config.model_type not in FAMILY:
             raise ModelLoadError(
@@ -60,13 +63,14 @@ class Seq2Seq:
             )
         self.torch = torch
         self.norm_first = FAMILY[config.model_type]
+        use_linear_products(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
         self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
         self.max_tokens = int(config.max_position_embeddings)
         cells = CPU_CELLS if on_cpu else GPU_CELLS
-        self.head_rows = max(1, cells // (config.vocab_size * ROWS)) * ROWS
+        self.head_rows = max(1, cells // (SLICE * ROWS)) * ROWS
 
     def encode(self, ids: Ragged) -> Ragged:
         """The encoder's states of every text, float32 [tokens, d]; one pass."""
@@ -176,22 +180,18 @@ class Seq2Seq:
         """
         rows = self._tensor(_padded(scored))  # [scored and spare ones]
         following = self._tensor(_padded(labels))  # [scored and spare ones]
+        weight, bias = self.model.lm_head.weight, self.model.final_logits_bias[0]
         parts = zip(
             rows.split(self.head_rows),
             following.split(self.head_rows),
             strict=True,
         )
-        values = []
-        for part, label in parts:
-            hidden = x.index_select(0, part)  # [part, d]
-            # [part, vocabulary]
-            logits = (self.model.lm_head(hidden) + self.model.final_logits_bias).float()
-            own = logits.gather(1, label[:, None])[:, 0]  # [part]
-            log_probabilities = own - logits.logsumexp(dim=1)  # [part]
-            # Rounding may leave a probability above 1.
-            values.append(log_probabilities.clamp(max=0))
+        values = [
+            label_log_probabilities(x.index_select(0, part), weight, bias, label)
+            for part, label in parts
+        ]
         of_all = self.torch.cat(values)[: len(scored)]  # [scored]
-        return of_all.double().cpu().numpy()
+        return of_all.cpu().numpy()
 
     def _embedded(
         self,

@@ -88,6 +88,8 @@ class ModelMetric(Metric):
         """All that a representation depends on beside its text: signature, score version, kind of device, libraries."""
         from importlib.metadata import version
 
+        from .linear_products import products_on
+
         parts = [
             self.signature(),
             str(self.info.version),
@@ -95,8 +97,19 @@ class ModelMetric(Metric):
             version("torch"),
             version("transformers"),
             version("tokenizers"),
+            products_on(device.type),
         ]
         return " ".join(parts)
+
+    @property
+    def products(self) -> str:
+        """What multiplies for the model here; empty where the settings need none."""
+        if "model" not in self.digests:
+            return ""
+        from .encoder import device_of
+        from .linear_products import products_on
+
+        return products_on(device_of(self.device).type)
 
     def unloaded(self) -> Scorer | None:
         """A scorer on the device "meta", where tensors have shapes and no numbers."""

@@ -36,6 +36,7 @@ class InputReader:
         head: the estimator of the sentence score.
         word_layer: whose states give labels.
         word_labels: weight [4, d] and bias [4] of the labels.
+        max_tokens: of all texts of an input together.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class InputReader:
         head: Head,
         word_layer: int,
         word_labels: tuple[Any, Any],
+        max_tokens: int,
     ) -> None:
         self.encoder = encoder
         self.mixer = mixer
@@ -53,7 +55,7 @@ class InputReader:
         weight, bias = word_labels
         self.label_weight = weight.float().to(encoder.device)  # [4, d]
         self.label_bias = bias.float().to(encoder.device)  # [4]
-        self.max_tokens = encoder.max_tokens
+        self.max_tokens = max_tokens
 
     def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
         """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""

@@ -28,7 +28,8 @@ from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
-from ..comet.metric import LIMIT, OLD_LIMIT, encoder_folder, head_of, mixer_of
+from ..comet.metric import encoder_folder, head_of, mixer_of
+from ..comet.token_limits import TokenLimits
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files
@@ -81,29 +82,27 @@ class XCometMetric(CheckpointMetric):
         folder = encoder_folder(checkpoint, self.encoder_path)
         encoder = self._encoder(checkpoint, folder)
         tokenizer = tokenizer_of(folder)
-        limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
-        reader = Reader(tokenizer, Frame.of(tokenizer), limit, "reference")
+        limits = TokenLimits.of(encoder, self.max_tokens)
+        reader = Reader(tokenizer, Frame.of(tokenizer), limits.text, "reference")
         inputs = InputReader(
             encoder,
             mixer_of(checkpoint, encoder.device),
             head_of(checkpoint, encoder.device),
             checkpoint.word_layer,
             checkpoint.word_labels,
+            limits.joined,
         )
         finding = Settings(self.decode, self.decoding_threshold, self.output)
         scorer = XCometScorer(self, reader, inputs, finding)
         # An encoder that is not named is in no signature.
-        scorer.identity += f" {model_files.digest(folder, weights=False)}"
+        scorer.identity += f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}"
         return scorer
 
     def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
         """The encoder with the weights of the checkpoint."""
-        from ..models.linear_products import use_linear_products
-
         model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
-        use_linear_products(model)
         encoder = Encoder(model, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         return encoder

@@ -88,7 +88,7 @@ class XCometScorer(Scorer):
         self.settings = settings
         self.batch_tokens = encoder.batch_tokens
         self.identity = metric.identity(encoder.device)
-        self.max_tokens = encoder.max_tokens
+        self.max_tokens = inputs.max_tokens
         self.is_warned = False
         # Tokens that are nothing but a blank.
         tokenizer = reader.tokenizer

@@ -15,13 +15,14 @@ import numpy as np
 
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
-from ....metrics.execution.by_sentence import columns_of, lift
+from ....metrics.execution.by_sentence import lift, plan_of
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.evaluate import check_memory, matrices_of_columns, shape_of
+from ....metrics.execution.evaluate import check_memory, matrices_of_plans, shape_of
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
+from ....metrics.execution.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.execution.store import Fresh, Store
-from ....metrics.execution.tiles import Tile, part_of, with_their_turned
+from ....metrics.execution.tiles import Tile, with_their_turned
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation
 from ...expectation import TiledSums
@@ -66,20 +67,20 @@ class Share:
         self.meter = meter
         self.places = places_of(tasks)[metric]
         self.lists = [(tasks[i], tasks[i].comparisons[p]) for i, p in self.places]
-        self.columns = [self._columns(task, comparison) for task, comparison in self.lists]
-        units = [unit for columns in self.columns for column in columns for unit in column]
-        items = dict.fromkeys(chain.from_iterable(unit.items for unit in units))
+        self.plans = [self._plan(task, comparison) for task, comparison in self.lists]
+        comparisons = comparisons_of(self.plans)
+        items = dict.fromkeys(chain.from_iterable(unit.items for unit in comparisons))
         self.items = sorted(items, key=_length)  # so that texts of one chunk fill batches
         self.row = {item: i for i, item in enumerate(self.items)}
 
-    def _columns(self, task: Task, comparison: Comparison) -> Sequence[Sequence[Comparison]]:
-        """The comparisons that a list's values are made of, by column; none where it has no values."""
+    def _plan(self, task: Task, comparison: Comparison) -> Plan:
+        """How a list's values are made; of nothing where it has no values."""
         lacks_references = self.metric.info.needs_references and not comparison.references
         if not comparison.hypotheses or lacks_references:
-            return []
-        if is_linear(self.metric, task.keep_matrix):
-            return [lift(self.metric, comparison)]
-        return columns_of(self.metric, comparison)
+            return PlanOfMeans([])
+        if is_linear(self.metric, task.needs_matrix):
+            return PlanOfMeans([MeanPiece(lift(self.metric, comparison))])
+        return plan_of(self.metric, comparison)
 
     def represent(self, chunk: int, chunks: int, cache: Cache | None) -> Fresh | None:
         """The representations of one of `chunks` chunks of about equally many characters; None if it is empty."""
@@ -115,10 +116,10 @@ class Share:
 
     def _values(self, store: Store, tiles: Sequence[Tile]) -> list[TileValues]:
         """The values [rows, columns] of some tiles, compared together."""
-        parts = [part_of(self.columns[tile.place], tile) for tile in tiles]
+        parts = [self.plans[tile.place].part(tile) for tile in tiles]
         with failures_named(self.metric.signature()):
-            values = matrices_of_columns(self.metric.scorer, parts, store)
-        truncations = [_truncation(store, columns) for columns in parts]
+            values = matrices_of_plans(self.metric.scorer, parts, store)
+        truncations = [store.truncation_of(comparisons_of([part])) for part in parts]
         return [TileValues(*row) for row in zip(tiles, values, truncations, strict=True)]
 
     def _is_tiled(self, place: int) -> bool:
@@ -130,7 +131,7 @@ class Share:
         """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
         store = self.store(fresh)
         task, comparison = self.lists[place]
-        truncation = _truncation(store, self.columns[place])
+        truncation = store.truncation_of(comparisons_of([self.plans[place]]))
         return Reduced(linear_form(self.metric, store, comparison, task), truncation)
 
     def reduce(
@@ -145,8 +146,8 @@ class Share:
         ):
             if (
                 fresh is not None
-                and self.columns[place]
-                and is_linear(self.metric, task.keep_matrix)
+                and self.plans[place].pieces
+                and is_linear(self.metric, task.needs_matrix)
             ):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
             elif self._is_tiled(place):
@@ -205,11 +206,6 @@ def results(
         truncation = max(part.truncation for part in parts)
         list_results.append(result_of(task, expectations, truncation))
     return list_results
-
-
-def _truncation(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
-    """The most that was left out of a text."""
-    return max((store.truncation_of(column) for column in columns), default=Truncation.NONE)
 
 
 def _length(item: Item) -> int:

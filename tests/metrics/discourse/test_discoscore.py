@@ -614,6 +614,46 @@ def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> 
     assert [noun.key for noun in nouns] == ["boat", "turin"]
 
 
+def test_content_words_are_rarer_than_function_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the package: of its two functions only what its documentation promises."""
+    zipf = {"loděmi": 3.2, "loď": 4.1, "a": 7.4, "se": 5.5, "praha": 5.49}
+    wordfreq = ModuleType("wordfreq")
+    vars(wordfreq)["available_languages"] = lambda: {"xa": "", "zh": ""}
+    vars(wordfreq)["zipf_frequency"] = lambda word, language: zipf.get(word.lower(), 0.0)
+    monkeypatch.setitem(sys.modules, "wordfreq", wordfreq)
+    metric: Any = load_metric("rc", nouns="wordfreq:xa")
+    nouns = FocusReader(metric).read("Praha se loděmi a Xyz-1 12 !").occurrences[0]
+    assert [(noun.key, noun.start, noun.end) for noun in nouns] == [
+        ("praha", 0, 5),
+        ("loděmi", 9, 15),
+        ("xyz-1", 18, 23),
+    ]
+    assert load_metric(metric.signature()) == metric
+    with pytest.raises(InputError, match=r"wordfreq:zh.*no frequencies.*It has xa;"):
+        load_metric("rc", nouns="wordfreq:zh").score(["a boat"])
+    with pytest.raises(InputError, match="wordfreq:LANGUAGE"):
+        load_metric("rc", nouns="wordfreq:").score(["a boat"])
+
+
+def test_wordfreq_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordfreq", None)
+    with pytest.raises(ModelLoadError, match=r"wordfreq is not installed.*discorank.wordfreq."):
+        load_metric("rc", nouns="wordfreq:xx").score(["a boat"])
+
+
+def test_wordfreq_knows_many_languages() -> None:
+    pytest.importorskip("wordfreq")
+    texts = {
+        "fr": "Le chien de la ferme et les agneaux.",
+        "cs": "Pes je na zahradě a jehňata také.",
+        "ru": "Собака в саду и ягнята тоже.",
+    }
+    for language, text in texts.items():
+        metric: Any = load_metric("rc", nouns=f"wordfreq:{language}")
+        (keys,) = FocusReader(metric).read(text).keys_by_sentence()
+        assert 2 <= len(keys) < len(text.split()) - 1, language
+
+
 def test_very_long_words_do_not_hang() -> None:
     pytest.importorskip("HanTa")
     metric: Any = load_metric("rc")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def values(metric: Metric) -> list[bytes]:
 @pytest.mark.parametrize(
     "limits", [{"rows": 1}, {"rows": 3}, {"cells": 11}, {"cells": 30}, {"rows": 2, "cells": 12}]
 )
-def test_little_memory_gives_the_same_values(kind: str, limits: dict[str, int]) -> None:
+def test_little_memory_gives_the_same_values(kind: str, limits: dict[str, Any]) -> None:
     assert values(Narrow(error=kind, **limits)) == values(Narrow())
 
 
@@ -127,7 +127,7 @@ def test_little_memory_gives_the_same_choices(kind: str) -> None:
 
 @every_shortage
 @pytest.mark.parametrize("limits", [{"rows": 0}, {"cells": 10}])
-def test_a_list_that_does_not_fit_fails_alone(kind: str, limits: dict[str, int]) -> None:
+def test_a_list_that_does_not_fit_fails_alone(kind: str, limits: dict[str, Any]) -> None:
     """No row of the last list fits, eleven cells; its neighbours are decided."""
     metric = Narrow(error=kind, **limits)
     decoder, engine = MBRDecoder(metric), LocalEngine()
@@ -147,7 +147,7 @@ def test_a_list_that_does_not_fit_fails_alone(kind: str, limits: dict[str, int])
 
 
 @pytest.mark.parametrize("limits", [{"rows": 1}, {"cells": 3}])
-def test_other_errors_are_not_swallowed(limits: dict[str, int]) -> None:
+def test_other_errors_are_not_swallowed(limits: dict[str, Any]) -> None:
     metric = Narrow(error="shapes cannot be multiplied", **limits)
     for call in (lambda: metric.pairwise(["a", "bb"], ["a", "bb"]), lambda: values(metric)):
         with pytest.raises(MetricError, match="RuntimeError: shapes cannot be multiplied"):

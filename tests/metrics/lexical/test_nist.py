@@ -160,13 +160,21 @@ def test_a_file_and_fitting_give_the_same(tmp_path: Path) -> None:
         NIST(information=str(path)).score(["a"], ["a"])
 
 
+def test_scores_with_counts_of_their_references() -> None:
+    hypotheses = TEXTS[::-1]
+    assert (
+        NIST().score(hypotheses, TEXTS).tobytes()
+        == NIST().fit(TEXTS).score(hypotheses, TEXTS).tobytes()
+    )
+
+
 def test_what_is_missing_is_told() -> None:
     assert NIST().unfitted
     for metric in (NIST(), load_metric(NIST().fit(TEXTS).signature())):
         with pytest.raises(
             InputError, match=r'no texts to count n-grams in.*nist.information="FILE".. or call fit'
         ):
-            metric.score(["a"], ["a"])
+            metric.pairwise(["a"], ["a"])
     with pytest.raises(InputError, match=r"nowhere.txt: cannot be read"):
         NIST(information="nowhere.txt")
     with pytest.raises(InputError, match="unknown tokenizer"):

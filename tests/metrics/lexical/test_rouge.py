@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def test_stemmer_without_nltk(metric: Metric, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("cls", "wrong"), [(RougeL, {"tokenizer": "13a"}), (RougeW, {"weight": 0.5})]
 )
-def test_settings_are_checked(cls: type[Metric], wrong: dict[str, object]) -> None:
+def test_settings_are_checked(cls: type[Metric], wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         cls(**wrong)
 

@@ -127,7 +127,7 @@ def test_a_shift_moves_ten_words_at_most(size: int, edits: int) -> None:
 
 
 @pytest.mark.parametrize("chosen", SETTINGS)
-def test_settings_are_sacrebleus(chosen: dict[str, bool]) -> None:
+def test_settings_are_sacrebleus(chosen: dict[str, Any]) -> None:
     np.testing.assert_allclose(
         TER(**chosen).pairwise(TEXTS, TEXTS), -peer(TEXTS, TEXTS, **chosen), atol=1e-9
     )

@@ -203,9 +203,23 @@ def test_idf_that_was_not_fitted() -> None:
     with pytest.raises(
         InputError, match=r"bertscore: idf: no document frequencies. Call fit\(texts\)"
     ):
-        metric.score(["a"], ["b"])
+        metric.pairwise(["a"], ["b"])
     assert not tiny().unfitted
     assert tiny().fit(CORPUS) == tiny()
+
+
+def test_scores_with_idf_of_their_references() -> None:
+    """As bert_score: every reference counts, one of several and one that comes back too."""
+    metric, hypotheses = tiny(idf=True), [CORPUS[2], CORPUS[0], PAIR[0]]
+    groups = [[CORPUS[0]], [CORPUS[1], CORPUS[2]], [CORPUS[0]]]
+    fitted = metric.fit([text for group in groups for text in group])
+    wanted = fitted.score(hypotheses, groups)
+    assert metric.score(hypotheses, groups).tobytes() == wanted.tobytes()
+    assert metric.corpus(hypotheses, groups) == fitted.corpus(hypotheses, groups)
+    assert metric.unfitted
+    assert abs(wanted - metric.fit(CORPUS[:1]).score(hypotheses, groups)).max() > 1e-4
+    with pytest.raises(InputError, match="bertscore needs references"):
+        metric.score(["a"])
 
 
 def test_a_fitted_metric() -> None:

@@ -216,7 +216,7 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
     assert hidden == 2, "by_hand knows three layers"
     scores = metric.score(*([text] for text in texts))
     assert scores[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
-    deep = replace(metric, context=1)  # type: ignore[type-var]
+    deep = replace(metric, context=1)  # type: ignore[call-arg]
     if about["pool"] == "max":
         with pytest.raises(
             ModelLoadError, match=r"context is not defined for a max-pooling model. Set context=0"
@@ -497,3 +497,82 @@ def test_truncation_is_counted_in_a_run(tmp_path: Path) -> None:
         assert main([*command, str(out)]) == 0
     assert out.read_bytes() == whole.read_bytes()
     assert json.loads(Path(f"{out}.run.json").read_text())["counts"] == counts
+
+
+def states_dict(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """State dict and settings of a checkpoint."""
+    held = torch.load(MODELS / model / "checkpoints" / "model.ckpt", weights_only=True)
+    return held["state_dict"], held["hyper_parameters"]
+
+
+def read_ids(metric: Metric, text: str) -> Any:
+    """The ids of a text as the metric reads it, [tokens]."""
+    prepared, _ = metric.scorer.prepare([Item(text)])
+    return prepared["ids"].values
+
+
+@pytest.mark.parametrize(("max_tokens", "read"), [(None, 126), (60, 60), (128, 128), (999, 128)])
+def test_where_long_texts_are_cut(max_tokens: int | None, read: int) -> None:
+    """Of 130 positions COMET 2 reads 126 and COMET 1, whose code Doc-COMET is, 128."""
+    text = " ".join(["the old mill turns"] * 60)
+    uncut = plain_encoder()[0](text, verbose=False).input_ids
+    assert len(uncut) > 130
+    cut = [*uncut[: read - 1], uncut[-1]]
+    metric = tiny("tiny-comet-qe", compat="reference", max_tokens=max_tokens)
+    assert read_ids(metric, text).tolist() == cut
+    prepared, _ = metric.scorer.prepare([Item(text)])
+    embedding = metric.scorer.represent(prepared)["embedding"][0]
+    np.testing.assert_allclose(
+        embedding, vector(cut, 1, *states_dict("tiny-comet-qe")), rtol=0, atol=1e-5
+    )
+
+
+def test_a_context_that_eats_the_sentence_at_the_cut_of_comet_1() -> None:
+    """The released code of Doc-COMET cuts on the right at 128: two more tokens of the sentence are left."""
+    before, text = " ".join(["mill"] * 60), " ".join(["river"] * 60)
+    tokenizer = plain_encoder()[0]
+    context, sentence = (
+        tokenizer(one, add_special_tokens=False).input_ids for one in (before, text)
+    )
+    cut = [0, *[*context, 2, *sentence][:126], 2]
+    metric = tiny("tiny-comet-qe", compat="reference", max_tokens=128, context=1)
+    prepared, _ = metric.scorer.prepare([Item(text, (before,))])
+    assert prepared["ids"].values.tolist() == cut
+    wanted = vector(cut, len(context) + 2, *states_dict("tiny-comet-qe"))
+    embedding = metric.scorer.represent(prepared)["embedding"][0]
+    np.testing.assert_allclose(embedding, wanted, rtol=0, atol=1e-5)
+
+
+@pytest.fixture
+def of_bert(tmp_path: Path) -> Path:
+    """tiny-comet-qe over the encoder tiny-bert."""
+    folder = Path(shutil.copytree(MODELS / "tiny-comet-qe", tmp_path / "model"))
+    state, settings = states_dict("tiny-comet-qe")
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith("encoder.")}
+    bert = pretrained(MODELS / "tiny-bert").state_dict()
+    encoder = {f"encoder.model.{name}": tensor for name, tensor in bert.items()}
+    content = {
+        "state_dict": {**kept, **encoder},
+        "hyper_parameters": {**settings, "encoder_model": "BERT", "pretrained_model": "tiny-bert"},
+    }
+    torch.save(content, folder / "checkpoints" / "model.ckpt")
+    return folder
+
+
+def test_encoders_of_bert_leave_as_many_positions_free(of_bert: Path) -> None:
+    """unbabel-comet takes two positions off every encoder, also where none is padding's: 124 of 128."""
+    metric, longest = (
+        load_metric(
+            "comet-qe", model=str(of_bert), encoder_path=str(MODELS / "tiny-bert"), max_tokens=limit
+        )
+        for limit in (None, 999)
+    )
+    text = " ".join(["the old mill turns"] * 60)
+    assert isinstance(metric, Metric)
+    assert isinstance(longest, Metric)
+    assert len(read_ids(metric, text)) == 124
+    assert len(read_ids(longest, text)) == 126
+    assert metric.scorer.identity.endswith(" 124 tokens")
+    assert not tiny("tiny-comet-qe").scorer.identity.endswith("tokens")
+    with pytest.warns(TruncationWarning):
+        metric.score([text], sources=["a"])

@@ -178,6 +178,8 @@ def test_without_references(
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17])
 def test_product_has_as_many_rows_as_it_got(n: int) -> None:
-    x, weight = vectors()[:n], layers(6 * D, (48, 24))[0][0][:, :D].T
+    x, weight = vectors()[:n], layers(6 * D, (48, 24))[0][0][:, :D]
+    bias = torch.arange(48.0)
     assert product(x, weight).shape == (n, 48)
-    assert torch.allclose(product(x, weight), x @ weight, atol=1e-5)
+    assert torch.allclose(product(x, weight), x @ weight.T, atol=1e-5)
+    assert torch.allclose(product(x, weight, bias), x @ weight.T + bias, atol=1e-5)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -331,6 +333,45 @@ def test_broken_treebanks(tmp_path: Path, change: dict[str, Any], match: str) ->
     )
     with pytest.raises(InputError, match=rf"t.jsonl:2: .*{match}"):
         read_treebank(path)
+
+
+def test_original_parseval_from_words_alone() -> None:
+    """Inner nodes by the words they span; a segment too many costs its node, and the right nodes around it stay."""
+    words = ["they", "said", "she", "fell", "because", "it", "rained"]
+    gold = Sentence(
+        "a", words, [0, 2, 4, 7], {(0, 2): Cut(0, "SN", "X"), (1, 2): Cut(1, "NS", "Y")}, True
+    )
+    # over [0, 2, 7]: the root is right, the inner node is not found
+    two: evaluation.Parsed = ([0, 2, 7], {(0, 1): Cut(0, "SN", "X")})
+    # over [0, 2, 4, 7]: the spans are right, one label of each kind is not
+    three: evaluation.Parsed = (
+        [0, 2, 4, 7],
+        {(0, 2): Cut(0, "NN", "X"), (1, 2): Cut(1, "NS", "Z")},
+    )
+    counts = evaluation.end_to_end([gold], lambda _: two)
+    assert counts["a"].tolist() == [[1, 1, 2], [1, 1, 2], [1, 1, 2]]
+    counts = evaluation.end_to_end([gold], lambda _: three)
+    assert counts["a"].tolist() == [[2, 2, 2], [1, 2, 2], [1, 2, 2]]
+    # one EDU: what is found in it is wrong; a sentence that is no constituent has no tree to compare with
+    single = Sentence("b", words, [0, 7], {}, False)
+    apart = Sentence("c", words, [0, 2, 7], {}, False)
+    counts = evaluation.end_to_end([single, apart], lambda _: two)
+    assert {name: rows.tolist() for name, rows in counts.items()} == {"b": [[0, 1, 0]] * 3}
+
+
+def test_the_evaluated_parse_is_the_parsers_tree() -> None:
+    long = "He said that she left, " * 20 + "because nobody had read it."
+    for text in (SAID, "It rained.", long):
+        words = text.split()
+        starts, cuts = evaluation.parse_by(
+            english(), Sentence("a", words, [0, len(words)], {}, False)
+        )
+        tree = english().words(words)
+        assert [words[a:b] for a, b in pairwise(starts)] == list(map(list, edus(tree)))
+        of_tree = Counter(node.rel for node in walk(tree) if isinstance(node, RSTTree))
+        of_cuts = Counter(cut.rel for cut in cuts.values())
+        assert of_cuts.keys() == of_tree.keys()
+        assert len(cuts) == len(starts) - 2
 
 
 def test_a_treebank_needs_every_split(tmp_path: Path) -> None:

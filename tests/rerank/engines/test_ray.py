@@ -42,6 +42,7 @@ from discorank.rerank.lists import read_list
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
+from discorank.rerank.whole_documents import WholeDocuments
 
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
@@ -196,7 +197,9 @@ def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_groups, "MAX_STEPS", 6)
 
 
-def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
+def rows_of(
+    deciders: Sequence[tuple[MBRDecoder | Reranker | WholeDocuments, Any]], engine: Engine
+) -> list[bytes]:
     """What the engine gives for every decider's lists."""
     engine.load([metric for decider, _ in deciders for metric in decider.metrics])
     return [
@@ -211,6 +214,7 @@ CROSSED = [
     {**row, "pseudo_references": [candidate["text"] for candidate in other["candidates"]]}
     for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
 ]
+SENTENCES = [{**row, "candidates": row["candidates"][:2]} for row in made_lists(30, seed=6)]
 STAGED: dict[str, list[tuple[Any, Any]]] = {
     "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
     "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
@@ -231,6 +235,14 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
     "role-match": [(MBRDecoder(utility=f"role-match({ROLES})", nbest=None, self_pair=False), LONG)],
     "a shortlist": [
         (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
+    ],
+    "robust means": [
+        (MBRDecoder(utility="chrf", nbest=None, expectation="trimmed", trim=0.2), LONG),
+        (MBRDecoder(utility="chrf", nbest=None, expectation="median-of-means"), LONG),
+        (MBRDecoder(f"role-match({ROLES})", expectation="trimmed", self_pair=False), LONG),
+    ],
+    "whole documents": [
+        (WholeDocuments(MBRDecoder(utility="chrf + ter", normalize_parts="zscore")), SENTENCES)
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
     "learned metrics": [
@@ -262,13 +274,15 @@ def test_models_give_the_same_bytes(
         )
         for decider, name in (
             (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
+            (MBRDecoder(f"doc-bertscore({TINY})", strategy="beam", nbest=None), "demo.jsonl"),
+            (MBRDecoder(f"bertscore(context=1,{TINY})", strategy="joint"), "demo.jsonl"),
             (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
             (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
         )
     ]
     split = [pair for name in STAGED for pair in STAGED[name]]
     expected = rows_of(whole, LocalEngine())
-    assert len(expected) == 8
+    assert len(expected) == 14
     cache = Cache(tmp_path / "cache")
     with RayEngine(RaySettings(actors=2), cache) as engine:
         assert rows_of(whole, engine) == expected

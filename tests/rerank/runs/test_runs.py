@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discorank.cli.main import main
@@ -486,15 +488,19 @@ def crashes(arguments: list[str], point: int) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("kind", ["rows", "text with context", "systems with utilities"])
+@pytest.mark.parametrize(
+    "kind", ["rows", "text with context", "systems with utilities", "searched documents"]
+)
 def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
     """A run that dies again and again, one step further each time, ends as one that nobody stopped."""
     lists = list(made_lists(9))
     lists[2]["candidates"] = ["two\nlines"] if kind == "text with context" else []
     source = write_lists(tmp_path / "in.jsonl", lists)
-    options = ["--quiet", "--max-errors", "9", "-u", "chrf"]
-    if kind == "text with context":
-        options = ["--quiet", "--max-errors", "9", "-u", CONTEXTUAL, "--format", "text"]
+    by_kind = {
+        "text with context": ["-u", CONTEXTUAL, "--format", "text"],
+        "searched documents": ["-u", CONTEXTUAL, "--strategy", "beam"],
+    }
+    options = ["--quiet", "--max-errors", "9", *by_kind.get(kind, ["-u", "chrf"])]
     if kind == "systems with utilities":
         systems = {name: [f"{name} says {i % 3}" for i in range(6)] for name in "abc"}
         source = write_lists(source, [{"id": "s", "source": ["x"] * 6, "systems": systems}])
@@ -657,3 +663,29 @@ def test_document_context_survives_a_restart(tmp_path: Path) -> None:
         write_lists(source, lists)
         assert run(out) == 3
         assert out.read_bytes() == whole.read_bytes(), stop
+
+
+def test_a_run_names_what_multiplied_for_its_models(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2))
+    model = Path(__file__).parents[2] / "golden" / "docmetrics" / "models" / "tiny-roberta"
+    assert decode(source, tmp_path / "chrf") == 0
+    out = tmp_path / "bertscore"
+    model_options = ["--model", str(model), "--device", "cpu", "--quiet"]
+    assert (
+        main(["decode", str(source), "-u", "bertscore(layer=2)", "-o", str(out), *model_options])
+        == 0
+    )
+    assert "products" not in run_file(tmp_path / "chrf")
+    assert run_file(out)["products"].split()[0] in ("oneDNN", "torch")
+
+
+def test_a_run_names_the_versions_of_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2))
+    monkeypatch.setattr("discorank.rerank.runs.run.PACKAGES", ("numpy", "no-such-package"))
+    assert decode(source, tmp_path / "out") == 0
+    assert run_file(tmp_path / "out")["versions"] == {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }

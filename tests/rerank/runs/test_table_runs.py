@@ -158,14 +158,14 @@ def test_texts_alone_are_no_table(
 def test_a_missing_package_is_told_in_a_line(
     tmp_path: Path, lists: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("discorank.metrics.spec.arrow_package.find_spec", lambda name: None)
+    monkeypatch.setattr("discorank.metrics.optional_packages.find_spec", lambda name: None)
     assert decode(lists, tmp_path / "out.parquet") == 2
     said = capsys.readouterr().err
-    assert 'Parquet and Arrow files need pyarrow. pip install "discorank[arrow]"' in said
+    assert 'pyarrow is not installed. pip install "discorank[arrow]"' in said
     assert not (tmp_path / "out.parquet.run.json").exists()
     (tmp_path / "in.parquet").write_bytes(b"PAR1")
     assert decode(tmp_path / "in.parquet", tmp_path / "out.jsonl") == 2
-    assert "in.parquet: Parquet and Arrow files need pyarrow" in capsys.readouterr().err
+    assert "in.parquet: pyarrow is not installed" in capsys.readouterr().err
 
 
 def test_a_report_reads_the_rows_of_a_table(tmp_path: Path, lists: Path) -> None:

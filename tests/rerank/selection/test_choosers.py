@@ -484,3 +484,37 @@ def test_means_over_sets_count_each_set_once() -> None:
     assert mean.sets == 2
     assert mean.regret == pytest.approx(np.mean(regrets))
     assert mean.oracle_reached == pytest.approx(0.5)
+
+
+def test_lines_of_whole_documents_are_read_where_these_are_chosen(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `decode --choice document` wrote of segments is the choice that the same metric makes as a chooser."""
+    out = str(tmp_path / "whole.jsonl")
+    read = [systems, "--human", "mqm:lower", "--quiet"]
+    assert (
+        main(["decode", *read, "--from", "systems", "-u", "ter", "--choice", "document", "-o", out])
+        == 0
+    )
+    rows = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
+    assert [row["id"] for row in rows] == ["d1:0", "d1:1", "d1:2", "d2:0", "d2:1"]
+    lists = choices(two(), HUMAN, "document")
+    chosen = read_chosen(LineSource(Path(out)), lists, "mine")
+    rankings = decider_of(load_metric("ter"))
+    assert isinstance(rankings, MBRDecoder)
+    assert chosen.texts == tuple(ranking.text for ranking in rankings.decode(lists.lists))
+    segments = read_chosen(LineSource(Path(out)), choices(two(), HUMAN), "mine")
+    assert segments.texts == tuple(row["text"] for row in rows)
+    other = {**rows[1], "document_choice": {**rows[1]["document_choice"], "system": "C"}}
+    other["document_choice"]["system"] = "A" if rows[0]["document_choice"]["system"] != "A" else "B"
+    mixed = write(tmp_path / "mixed.jsonl", [rows[0], other, *rows[2:]])
+    with pytest.raises(InputError, match="'d1' was there before"):
+        read_chosen(LineSource(mixed), lists, "mine")
+    command = ["compare", *read, "--choosers", "chrf + ter", "--choice", "document"]
+    assert main([*command, "--decoded", out, "--normalize-parts", "zscore"]) == 0
+    assert "whole" in capsys.readouterr().out
+
+
+def test_parts_of_choosers_on_one_scale() -> None:
+    decider = decider_of(load_metric("chrf + ter"), "zscore")
+    assert decider == MBRDecoder("chrf + ter", normalize_parts="zscore")

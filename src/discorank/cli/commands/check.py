@@ -1,9 +1,10 @@
 """``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
 
 The forward passes of models are counted from their configurations and tokenizers: no weights are held, and the tokens
-of context are not counted, as they are chosen by the run. The calls of judges are counted by filling their prompts:
-equal ones once, a token for every four bytes, nothing for what is asked again; nothing is sent.
-Metrics that need code of the user's own or of a plug-in are not loaded: their cost is not shown.
+of context are not counted, as they are chosen by the run; a search reads texts in as many contexts as it may at most.
+The calls of judges are counted by filling their prompts: equal ones once, a token for every four bytes, nothing for
+what is asked again; nothing is sent. Metrics that need code of the user's own or of a plug-in are not loaded: their
+cost is not shown.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from ...rerank.budget.settings import Budget, two_texts_are_one_pair
 from ...rerank.distinct import Distinct
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
+from ...rerank.search_counts import SearchCounts
+from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options
 from ..options.inputs import InputOptions, adapted, open_input
@@ -43,11 +46,15 @@ class CheckOptions:
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
         budget: a share of pairs, whose forward passes are counted too.
+        strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
+        beam: how many histories beam keeps.
         format: text or json.
     """
 
     utility: str | None = None
     budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    strategy: StrategySetting = "auto"
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     format: Literal["text", "json"] = "text"
 
 
@@ -115,10 +122,10 @@ def run(arguments: Sequence[str]) -> int:
         Progress("lists", lists.fraction, values["quiet"]) as progress,
     ):
         for entry in lists:
+            if utility is not None:
+                utility.add(entry.record)
             if entry.record is not None:
                 counts.add(entry.record)
-                if utility is not None:
-                    utility.add(entry.record)
                 progress(counts.totals["lists"])
                 continue
             counts.totals["errors"] += 1
@@ -145,6 +152,9 @@ def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
         return UtilityCosts(values)
     if values["budget"] is not None:
         raise InputError("is of a utility's pairs", where="--budget", fix="Add --utility")
+    if values["strategy"] in SEARCHES:
+        problem = "depends on what the utility reads"
+        raise InputError(problem, where="--strategy", fix="Add --utility")
     return None
 
 
@@ -164,6 +174,8 @@ class UtilityCosts:
         self.budget_pairs = 0
         self.one_pair = False  # two texts of a list's own candidates
         self.problems: list[str] = []
+        self.search = SearchCounts("auto", BEAM, 0)
+        self.texts = self.pairs = 0  # in the contexts of a search
         try:
             self.utility = adapted(load_without_code(self.named), values)
         except CodeRefusedError as error:
@@ -171,6 +183,8 @@ class UtilityCosts:
                 f"its cost and needs are not shown: check imports no code, and this {error.problem}"
             )
             return
+        width = self.utility.reads.context
+        self.search = SearchCounts(values["strategy"], values["beam"], width)
         for _, part in self.utility.parts:
             try:
                 scorer = part.unloaded()
@@ -193,16 +207,23 @@ class UtilityCosts:
         self.one_pair = two_texts_are_one_pair(utility, budget.force)
         self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
 
-    def add(self, record: CandidateList) -> None:
-        """Counts the forward passes of one list."""
+    def add(self, record: CandidateList | None) -> None:
+        """Counts the forward passes of one list; None for a line that could not be read."""
+        if record is None:
+            self.search.skip()
+            return
+        num_contexts = self.search.add(record)
         if record.context_only:
             return
         texts = Distinct(record.candidates).texts
         references = texts
         if record.pseudo_references:
             references = Distinct(record.pseudo_references).texts
+        num_references = 0 if references is texts else len(references)
+        self.texts += num_contexts * (len(texts) + num_references)
+        self.pairs += num_contexts * len(texts) * len(references)
         for counts in self.counts:
-            counts.add(texts, references, record.source)
+            counts.add(texts, references, record.source, num_contexts)
         if self.budget is not None:
             self._add_budgeted(self.budget, texts, references, record.source)
 
@@ -227,11 +248,17 @@ class UtilityCosts:
         num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
         num_texts, num_compared, problems = 0, 0, list(self.problems)
         for _, part in self.utility.parts:
+            if self.search.is_search and part.reads.context:
+                num_texts += self.texts
+                num_compared += self.pairs
+                problems += _problems(part, report)
+                continue
             in_every_context = part.reads.everywhere and report.get("with_documents", 0)
             num_texts += num_pairs if in_every_context else num_distinct
             # without references every text is compared with its source alone
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
+        problems += self.search.problems()
         within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
         return {
             "signature": self.utility.signature(),
@@ -239,6 +266,7 @@ class UtilityCosts:
             "pairs_to_compare": num_compared,
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
+            **self.search.report(),
             "problems": problems,
         }
 

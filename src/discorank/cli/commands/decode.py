@@ -13,6 +13,7 @@ from ...rerank.runs.run import RunSettings
 from ...rerank.runs.saved_engine import SavedEngine
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
@@ -41,6 +42,7 @@ OPTIONS = Options(
         BudgetOptions,
         SecondsOptions,
         MBRDecoder,
+        DocumentChoiceOptions,
         RunSettings,
         FormOptions,
         DecisionOptions,
@@ -60,6 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
     with_every_place(values)
+    check_choice(values)
     if values["chooser"]:
         return run_chooser(values, OPTIONS.defaults)
     if values["abstain"]:
@@ -84,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
         if values["budget_seconds"]:
             share = share_of_seconds(values, decoder, engine)
             decoder = replace(decoder, budget=budget_in(values, share))
-        return run_decider(values, decoder, engine)
+        return run_decider(values, of_choice(values, decoder), engine)
 
 
 def _check_budget(values: Mapping[str, Any]) -> None:

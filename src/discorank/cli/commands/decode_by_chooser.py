@@ -13,8 +13,6 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
-from ...rerank.chooser.chooser_decider import ChooserDecider
-from ...rerank.chooser.chooser_files import load_chooser
 from ..options.engines import engine_in
 from ..options.inputs import adapted
 from ..running import check_not_input, run_decider
@@ -23,6 +21,7 @@ from ..running import check_not_input, run_decider
 SETTLED = (
     *("utility", "utilities", "save_utilities", "shortlist", "oracle", "diverse", "keep_matrix"),
     *("weights", "temperature", "self_pair", "prior", "prior_strength"),
+    *("expectation", "trim", "num_groups", "normalize_parts"),
     *("budget", "budget_seconds"),
 )
 
@@ -43,6 +42,9 @@ class ChooserFileOptions:
 
 def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     """Decides every list of the input as a chooser does; returns the exit code."""
+    from ...rerank.chooser.chooser_decider import ChooserDecider
+    from ...rerank.chooser.chooser_files import load_chooser
+
     for name in SETTLED:
         if values.get(name) != defaults.get(name):
             where = f"--{name.replace('_', '-')}"
@@ -50,9 +52,8 @@ def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     check_not_input(values["output"], [values["chooser"]])
     chooser = load_chooser(values["chooser"])
     allowed = AllowedCode.of(values["allow_code"])
-    reranker = chooser.reranker(
-        partial(_loaded, values=values, allowed=allowed), None, values["strategy"]
-    )
+    load = partial(_loaded, values=values, allowed=allowed)
+    reranker = chooser.reranker(load, None, values["strategy"], values["beam"])
     decider = ChooserDecider(chooser, reranker, values["nbest"], values["abstain"])
     with engine_in(values) as engine:
         return run_decider(values, decider, engine)

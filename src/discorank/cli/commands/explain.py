@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,7 @@ from pydantic import Field
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Context, Text
@@ -21,12 +20,10 @@ from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors
 from ...rerank.choice import Ranking
 from ...rerank.distinct import Distinct
-from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.rows import as_line
-from ...rerank.scheduler import Program, Scheduler
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
@@ -41,7 +38,7 @@ class ExplainOptions:
 
     Args:
         id: ids of the lists to explain; the first ones if not given.
-        limit: how many lists to explain.
+        limit: how many lists to explain; of a search, with the rest of the document of the last one.
         format: text or json.
     """
 
@@ -75,7 +72,8 @@ def run(arguments: Sequence[str]) -> int:
     # with lists of context, lists before the explained ones are decided too
     ids_to_read = frozenset[str]() if decoder.width else ids
     with open_input(values) as lists:
-        first = islice(_records(lists, ids_to_read), values["limit"])
+        is_whole = decoder.search is not None
+        first = _first(_records(lists, ids_to_read), values["limit"], is_whole)
         records = {record.id: record for record in first}
     missing = sorted(ids - records.keys())
     if missing:
@@ -84,16 +82,29 @@ def run(arguments: Sequence[str]) -> int:
             where=lists.name,
             fix="Raise --limit, or see the input's ids",
         )
-    for ranking, context in _decided(decoder, records.values(), LocalEngine(cache_in(values))):
+    for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
         metrics = [metric for _, metric in utility.parts]
-        data = explanation(ranking, records[ranking.id], metrics, context=context)
+        data = explanation(ranking, records[ranking.id], metrics, context=ranking.context)
         if values["format"] == "json":
             sys.stdout.write(as_line(data).decode())
         else:
             sys.stdout.write(_text(data, decoder))
     return 0
+
+
+def _first(
+    records: Iterable[CandidateList], limit: int | None, is_whole: bool
+) -> Iterator[CandidateList]:
+    """At most so many lists, and the rest of the document of the last one where documents are to be whole."""
+    document: str | None = None
+    for number, record in enumerate(records):
+        goes_on = is_whole and record.document is not None and record.document == document
+        if limit is not None and number >= limit and not goes_on:
+            return
+        document = record.document
+        yield record
 
 
 def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
@@ -103,26 +114,6 @@ def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
             raise entry.error
         if entry.record is not None and (not ids or entry.record.id in ids):
             yield entry.record
-
-
-def _decided(
-    decoder: MBRDecoder, records: Iterable[CandidateList], engine: Engine
-) -> Iterator[tuple[Ranking, Context]]:
-    """The ranking of every list, and the context in which it was decided; raises the first error, naming the list."""
-    contexts: dict[str, Context] = {}
-
-    def program(record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        contexts[record.id] = context
-        return decoder.program(record, context, flags)
-
-    engine.load(decoder.metrics)
-    scheduler = Scheduler(program, engine, decoder.resolved_strategy, decoder.width)
-    named = ((f"list {record.id!r}", record) for record in records)
-    for name, outcome in scheduler.run(named):
-        if isinstance(outcome, DiscorankError):
-            raise outcome.inside(name)
-        if outcome is not None:
-            yield outcome, contexts.pop(outcome.id)
 
 
 def explanation(
@@ -276,6 +267,8 @@ def _brief(value: Any) -> str:
 
 def _lead(gap: float | None, utility: float | None, num_distinct: int) -> str:
     """How far the first place, of this utility, is ahead of the second."""
+    if gap is not None and gap < 0:
+        return f"{-gap:.3g} behind the best, for the sake of lists after it"
     if gap is not None:
         return f"{gap:.3g} ahead of the runner-up"
     if num_distinct == 1:

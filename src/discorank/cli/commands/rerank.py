@@ -13,6 +13,7 @@ from ...rerank.reranker import Reranker
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
+from ..options.document_choice import DocumentChoiceOptions, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import (
     CodeOptions,
@@ -39,6 +40,10 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
+OF_EXPECTED = (
+    *("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"),
+    *("expectation", "trim", "num_groups", "normalize_parts"),
+)
 OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
@@ -50,6 +55,7 @@ OPTIONS = Options(
         BudgetOptions,
         Reranker,
         MBRDecoder,
+        DocumentChoiceOptions,
         RunSettings,
         FormOptions,
         DecisionOptions,
@@ -82,13 +88,13 @@ def run(arguments: Sequence[str]) -> int:
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
-        return run_decider(values, reranker, engine)
+        return run_decider(values, of_choice(values, reranker), engine)
 
 
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
     """The decoder of the feature "expected", None where it is no feature."""
     if not is_feature:
-        for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
+        for name in OF_EXPECTED:
             if values[name] != OPTIONS.defaults[name]:
                 where = f"--{name.replace('_', '-')}"
                 raise InputError(

@@ -184,10 +184,23 @@ class Options:
         for group, component in self.groups.items():
             build_group(component, group, values)
         set_limits(limits_of(values["max"]))
+        self._check_jobs(values)
         if values["engine"] not in ("local", *self.groups):
             raise InputError(
                 "only decode, rerank and serve know it", where="--engine ray", fix="Leave it out"
             )
+
+    def _check_jobs(self, values: Mapping[str, Any]) -> None:
+        """Raises InputError for processes where there are no lists to share, or beside Ray's workers."""
+        if values["jobs"] == 1:
+            return
+        if "ray" not in self.groups:
+            raise InputError(
+                "only decode, rerank and serve know it", where="--jobs", fix="Leave it out"
+            )
+        if values["engine"] == "ray":
+            problem = "stands beside --engine ray, which has workers of its own"
+            raise InputError(problem, where="--jobs", fix="Give --set ray.actors=N instead")
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Values by the names of their fields and with their types; raises InputError for a key that is no option."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ...metrics.spec.checked_settings import settings
 
+DOCUMENT_OPTIONS = ("align", "align_by", "windows", "stride", "split_sentences")
 MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
 
 
@@ -17,6 +18,7 @@ class CommonOptions:
 
     Args:
         engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
+        jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
@@ -27,11 +29,17 @@ class CommonOptions:
         cache_bytes: how many bytes are kept there.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
+        align: how metrics of segments compare whole documents: monotone, transport or unbalanced.
+        align_by: what finds the alignment in place of the metric: chrf or length.
+        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit.
+        stride: how many sentences further the next window begins; half a window if not given.
+        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE.
         max: another bound on what is read, such as candidates=100000; see docs/limits.md.
         quiet: say nothing on stderr but errors.
     """
 
     engine: Literal["local", "ray"] = "local"
+    jobs: Annotated[int, Field(ge=1)] = 1
     model: str | None = None
     encoder_path: str | None = None
     tokenizer_path: str | None = None
@@ -41,5 +49,10 @@ class CommonOptions:
     cache: str | None = None
     cache_bytes: Annotated[int, Field(ge=1)] = 10**10
     lang: str | None = None
+    align: str | None = None
+    align_by: str | None = None
+    windows: Annotated[int, Field(ge=1)] | None = None
+    stride: Annotated[int, Field(ge=1)] | None = None
+    split_sentences: str | None = None
     max: tuple[str, ...] = ()
     quiet: bool = False

@@ -21,8 +21,14 @@ RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on s
 def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
-    if values["engine"] == "local":
+    if values["engine"] == "local" and values["jobs"] == 1:
         yield LocalEngine(cache)
+        return
+    if values["engine"] == "local":
+        from ...rerank.engines.processes import ProcessEngine
+
+        with ProcessEngine(values["jobs"], cache) as processes:
+            yield processes
         return
     from ...rerank.engines.ray.engine import RayEngine
 

@@ -16,7 +16,7 @@ from ...metrics.registry import load_metric
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.digests import digest_of
 from ...metrics.spec.small_files import check_regular
-from . import MODEL_OPTIONS, needed
+from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
 
 JUDGE_OPTIONS = ("max_calls", "max_tokens")
 
@@ -103,7 +103,7 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     """The metric with the language, device and model that are set, and what judges may spend and where they keep it."""
-    names = (*MODEL_OPTIONS, *JUDGE_OPTIONS)
+    names = (*MODEL_OPTIONS, *DOCUMENT_OPTIONS, *JUDGE_OPTIONS)
     named = {name: values[name] for name in names if values.get(name) is not None}
     answers = answers_folder(values)
     if answers is not None:

@@ -91,7 +91,9 @@ function showLists(data) {
 
   function show() {
     const list = data.lists[order[place]];
-    const gap = list.gap === null ? "There is one distinct text." : "The winner is " + number(list.gap) + " ahead of the runner-up.";
+    let gap = "There is one distinct text.";
+    if (list.gap !== null && list.gap < 0) gap = "The winner is " + number(-list.gap) + " behind the best, for the sake of lists after it.";
+    else if (list.gap !== null) gap = "The winner is " + number(list.gap) + " ahead of the runner-up.";
     const other = list.chosen !== null && list.chosen !== list.places[0].index;
     at("view").replaceChildren(
       element("h3", null, list.id),

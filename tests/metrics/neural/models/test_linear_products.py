@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from discorank.metrics.neural.models import linear_products
 from discorank.metrics.neural.models.linear_products import (
     LinearLayer,
     linear,
+    products_on,
     use_linear_products,
 )
 
@@ -64,17 +66,56 @@ def test_a_model_keeps_its_weights() -> None:
     assert (model(drawn(16, 32)) - before).abs().max() < 1e-5
 
 
-def test_bleurt_and_xcomet_compute_so() -> None:
+def test_gradients_are_those_of_torch() -> None:
+    with torch.inference_mode(mode=False):
+        x, weight = drawn(16, 32).clone(), drawn(32, 32).clone().requires_grad_()
+        (own,) = torch.autograd.grad(linear(x, weight).square().sum(), [weight])
+        (expected,) = torch.autograd.grad(functional.linear(x, weight).square().sum(), [weight])
+    assert torch.equal(own, expected)
+
+
+def test_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    capability = torch.backends.cpu.get_cpu_capability()
+    assert products_on("cuda") == "torch"
+    monkeypatch.setattr(linear_products, "ONEDNN", None)
+    assert products_on("cpu") == f"torch {capability}"
+    monkeypatch.setattr(linear_products, "ONEDNN", functional.linear)
+    assert products_on("cpu") == f"oneDNN {capability}"
+
+
+def layers_of(model: torch.nn.Module) -> list[torch.nn.Module]:
+    return [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+
+
+def test_encoders_and_decoders_compute_so() -> None:
     from discorank import load_metric
     from tests.support.learned_golden import GOLDEN
 
-    models = GOLDEN / "xcomet" / "models"
-    bleurt = load_metric("bleurt", model=str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20"))
-    xcomet = load_metric(
-        "xcomet", model=str(models / "tiny-xcomet"), encoder_path=str(models / "tiny-xlmr-xl")
-    )
-    for metric in (bleurt, xcomet):
+    xcomet = GOLDEN / "xcomet" / "models"
+    tiny = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
+    metrics = [
+        load_metric("bleurt", model=str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")),
+        load_metric(
+            "xcomet", model=str(xcomet / "tiny-xcomet"), encoder_path=str(xcomet / "tiny-xlmr-xl")
+        ),
+        load_metric("bertscore", model=str(tiny / "tiny-roberta"), layer=2),
+        load_metric("bartscore", model=str(tiny / "tiny-bart")),
+    ]
+    for metric in metrics:
         scorer: Any = getattr(metric, "scorer")  # noqa: B009  a sum has none
-        layers = list(scorer.encoder.model.modules())
-        assert not any(type(layer) is torch.nn.Linear for layer in layers)
-        assert any(isinstance(layer, LinearLayer) for layer in layers)
+        model = scorer.encoder.model if hasattr(scorer, "encoder") else scorer.model.model
+        layers = layers_of(model)
+        assert layers
+        assert all(isinstance(layer, LinearLayer) for layer in layers)
+
+
+def test_values_of_two_libraries_do_not_share_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    from discorank import load_metric
+
+    tiny = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
+    metric: Any = load_metric("bertscore", model=str(tiny / "tiny-roberta"), layer=2)
+    identities = set()
+    for product in (None, functional.linear):
+        monkeypatch.setattr(linear_products, "ONEDNN", product)
+        identities.add(metric.identity(torch.device("cpu")))
+    assert len(identities) == 2

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.models import seq2seq
+from discorank.metrics.neural.models.label_probabilities import SLICE
 from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.neural.models.seq2seq import Seq2Seq
 from discorank.metrics.neural.models.shared_prefix import DecoderPass, Targets, batches, pairs_of
@@ -312,9 +313,9 @@ def test_another_family_is_refused() -> None:
 
 
 def test_rows_looked_at_together_are_a_multiple_of_16() -> None:
-    for cells in (1, 560 * 40, 1 << 24):
+    for cells in (1, SLICE * 40, 1 << 24):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(seq2seq, "CPU_CELLS", cells)
             rows = Seq2Seq(plain("tiny-bart"), "cpu", "float32").head_rows
         assert rows % 16 == 0
-        assert rows == max(16, cells // 560 // 16 * 16)
+        assert rows == max(16, cells // SLICE // 16 * 16)

@@ -12,6 +12,7 @@ from ....metrics.mixture import Utility
 from ....metrics.spec.arrow_package import is_table, lines_of_run
 from ....metrics.spec.checked_settings import settings
 from ....metrics.text.line_source import LineSource
+from ....rerank.normalization import Normalize
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.selection.choosers import ChooserComparison, Judged, compare_choosers
 from ....rerank.selection.document_outputs import DocumentOutputs
@@ -31,11 +32,14 @@ class ChooserOptions:
         choosers: utilities for MBR, and metrics without references for reranking, by name or signature.
         decoded: files that decode or rerank wrote of the same documents.
         choice: what is chosen: segment, document, or auto, which is what people scored.
+        normalize_parts: what choosers that are sums do to each part's expected utilities within a list before they
+            are added: none, zscore, minmax or rank.
     """
 
     choosers: tuple[str, ...] = ()
     decoded: tuple[str, ...] = ()
     choice: Literal["auto", "segment", "document"] = "auto"
+    normalize_parts: Normalize = "none"
 
 
 def check_decoded(values: Mapping[str, Any], num_sets: int) -> None:
@@ -84,12 +88,15 @@ def judge_choosers(
     tests = SignificanceSettings(
         values["draws"], values["seed"], values["level"], values["unit"], values["correction"]
     )
+    deciders = {
+        metric.signature(): decider_of(metric, values["normalize_parts"]) for metric in choosers
+    }
     with (
         Counted("lists", num_choices, quiet) as deciding,
         Counted("draws", num_draws, quiet) as drawing,
     ):
         comparison = compare_choosers(
-            {metric.signature(): decider_of(metric) for metric in choosers},
+            deciders,
             task.choices,
             human,
             metrics,

@@ -22,6 +22,7 @@ from ....rerank.features import EXPECTED, is_plain
 from ....rerank.mbr_decoder import MBRDecoder
 from ....rerank.prior import Prior, load_prior
 from ....rerank.reranker import Reranker
+from ....rerank.strategies import BEAM
 from ...options import build
 from ...options.inputs import InputOptions, adapted
 
@@ -39,6 +40,10 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         InputError: the run file's settings are not those of a decoder, or another prior is given.
     """
     saved = run.settings
+    if saved.get("choice") == "document":
+        problem = "chose whole documents, which a report of lists has no place for"
+        fix = "Judge the choices instead: discorank compare --choosers ... --choice document"
+        raise InputError(problem, where=run.path, fix=fix)
     allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]
     reading = {**values, "decided_run": run.path}
@@ -47,6 +52,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         if saved["decoder"] == "rerank":
             return _reranker(run, metrics, values)
         decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
+        decoder_settings["beam"] = saved.get("beam", BEAM)
         if saved["shortlist"]:
             decoder_settings["shortlist"] = next(metrics)
             decoder_settings["top_k"] = _kept(saved["shortlist"])
@@ -85,6 +91,7 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],
+        beam=saved.get("beam", BEAM),
         decoder=decoder,
         budget=budget,
     )
@@ -95,6 +102,8 @@ def _expectation(
 ) -> dict[str, Any]:
     """The settings that expected utilities depend on, as the run file has them."""
     expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
+    optional = ("expectation", "trim", "num_groups", "normalize_parts")
+    expectation |= {name: saved[name] for name in optional if name in saved}
     if "prior" in saved:
         expectation["prior"] = _prior(run, saved["prior"], values["prior"])
         expectation["prior_strength"] = saved["prior_strength"]

@@ -13,7 +13,7 @@ import numpy as np
 from ....metrics.base import Metric
 from ....metrics.errors import InputError
 from ....metrics.execution import evaluate
-from ....metrics.execution.by_sentence import lift
+from ....metrics.execution.by_sentence import compared
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
@@ -202,7 +202,7 @@ class _SystemScores:
                 may_lack = part.info.may_lack
                 places = _places(batch, system)
                 evaluate.check_scores(part.signature(), scores, places, may_lack)
-                lifted = (lift(part, segment, strict=True) for segment in segments)
+                lifted = (compared(part, segment) for segment in segments)
                 cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
                 self.notes[TOO_LONG.format(part.name)] += cuts
                 for flag in (flag for segment in segments for flag in part.remarks(segment)):

@@ -274,7 +274,7 @@ def test_a_bundled_model_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_name_is_the_same_with_its_digest() -> None:
     plain = load_metric("bertscore", **BERT)
-    named = replace(plain, model=f"{BERT['model']}@sha256:2162f708afb7ed95")  # type: ignore[type-var]
+    named = replace(plain, model=f"{BERT['model']}@sha256:2162f708afb7ed95")  # type: ignore[call-arg]
     assert named == plain
     with pytest.raises(InputError, match="expected 0000000000000000"):
         load_metric("bertscore", layer=2, model=f"{BERT['model']}@sha256:0000000000000000")

@@ -1,0 +1,43 @@
+"""What a process of `ProcessEngine` runs: the worker that Ray's actors are too, fed over a pipe.
+
+    python -m discorank.rerank.engines.process_worker DESCRIPTOR
+
+Messages are (name of a method of `Worker`, arguments), the first of them the worker's own arguments; each is answered
+by what the method returns. A thread reads them, so that the sender is never kept waiting; it ends the process when the
+other end of the pipe is gone, whatever the worker is at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from .ray.worker import Worker
+
+
+def main(descriptor: int) -> None:
+    """Answers messages until the pipe is closed."""
+    connection: Connection[Any, Any] = Connection(descriptor)
+    messages: SimpleQueue[Any] = SimpleQueue()
+    Thread(target=_read, args=(connection, messages), daemon=True).start()
+    worker = Worker(*messages.get())
+    while True:
+        method, arguments = messages.get()
+        connection.send(getattr(worker, method)(*arguments))
+
+
+def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
+    """Puts all that comes into the queue."""
+    try:
+        while True:
+            messages.put(connection.recv())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,248 @@
+"""The engine over processes of this machine: blocks of lists go to workers, and come back in any order.
+
+What a worker computes is what the local engine computes, so the outputs are the same bytes. A worker that dies is
+replaced; the lists that it was at are valued one by one, and one that takes a worker down by itself is an error record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection, Sequence
+from itertools import count
+from multiprocessing.connection import wait
+from time import monotonic
+from types import TracebackType
+from typing import Self
+from warnings import warn
+
+from ...metrics.base import Metric
+from ...metrics.errors import DiscorankError, MetricError, ResourceError
+from ...metrics.execution.cache import Cache
+from ...metrics.execution.meter import Metered
+from ...metrics.mixture import Utility
+from ...metrics.stop_signals import ignored
+from .interface import Loaded, Result, Task, loaded_as
+from .ray.worker import LoadResult, SentTask, StepResult
+from .status import Status, WorkerMeter
+from .worker_process import WorkerProcess
+
+FIRST_BLOCK, LAST_BLOCK = 1 << 16, 1 << 20  # characters handed to a worker at once
+SHORT_SECONDS, LONG_SECONDS = 0.2, 1.0  # a block outside this is made longer or shorter
+DEPTH = 2  # blocks that a worker has, so that it need not wait for the next
+DEATHS = 3  # in a row, with nothing finished
+PATIENCE_SECONDS = 5.0  # until a worker that closed its pipe has ended
+LOOK_SECONDS = 1.0  # how long nothing need be ready
+FIX = "The same command goes on from here, with any engine"
+
+
+class ProcessEngine:
+    """Worker processes; a context manager, which stops them.
+
+    Args:
+        jobs: how many.
+        cache: keeps representations of models; every worker opens its folder.
+    """
+
+    def __init__(self, jobs: int, cache: Cache | None = None) -> None:
+        self.jobs = jobs
+        self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
+        self.own_cache = cache  # it says at the end what the workers met in theirs
+        self.workers: list[WorkerProcess] = []
+        self.metrics: list[Metric] = []
+        self.metric_numbers: dict[Loaded, int] = {}
+        self.serial = count()
+        self.keys: dict[int, int] = {}  # of every list that is awaited, by its serial number
+        self.waiting: deque[SentTask] = deque()
+        self.alone: deque[SentTask] = deque()  # those that may have taken a worker down
+        self.homes: dict[int, WorkerProcess] = {}  # where the lists were valued that came back last
+        self.results: list[tuple[int, Result | DiscorankError]] = []
+        self.block = FIRST_BLOCK
+        self.deaths = 0
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Starts the workers if need be and waits until all have loaded the metrics.
+
+        Raises:
+            ModelLoadError: a metric cannot be loaded.
+            ResourceError: workers die while they load.
+        """
+        self._count_faults()
+        for metric in metrics:
+            for _, part in metric.parts:
+                if loaded_as(part) not in self.metric_numbers:
+                    self.metric_numbers[loaded_as(part)] = len(self.metrics)
+                    self.metrics.append(part)
+        if not self.workers:
+            names = [f"process {i}" for i in range(1, self.jobs + 1)]
+            self.workers = [self._new(WorkerMeter(name)) for name in names]
+        for worker in self.workers:
+            worker.meter = WorkerMeter(worker.meter.name)
+            worker.load(self.metrics)
+        while not all(worker.is_loaded for worker in self.workers):
+            self._wait()
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def submit(self, key: int, task: Task) -> None:
+        """Takes a list; one that goes on comes first, and goes where its texts are."""
+        serial = next(self.serial)
+        self.keys[serial] = key
+        sent = SentTask.of(serial, task, self.metric_numbers)
+        home = self.homes.get(key)
+        if home is not None and home.is_alive:
+            home.going_on.append(sent)
+        else:
+            self.waiting.append(sent)
+
+    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
+        """Waits for a block and returns all that is done.
+
+        Raises:
+            ResourceError: what a metric needs is gone, or workers die one after the other.
+        """
+        self.homes = {}
+        while not self.results and self.keys:
+            self._send()
+            self._wait()
+        self._send()
+        results, self.results = self.results, []
+        return results
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists; what workers have of them changes nothing."""
+        self.keys = {serial: key for serial, key in self.keys.items() if key not in keys}
+        queues = (self.waiting, self.alone, *(worker.going_on for worker in self.workers))
+        for queue in queues:
+            kept = [task for task in queue if task.key in self.keys]
+            queue.clear()
+            queue.extend(kept)
+
+    def status(self) -> Status:
+        """The work that the workers have done, and how long this process waited for them."""
+        workers = tuple(worker.meter.status(worker.at_work_since) for worker in self.workers)
+        work = sum((worker.work for worker in workers), Metered())
+        return Status(work, monotonic() - self.began_at, self.waited_seconds, workers)
+
+    def close(self) -> None:
+        """Stops the workers."""
+        with ignored():
+            self._count_faults()
+            for worker in self.workers:
+                worker.stop()
+            self.__init__(self.jobs, self.own_cache)  # type: ignore[misc]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _new(self, meter: WorkerMeter) -> WorkerProcess:
+        return WorkerProcess(meter, self.cache, self.jobs)
+
+    def _count_faults(self) -> None:
+        """Adds the entries of caches that workers found damaged or unchecked to those of this process."""
+        work = self.status().work
+        if self.own_cache is not None:
+            self.own_cache.faults.add(work.damaged_entries, work.unchecked_entries)
+
+    def _send(self) -> None:
+        """Gives every worker its blocks, one each before any gets a second."""
+        for depth in range(DEPTH):
+            for worker in self.workers:
+                if worker.is_loaded and len(worker.blocks) == depth:
+                    block = self._next_block(worker)
+                    if block:
+                        worker.value(block)
+
+    def _next_block(self, worker: WorkerProcess) -> list[SentTask]:
+        """The next lists for a worker, of about `block` characters together, or its share of what is left."""
+        if self.alone and not worker.blocks:
+            return [self.alone.popleft()]
+        left = (
+            sum(task.amounts[0] for task in self.waiting) if len(self.waiting) < 1000 else 1 << 40
+        )
+        size = min(self.block, left / (DEPTH * self.jobs))
+        block: list[SentTask] = []
+        characters = 0
+        for queue in (worker.going_on, self.waiting):
+            while queue and (not block or characters < size):
+                block.append(queue.popleft())
+                characters += block[-1].amounts[0]
+        return block
+
+    def _wait(self) -> None:
+        """Waits until something is ready, a little while at most, and takes all that is."""
+        start = monotonic()
+        ready = wait([worker.connection for worker in self.workers], LOOK_SECONDS)
+        self.waited_seconds += monotonic() - start
+        for i, worker in enumerate(self.workers):
+            if worker.connection in ready:
+                try:
+                    answer = worker.answer()
+                except (EOFError, OSError):
+                    self.workers[i] = self._replaced(worker)
+                else:
+                    self._take(worker, answer)
+
+    def _take(self, worker: WorkerProcess, answer: LoadResult | StepResult) -> None:
+        """Takes what a worker answered; raises what keeps all workers from going on."""
+        if answer.error is not None:
+            self.close()
+            raise answer.error
+        if isinstance(answer, LoadResult):
+            for message in answer.warnings:
+                warn(message, UserWarning, stacklevel=2)
+            return
+        self.deaths = 0
+        if answer.seconds < SHORT_SECONDS:
+            self.block = min(2 * self.block, LAST_BLOCK)
+        elif answer.seconds > LONG_SECONDS:
+            self.block = max(1, self.block // 2)
+        for serial, result in answer.results:
+            key = self.keys.pop(serial, None)
+            if key is not None:
+                self.results.append((key, result))
+                self.homes[key] = worker
+
+    def _replaced(self, worker: WorkerProcess) -> WorkerProcess:
+        """A worker in the place of one that died; raises ResourceError if too many did."""
+        code = worker.stop(PATIENCE_SECONDS)
+        worker.meter.lost()
+        self.deaths += 1
+        blamed, *others = worker.blocks or [[]]
+        for block in reversed([*others, list(worker.going_on)]):
+            self.waiting.extendleft(reversed(block))
+        if len(blamed) == 1:
+            self._blame(blamed[0], code)
+        else:
+            self.alone.extend(blamed)
+        if self.deaths > DEATHS:
+            problem = (
+                f"{self.deaths} workers in a row died with nothing finished; the last: {_end(code)}"
+            )
+            raise ResourceError(problem, where="--jobs", fix=FIX)
+        new = self._new(worker.meter)
+        new.load(self.metrics)
+        return new
+
+    def _blame(self, task: SentTask, code: int) -> None:
+        """Makes an error of a list that a worker died at, with no other beside it."""
+        key = self.keys.pop(task.key, None)
+        if key is not None:
+            error = MetricError(f"a worker died while it valued this list: {_end(code)}")
+            self.results.append((key, error))
+            self.deaths = 0
+
+
+def _end(code: int) -> str:
+    """How a process ended."""
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,440 @@
+"""Documents of any sentence counts: aligned values as a plain recursion or program over their sentences has them."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+from scipy.optimize import linprog  # type: ignore[import-untyped]
+
+import discorank
+from discorank import Context, Document, InputError, MBRDecoder, Metric, load_metric
+from discorank.cli.main import main
+from discorank.metrics.execution import aligned_plan, document_folds
+from discorank.metrics.execution.by_sentence import plan_of
+from discorank.metrics.execution.evaluate import matrices, tile_values
+from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.reading_plan import comparisons_of
+from discorank.metrics.execution.source_spans import source_spans
+from discorank.metrics.execution.store import Fresh, Store
+from discorank.metrics.execution.tiles import tiles_of
+from discorank.metrics.lexical.chrf import ChrF
+from discorank.metrics.lexical.ter import TER
+from discorank.metrics.representations import FloatArray
+from discorank.metrics.scorer import Info, Reading, Scorer
+from discorank.metrics.spec.checked_settings import settings
+from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item
+from discorank.rerank.engines.interface import Task
+from discorank.rerank.engines.ray.stages import Share
+
+PHASES = (Phase.explicit, Phase.generate)
+BOUNDED = bounded(max_examples=8, deadline=None, database=None, phases=PHASES)
+WORDS = ["the", "fog", "lifts", "over", "a", "harbour", "ferry", "waits", ".", "late"]
+FORMS = ("monotone", "transport", "unbalanced")
+sentences = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+documents = st.lists(sentences, min_size=1, max_size=4).map(Document)
+lists = st.lists(documents, min_size=1, max_size=3)
+
+
+def shares(document: Document) -> FloatArray:
+    letters = np.array([len("".join(text.split())) for text in document.sentences], float)
+    return letters / letters.sum() if letters.any() else np.full(len(letters), 1 / len(letters))
+
+
+def utility(metric: Metric, h: str, r: str) -> float:
+    return float(metric.pairwise([h], [r])[0, 0])
+
+
+class Table:
+    """Utilities of all units of some documents."""
+
+    def __init__(self, metric: Metric, documents: list[Document]) -> None:
+        texts = {""}
+        for document in documents:
+            texts.update(document.sentences)
+            texts.update(map(" ".join, pairwise(document.sentences)))
+        self.place = {text: i for i, text in enumerate(texts)}
+        self.matrix = metric.pairwise(list(texts), list(texts))
+
+    def __call__(self, h: str, r: str) -> float:
+        return float(self.matrix[self.place[h], self.place[r]])
+
+
+def monotone_by_recursion(worth: Table, h: Document, r: Document) -> float:
+    a, b = shares(h), shares(r)
+
+    @cache
+    def best(i: int, j: int) -> float:
+        ways = [0.0] if i == j == 0 else []
+        for rows, columns in ((1, 1), (1, 2), (2, 1), (2, 2), (1, 0), (0, 1)):
+            if rows <= i and columns <= j:
+                share = (a[i - rows : i].sum() + b[j - columns : j].sum()) / 2
+                unit, other = (
+                    " ".join(h.sentences[i - rows : i]),
+                    " ".join(r.sentences[j - columns : j]),
+                )
+                ways.append(best(i - rows, j - columns) + share * worth(unit, other))
+        return max(ways)
+
+    return best(len(a), len(b))
+
+
+def transport_by_program(worth: Table, h: Document, r: Document, unbalanced: bool) -> float:
+    a, b = shares(h), shares(r)
+    values = np.array([[worth(x, y) for y in r.sentences] for x in h.sentences])
+    of_rows = np.kron(np.eye(len(a)), np.ones(len(b)))
+    of_columns = np.kron(np.ones(len(a)), np.eye(len(b)))
+    sums, masses = np.vstack([of_rows, of_columns]), np.concatenate([a, b])
+    if not unbalanced:
+        return float(-linprog(-values.ravel(), A_eq=sums, b_eq=masses).fun)
+    alone = [worth(x, "") for x in h.sentences] + [worth("", y) for y in r.sentences]
+    gaps = np.array(alone) / 2
+    gain = values.ravel() - gaps @ sums
+    return float(gaps @ masses - linprog(-gain, A_ub=sums, b_ub=masses).fun)
+
+
+def expected(metric: Metric, worth: Table, h: Document, r: Document) -> float:
+    if len(h.sentences) == len(r.sentences) == 1:
+        return worth(h.sentences[0], r.sentences[0])
+    if metric.align == "monotone":
+        return monotone_by_recursion(worth, h, r)
+    return transport_by_program(worth, h, r, metric.align == "unbalanced")
+
+
+@pytest.mark.parametrize("name", ["chrf", "ter"])
+@pytest.mark.parametrize("form", FORMS)
+@given(h=lists, r=lists)
+@BOUNDED
+def test_values_are_those_of_plain_computations(
+    name: str, form: str, h: list[Document], r: list[Document]
+) -> None:
+    metric: Any = load_metric(name, align=form)
+    found = metric.pairwise(h, r)
+    worth = Table(load_metric(name), h + r)  # type: ignore[arg-type]
+    for i, j in np.ndindex(*found.shape):
+        assert found[i, j] == pytest.approx(expected(metric, worth, h[i], r[j]), rel=1e-9, abs=1e-9)
+        # a value is that of its pair alone, to the last bit
+        assert metric.pairwise([h[i]], [r[j]])[0, 0] == found[i, j]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stand_in", ["chrf", "length"])
+@given(h=lists, r=lists)
+@BOUNDED
+def test_a_stand_in_that_is_the_metric_finds_the_same(
+    form: str, stand_in: str, h: list[Document], r: list[Document]
+) -> None:
+    by_itself = ChrF(align=form)  # type: ignore[arg-type]
+    by_other = ChrF(align=form, align_by=stand_in)  # type: ignore[arg-type]
+    own, other = by_itself.pairwise(h, r), by_other.pairwise(h, r)
+    if stand_in == "chrf":
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9)
+    else:  # another alignment is never better
+        assert (other <= own + 1e-9).all()
+
+
+@given(h=documents, data=st.data())
+@BOUNDED
+def test_documents_of_one_split_are_equal(h: Document, data: st.DataObject) -> None:
+    """Where the best bead of every sentence is the same sentence, the value is the mean, as without alignment."""
+    if all(h.sentences):
+        metric = ChrF(align="monotone", align_weights="sentences")
+        assert metric.pairwise([h], [h])[0, 0] == pytest.approx(ChrF().pairwise([h], [h])[0, 0])
+    # a document is as near to another as one whose neighbours are split, or merged
+    long = Document(["the fog lifts over the harbour", "a ferry waits there", "it was late"])
+    merged = Document(["the fog lifts over the harbour a ferry waits there", "it was late"])
+    metric = ChrF(align="monotone")
+    assert metric.pairwise([long], [merged])[0, 0] == pytest.approx(100)
+
+
+def test_two_sentences_that_change_places() -> None:
+    first = ["the fog lifts over the harbour", "nobody was surprised", "it was late"]
+    swapped = [Document([first[1], first[0], first[2]])]
+    own = [Document(first)]
+    # a bead of 2-2 forgives neighbours much, but not all
+    assert ChrF(align="monotone").pairwise(swapped, own)[0, 0] < 99
+    turned = [Document([*first[1:], "a ferry waits there", first[0]])]
+    straight = [Document([*first, "a ferry waits there"])]
+    assert ChrF(align="monotone").pairwise(turned, straight)[0, 0] < 90
+    for form in ("transport", "unbalanced"):
+        metric = ChrF(align=form)
+        assert metric.pairwise(swapped, own)[0, 0] == pytest.approx(100)
+
+
+@given(h=lists, r=documents, seed=st.integers(0, 99))
+@BOUNDED
+def test_transport_does_not_see_the_order_of_sentences(
+    h: list[Document], r: Document, seed: int
+) -> None:
+    shuffled = []
+    for document in h:
+        texts = list(document.sentences)
+        random.Random(seed).shuffle(texts)
+        shuffled.append(Document(texts))
+    for entropy in (0.0, 0.1):
+        metric = ChrF(align="transport", align_entropy=entropy)
+        np.testing.assert_allclose(
+            metric.pairwise(h, [r]), metric.pairwise(shuffled, [r]), rtol=1e-6, atol=1e-6
+        )
+
+
+def test_a_sentence_without_a_counterpart_is_worth_what_is_set() -> None:
+    h, r = [Document(["the fog lifts", "xyz"])], [Document(["the fog lifts", "a ferry"])]
+    metric = ChrF(align="unbalanced", align_skip=50.0, align_weights="sentences")
+    assert metric.pairwise(h, r)[0, 0] == pytest.approx(75)
+    assert ChrF(align="unbalanced", align_skip=3.0).pairwise(h, r)[0, 0] > 60
+    metric = ChrF(align="monotone", align_skip=100.0, align_weights="sentences")
+    assert metric.pairwise(h, r)[0, 0] == pytest.approx(100)
+    by_chrf = ChrF(align="monotone", align_skip=50.0, align_by="length")
+    assert by_chrf.pairwise(h, h)[0, 0] == pytest.approx(100)
+
+
+def test_empty_documents_and_sentences() -> None:
+    texts = [Document([]), Document([""]), Document(["", "a cat"]), Document(["a cat", "sat", ""])]
+    for form in FORMS:
+        found = ChrF(align=form).pairwise(texts, texts)  # type: ignore[arg-type]
+        assert np.isfinite(found).all()
+        assert found[2, 2] == pytest.approx(100)
+        assert found[0, 2] == 0
+
+
+def test_plain_texts_are_as_without_alignment() -> None:
+    texts = ["the fog lifts", "a ferry waits"]
+    metric = ChrF(align="monotone")
+    assert metric.pairwise(texts, texts).tobytes() == ChrF().pairwise(texts, texts).tobytes()
+    mixed = metric.pairwise([*texts, Document(["a", "b"])], texts)
+    assert mixed[:2].tobytes() == ChrF().pairwise(texts, texts).tobytes()
+
+
+@settings
+class Windows(Metric):
+    """Reads context and source."""
+
+    context: int = 1
+    name: ClassVar[str] = f"{__name__}:Windows"
+    info: ClassVar[Info] = Info(summary="toy", takes_source=True)
+
+    @property
+    def reads(self) -> Reading:
+        return Reading(self.context, "hypothesis")
+
+    def load(self) -> Scorer:
+        raise NotImplementedError
+
+
+def test_context_and_source_are_those_of_a_sentence() -> None:
+    h = Document(["h0", "h1", "h2"])
+    r = Document(["r0", "r1"])
+    source = Document(["s0", "s1"])
+    comparison = Windows(align="monotone").comparison([h], [r], source, Context(["cs"], ["ct"]))
+    compared = comparisons_of([plan_of(Windows(align="monotone"), comparison)])
+    rows = {item.text: item.context for unit in compared for item in unit.hypotheses}
+    assert rows == {
+        "": (),
+        "h0": ("ct",),
+        "h1": ("h0",),
+        "h2": ("h1",),
+        "h0 h1": ("ct",),
+        "h1 h2": ("h0",),
+    }
+    sources = {}
+    for unit in compared:
+        for item in unit.references:
+            assert unit.source is not None
+            sources[item] = (unit.source.text, unit.source.context)
+    assert sources == {
+        Item("", ()): ("", ()),
+        Item("r0", ("ct",)): ("s0", ("cs",)),
+        Item("r1", ("r0",)): ("s1", ("s0",)),
+        Item("r0 r1", ("ct",)): ("s0 s1", ("cs",)),
+    }
+
+
+def test_sources_by_length() -> None:
+    source = Item(Document(["aaaa", "bbbbbbbb", "cc", "dddddddd"]), (), "source")
+    two = Item(Document(["xxxxxxxxxx", "yyyyyyyy"]))
+    three = Item(Document(["xxxx", "yyyyyyyy", "zzzzzzzzzz"]))
+    one, four = Item("x"), Item(Document(["x", "y", "z", "w"]))
+    assert source_spans([two, three, one, four], source) == [
+        [(0, 2), (2, 4)],
+        [(0, 1), (1, 2), (2, 4)],
+        [(0, 4)],
+        [(0, 1), (1, 2), (2, 3), (3, 4)],
+    ]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"align_by": "chrf"}, {"align": "transport", "align_entropy": 0.1}]
+)
+def test_tiles_and_stages_have_the_bytes_of_the_whole(
+    more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = random.Random(4)
+    texts = []
+    for _ in range(20):
+        texts.append(Document([" ".join(r.choices(WORDS, k=5)) for _ in range(r.randint(1, 5))]))
+    metric = ChrF(**{"align": "monotone", **more})
+    comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
+    (whole,) = matrices(metric, [comparison])
+    # in batches of few pairs, and pieces of few references
+    monkeypatch.setattr(document_folds, "CELLS", 40)
+    monkeypatch.setattr(aligned_plan, "PIECE_CELLS", 900)
+    (pieces,) = matrices(metric, [comparison])
+    assert pieces.tobytes() == whole.tobytes()
+    monkeypatch.setattr("discorank.metrics.execution.tiles.WIDEST", 16)
+    monkeypatch.setattr("discorank.metrics.execution.tiles.UNCUT", 16)
+    for tile, values in tile_values(metric, comparison, Store(metric.scorer)):
+        part = whole[tile.top : tile.bottom, tile.left : tile.right]
+        assert values.tobytes() == np.ascontiguousarray(part).tobytes()
+    monkeypatch.undo()
+    share = Share(
+        metric, [Task("x", metric, (comparison,), np.ones(20), keep_matrix=True)], Meter()
+    )
+    fresh = Fresh.concat([share.represent(k, 2, None) for k in range(2)])  # type: ignore[misc]
+    steps = tiles_of(0, 20, 20, True, 3)
+    tiles = [tile for step in steps for tile in share.compare(fresh, step)]
+    ((expectation, _),) = share.reduce(fresh, tiles).values()
+    assert expectation.matrix is not None
+    assert expectation.matrix.tobytes() == whole.tobytes()
+
+
+def test_scores_of_documents_of_unequal_counts() -> None:
+    h, r = (
+        Document(["the fog lifts .", "a ferry waits"]),
+        Document(["the fog lifts . a ferry", "waits here"]),
+    )
+    metric = ChrF(align="monotone")
+    assert metric.score([h], [r])[0] == metric.pairwise([h], [r])[0, 0]
+    several = metric.score([h, "a cat"], [[r, h], ["a cat", "a dog"]])
+    assert several.tolist() == pytest.approx([100, 100])
+    assert TER(align="monotone").score([h], [[r, h]])[0] == 0
+    # the corpus score adds up the beads
+    beads = metric.explain(h, [r])[0]["aligned"]
+    pairs = [(bead["hypothesis"], bead["counterpart"]) for bead in beads]
+    expected = ChrF().corpus(*map(list, zip(*pairs, strict=True)))
+    assert metric.corpus([h], [r]) == pytest.approx(expected)
+    assert sum(bead["share"] for bead in beads) == pytest.approx(1)
+    with pytest.raises(InputError, match=r'adds up counts.*align="monotone"'):
+        ChrF(align="transport").corpus([h], [r])
+    assert np.isfinite(ChrF(align="transport").score([h], [r])).all()
+
+
+def test_explanations_add_up_to_the_value() -> None:
+    h, r = (
+        Document(["the fog lifts", "xyz", "a ferry waits"]),
+        Document(["a ferry waits", "the fog"]),
+    )
+    for form in FORMS:
+        metric: Any = load_metric("chrf", align=form)
+        (reason,) = metric.explain(h, [r])
+        total = 0.0
+        for link in reason["aligned"]:
+            total += link["share"] * utility(ChrF(), link["hypothesis"], link["counterpart"])
+        assert total == pytest.approx(metric.pairwise([h], [r])[0, 0])
+
+
+def test_metrics_of_documents_refuse_the_settings() -> None:
+    with pytest.raises(InputError, match=r"ds-focus.*align='monotone'.*as a whole"):
+        load_metric("ds-focus", align="monotone")
+
+
+def test_signatures() -> None:
+    metric = load_metric('chrf(align="monotone",beta=1.0)')
+    assert metric.signature() == 'chrf(beta=1.0,align="monotone")'
+    assert load_metric(metric.signature()) == metric
+    assert ChrF(align="join").signature() == "chrf"
+    mix = load_metric("chrf + 0.5*ter").with_defaults(align="transport")
+    assert mix.signature() == 'chrf(align="transport") + 0.5*ter(align="transport")'
+    with pytest.raises(InputError, match=r"align = 'mono'"):
+        load_metric("chrf", align="mono")
+
+
+def test_every_context_and_an_alignment_exclude_each_other() -> None:
+    class Everywhere(Windows):
+        @property
+        def reads(self) -> Reading:
+            return Reading(1, "reference", everywhere=True)
+
+    metric = Everywhere(align="monotone")
+    comparison = metric.comparison([Document(["a", "b"])], ["c"], None, NO_CONTEXT)
+    with pytest.raises(InputError, match="context_from"):
+        plan_of(metric, comparison)
+
+
+def test_a_decision_by_aligned_documents() -> None:
+    candidates = [
+        Document(["the fog lifts .", "a ferry waits ."]),
+        Document(["the fog lifts . a ferry waits ."]),
+        Document(["it was late .", "nobody came ."]),
+    ]
+    record = {"id": "d", "candidates": candidates}
+    rankings = list(MBRDecoder(ChrF(align="monotone"), keep_matrix=True).decode([record]))
+    assert rankings[0].flags == ()
+    assert rankings[0].matrix is not None
+    expected = ChrF(align="monotone").pairwise(candidates, candidates)
+    assert rankings[0].matrix.tobytes() == expected.tobytes()
+    # a budget computes some of the same pairs
+    budget = discorank.Budget(0.5, force=True)
+    found = next(
+        MBRDecoder(ChrF(align="monotone"), keep_matrix=True, budget=budget).decode([record])
+    )
+    assert found.budget is not None
+    assert found.matrix is not None
+    computed = found.budget.computed
+    np.testing.assert_allclose(found.matrix[computed], expected[computed], rtol=1e-12)
+
+
+def test_texts_are_split_on_request() -> None:
+    texts = ["The fog lifts. A ferry waits.\nIt is late.", "The fog lifts."]
+    lines, rule = ChrF(split_sentences="lines"), ChrF(split_sentences="rule", align="monotone")
+    as_documents: list[Any] = [Document(["The fog lifts. A ferry waits.", "It is late."]), texts[1]]
+    assert (
+        lines.pairwise(texts, texts).tobytes()
+        == ChrF().pairwise(as_documents, as_documents).tobytes()
+    )
+    whole: list[Any] = [Document(["The fog lifts.", "A ferry waits.", "It is late."]), texts[1]]
+    aligned = ChrF(align="monotone")
+    assert rule.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
+    assert rule.score(texts, texts[::-1]).tobytes() == aligned.score(whole, whole[::-1]).tobytes()
+    with pytest.raises(InputError, match=r"split_sentences.*lines\|rule\|pysbd"):
+        ChrF(split_sentences="os:getcwd")
+    pytest.importorskip("pysbd")
+    by_pysbd = ChrF(split_sentences="pysbd:en", align="monotone")
+    assert by_pysbd.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
+    with pytest.raises(InputError, match="pysbd:xx"):
+        ChrF(split_sentences="pysbd:xx").pairwise(texts, texts)
+
+
+def test_the_command_aligns_and_splits(tmp_path: Path) -> None:
+    texts = ["The fog lifts. A ferry waits.", "The fog lifts. A ferry is waiting.", "It was late."]
+    lists, output = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
+    lists.write_text(json.dumps({"id": "1", "candidates": texts}) + "\n")
+    options = ["--align", "monotone", "--split-sentences", "rule", "-o", str(output)]
+    assert main(["decode", str(lists), "-u", "chrf + 0.5*ter", *options]) == 0
+    row = json.loads(output.read_text().splitlines()[0])
+    metric = load_metric("chrf + 0.5*ter").with_defaults(align="monotone", split_sentences="rule")
+    expected = metric.pairwise(texts, texts).mean(axis=1)
+    assert row["text"] == texts[expected.argmax()]
+    assert row["utility"] == pytest.approx(expected.max())
+    segments = tmp_path / "segments.jsonl"
+    row = {"hypothesis": ["The fog.", "It lifts."], "references": [["The fog. It lifts."]]}
+    segments.write_text(json.dumps(row) + "\n")
+    assert main(["score", str(segments), "-m", "chrf", "--align", "monotone"]) == 0
+
+
+def test_what_is_compared_of_a_square_list_is_square() -> None:
+    comparison = ChrF().comparison([Document(["a", "b"]), Document(["c"])], [], None, NO_CONTEXT)
+    comparison = Comparison(comparison.hypotheses, comparison.hypotheses)
+    (compared,) = comparisons_of([plan_of(ChrF(align="monotone"), comparison)])
+    assert compared.references is compared.hypotheses
+    assert len(set(compared.hypotheses)) == len(compared.hypotheses)
+    assert all(a != b for a, b in pairwise(compared.hypotheses))
