@@ -117,7 +117,7 @@ def test_systems_are_compared_with_all_sources_or_none(tmp_path: Path, capsys: C
 def test_metricx_23_goes_without_a_source(tmp_path: Path, capsys: Captured) -> None:
     path = write(tmp_path / "systems.jsonl", *documents(None, None))
     assert main(["compare", path, "-m", metricx(23), "--draws", "50", "--quiet"]) == 0
-    assert "(lower is better)" in capsys.readouterr().out
+    assert "metricx ↓" in capsys.readouterr().out
     assert main(["compare", path, "-m", metricx(24), "--quiet"]) == 2
     assert "document 'd0': source: metricx needs the source" in capsys.readouterr().err
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..rerank.selection.kept_comparison import (
@@ -13,7 +13,7 @@ from ..rerank.selection.kept_comparison import (
 from ..rerank.selection.resampling_units import least_p
 from ..tables import number
 from .metric_advice import advice, against_people
-from .words import names_of, with_noun
+from .words import names_of, short_names, with_noun
 
 FEW_DOCUMENTS = 30
 FEW_SYSTEMS = 6
@@ -45,15 +45,19 @@ def summary(comparison: KeptComparison, optimised: Sequence[str] = ()) -> Summar
         *_unjudged(comparison),
     ]
     warnings = _warnings(comparison, optimised)
+    names = short_names([metric.name for metric in comparison.metrics])
     return Summary(
-        _upright(headline),
-        [_upright(sentence) for sentence in sentences],
-        [_upright(warning) for warning in warnings],
+        _readable(headline, names),
+        [_readable(sentence, names) for sentence in sentences],
+        [_readable(warning, names) for warning in warnings],
     )
 
 
-def _upright(sentence: str) -> str:
-    """A sentence in which no name changes the writing direction of what follows it."""
+def _readable(sentence: str, names: Mapping[str, str]) -> str:
+    """A sentence with short names of metrics, in which no name changes the writing direction of what follows it."""
+    for signature in sorted(names, key=len, reverse=True):
+        if "(" in signature:
+            sentence = sentence.replace(signature, names[signature])
     return sentence.translate(_DIRECTION_MARKS)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ..rerank.selection.kept_comparison import KeptComparison, KeptScores
 from ..tables import Table, number
 from .summary_text import is_tested, lead
-
-MAX_NAME = 28
+from .words import cut, short_names
 
 
 def ranking_tables(comparison: KeptComparison, width: int = 100) -> list[Table]:
@@ -21,33 +20,12 @@ def ranking_tables(comparison: KeptComparison, width: int = 100) -> list[Table]:
     others += [scores for scores in comparison.metrics if scores is not first]
     systems = _ordered(comparison, first)
     names = short_names([metric.name for metric in comparison.metrics])
-    columns = [[_cut(name) for name in ("system", *systems)]]
+    columns = [[cut(name) for name in ("system", *systems)]]
     groups = [_lead_columns(first, systems, names, comparison.level)]
     groups += [_columns(scores, systems, names, comparison.level) for scores in others]
     return _packed(
         columns, groups, width, f"Systems, best first by {names.get(first.name, first.name)}"
     )
-
-
-def short_names(signatures: Sequence[str]) -> dict[str, str]:
-    """A name for every metric that fits over a column: without its settings, numbered where names meet.
-
-    >>> short_names(["chrf", 'bleu(tokenize="zh")', "bleu"])
-    {'chrf': 'chrf', 'bleu(tokenize="zh")': 'bleu', 'bleu': 'bleu 2'}
-    """
-    names: dict[str, str] = {}
-    for signature in signatures:
-        plain = signature if "*" in signature or "+" in signature else signature.partition("(")[0]
-        plain = _cut(plain, 20)
-        name, number_of = plain, 2
-        while name in names.values():
-            name, number_of = f"{plain} {number_of}", number_of + 1
-        names[signature] = name
-    return names
-
-
-def _cut(name: str, longest: int = MAX_NAME) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def _ordered(comparison: KeptComparison, first: KeptScores) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+MAX_NAME = 28
+
 
 def with_noun(n: int, singular: str, plural: str) -> str:
     """A number with its noun.
@@ -42,3 +44,29 @@ def names_of(names: Sequence[str]) -> str:
     if len(shown) == 1:
         return shown[0]
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def short_names(signatures: Sequence[str]) -> dict[str, str]:
+    """A name for every metric that fits over a column: without its settings, numbered where names meet.
+
+    >>> short_names(["chrf", 'bleu(tokenize="zh")', "bleu"])
+    {'chrf': 'chrf', 'bleu(tokenize="zh")': 'bleu', 'bleu': 'bleu 2'}
+    """
+    names: dict[str, str] = {}
+    for signature in signatures:
+        plain = signature if "*" in signature or "+" in signature else signature.partition("(")[0]
+        plain = cut(plain, 20)
+        name, number_of = plain, 2
+        while name in names.values():
+            name, number_of = f"{plain} {number_of}", number_of + 1
+        names[signature] = name
+    return names
+
+
+def cut(name: str, longest: int = MAX_NAME) -> str:
+    """A name of at most so many letters, the last of them "…" where it was longer.
+
+    >>> cut("chrf"), cut("a long name", 6)
+    ('chrf', 'a lon…')
+    """
+    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -189,8 +189,9 @@ def test_stemmer_and_language(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_metric("meteor").for_language("de") == METEOR(stemmer=False)
     assert load_metric("meteor").for_language("en") == METEOR()
     assert load_metric("meteor").for_language("zh") == METEOR(stemmer=False, tokenize="zh")
+    monkeypatch.setitem(sys.modules, "nltk", None)
     monkeypatch.setitem(sys.modules, "nltk.stem.porter", None)
-    with pytest.raises(ModelLoadError, match="pip install nltk"):
+    with pytest.raises(ModelLoadError, match=r'pip install "discorank\[rouge\]"'):
         METEOR().load()
     METEOR(stemmer=False).load()
 

@@ -10,7 +10,8 @@ from textwrap import fill
 
 from ....printable import printable
 from ....report.summary_text import summary
-from ....report.system_ranking import ranking_tables, short_names
+from ....report.system_ranking import ranking_tables
+from ....report.words import short_names
 from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
 from ....tables import CORRECTED, Table, aligned, text
