@@ -840,7 +840,7 @@ def test_without_ray_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["decode", str(EXAMPLES / "demo.jsonl"), "-u", "chrf", "--engine", "ray"]) == 2
-    assert "pip install 'discorank[ray]'" in capsys.readouterr().err
+    assert 'pip install "discorank[ray]"' in capsys.readouterr().err
 
 
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
