@@ -7,7 +7,7 @@ MBR decoder expects of it. Each is normalised within its list if asked for, so t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
@@ -156,7 +156,9 @@ class Reranker:
         }
 
     def decode(
-        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any] | Sequence[Any]],
+        engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
         return decide_all(self, lists, engine)

@@ -8,7 +8,7 @@ its own. The decision comes back as one ranking per sentence list, so that runs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -102,7 +102,9 @@ class WholeDocuments:
         return self.decider.width
 
     def decode(
-        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any] | Sequence[Any]],
+        engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """The ranking of every list, streamed, in input order; errors as `MBRDecoder.decode`."""
         return decide_all(self, lists, engine)

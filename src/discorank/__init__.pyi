@@ -31,6 +31,7 @@ from .rerank.engines.local import LocalEngine as LocalEngine
 from .rerank.lists import Candidate as Candidate
 from .rerank.lists import CandidateList as CandidateList
 from .rerank.mbr_decoder import MBRDecoder as MBRDecoder
+from .rerank.ranking_frames import to_pandas as to_pandas
 from .rerank.reranker import Reranker as Reranker
 from .rerank.selection.contrastive import contrastive_accuracy as contrastive_accuracy
 from .rerank.whole_documents import WholeDocuments as WholeDocuments
