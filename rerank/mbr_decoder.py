@@ -235,14 +235,17 @@ class MBRDecoder:
 
     @overload
     def decode(
-        self,
-        lists: Iterable[CandidateList | Mapping[str, Any] | Sequence[Any]],
-        engine: Engine | None = None,
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
     ) -> Iterator[Ranking]: ...
 
     def decode(
         self,
-        lists: Iterable[CandidateList | Mapping[str, Any] | Sequence[Any]],
+        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
         engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).

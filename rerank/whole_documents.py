@@ -8,7 +8,7 @@ its own. The decision comes back as one ranking per sentence list, so that runs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -103,7 +103,7 @@ class WholeDocuments:
 
     def decode(
         self,
-        lists: Iterable[CandidateList | Mapping[str, Any] | Sequence[Any]],
+        lists: Iterable[CandidateList | Mapping[str, Any]],
         engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """The ranking of every list, streamed, in input order; errors as `MBRDecoder.decode`."""
