@@ -24,6 +24,7 @@ from .metrics.text.texts import Context as Context
 from .metrics.text.texts import Document as Document
 from .metrics.text.texts import Item as Item
 from .metrics.text.texts import RSTTree as RSTTree
+from .report.compared_texts import compare as compare
 from .rerank.budget.settings import Budget as Budget
 from .rerank.choice import Ranking as Ranking
 from .rerank.decode_list import decode as decode
