@@ -111,7 +111,7 @@ def compare(
     references: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     metrics: MetricLike | Sequence[MetricLike] = "chrf",
     *,
-    human: Mapping[str, Scores] | Mapping[str, Mapping[str, Scores]] | None = None,
+    human: Mapping[str, Scores | Mapping[str, Scores]] | None = None,
     documents: Sequence[str] | None = None,
     sources: Sequence[str] | None = None,
     level: float = 0.05,
