@@ -27,6 +27,7 @@ EXTRA_OF = {
     "jinja2": "report",
     "pyarrow": "arrow",
     "datasets": "datasets",
+    "pandas": "pandas",
     "httpx2": "server",
     "tenacity": "server",
     "starlette": "server",

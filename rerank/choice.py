@@ -11,18 +11,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import isfinite, isinf
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from ..metrics.representations import FloatArray
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
 from .distinct import Distinct
-from .lists import NOTHING, Candidate, CandidateList
+from .lists import NOTHING, Candidate, CandidateList, plain
+from .shown_texts import SHOWN_PLACES, html_table, short_number, short_text
 from .ties import TIE
 
 LOOKED_AHEAD = "looked-ahead"  # the flag of a choice that is not the best of its list
+TextT = TypeVar("TextT", bound=Text, default=Text, covariant=True)  # str where candidates are plain
 
 
 class Spent(NamedTuple):
@@ -67,10 +70,18 @@ class Place:
     utility: float | None
     text: Text
 
+    def __repr__(self) -> str:
+        return (
+            f"Place(index={self.index}, count={self.count}, utility={short_number(self.utility)}, "
+            f"text={short_text(self.text)})"
+        )
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ranking(Generic[TextT]):
     """The decision for one list.
+
+    It prints as its id, choice, expected utility and gap, and in a notebook as a table of its places.
 
     Args:
         id: the list's id.
@@ -106,14 +117,51 @@ class Ranking:
         return self.ranking[0].index
 
     @property
-    def text(self) -> Text:
+    def text(self) -> TextT:
         """The chosen text."""
-        return self.ranking[0].text
+        return cast(TextT, self.ranking[0].text)
 
     @property
     def utility(self) -> float | None:
         """Expected utility of the chosen text."""
         return self.ranking[0].utility
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row that a run writes of it, as values of JSON, with the list's other keys."""
+        row: dict[str, Any] = {
+            "id": self.id,
+            "index": self.index,
+            "text": plain(self.text),
+            "utility": self.utility,
+            "gap": self.gap,
+            "ranking": [
+                {"index": p.index, "count": p.count, "utility": p.utility} for p in self.ranking
+            ],
+        }
+        if self.total is not None:
+            row["total"] = self.total
+        if self.flags:
+            row["flags"] = list(self.flags)
+        if self.budget is not None:
+            row["budget"] = self.budget.as_json()
+        return {**row, **self.extra}
+
+    def __repr__(self) -> str:
+        flags = f", flags={self.flags}" if self.flags else ""
+        return (
+            f"Ranking(id={short_text(self.id)}, text={short_text(self.text)}, "
+            f"utility={short_number(self.utility)}, gap={short_number(self.gap)}{flags})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The first places as a table, in a notebook."""
+        rows = []
+        for number, place in enumerate(self.ranking[:SHOWN_PLACES], start=1):
+            utility = short_number(place.utility)
+            rows.append([str(number), str(place.text), utility, str(place.count)])
+        shown = f"{len(rows)} of {len(self.ranking)} places"
+        caption = f"{self.id:.80}: {shown}" if len(rows) < len(self.ranking) else f"{self.id:.80}"
+        return html_table(caption, ["place", "text", "expected utility", "times"], rows)
 
 
 def choose(

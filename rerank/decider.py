@@ -18,8 +18,9 @@ from .document_scheduler import DocumentScheduler
 from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
-from .lists import CandidateList, read_list
+from .lists import CandidateList
 from .normalization import Normalize, normalized
+from .plain_lists import list_of
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .strategies import Strategy
 
@@ -84,7 +85,7 @@ def decide_all(
 def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]:
     """The name of a list for messages, and the list or what is wrong with it."""
     try:
-        record = read_list(data)
+        record = list_of(data, number - 1)
     except DiscorankError as error:
         identity = data.get("id") if isinstance(data, Mapping) else None
         is_known = isinstance(identity, str)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
-from ..metrics.errors import InputError, excerpt
 from ..metrics.registry import MetricLike
-from ..metrics.text.texts import Document
 from .choice import Ranking
 from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
+from .plain_lists import candidates_of, refuse_plain_documents
 
 OF_LIST = (
     "source",
@@ -18,6 +17,18 @@ OF_LIST = (
     "references",
     "document",
 )  # keys of a list, not of the decoder
+
+
+@overload
+def decode(candidates: Sequence[str], utility: MetricLike, **settings: Any) -> Ranking[str]: ...
+
+
+@overload
+def decode(
+    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
+    utility: MetricLike,
+    **settings: Any,
+) -> Ranking: ...
 
 
 def decode(
@@ -39,21 +50,7 @@ def decode(
     decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
     if isinstance(candidates, CandidateList | Mapping):
         return next(decoder.decode([candidates]))
-    if isinstance(candidates, str | Document) or not isinstance(candidates, Sequence):
-        fix = "Give a list of texts"
-        raise InputError(f"found {excerpt(candidates)}", where="candidates", fix=fix)
-    _refuse_plain_lists(candidates, "candidates")
     for name, value in list_keys.items():
-        _refuse_plain_lists([value] if name == "source" else value, name)
-    record = {"id": "list", "candidates": list(candidates), **list_keys}
+        refuse_plain_documents([value] if name == "source" else value, name)
+    record = {"id": "list", "candidates": candidates_of(candidates), **list_keys}
     return next(decoder.decode([record]))
-
-
-def _refuse_plain_lists(texts: Any, name: str) -> None:
-    """Raises InputError for a list of strings in the place of a text: in Python a document is a `Document`."""
-    if not isinstance(texts, list | tuple):
-        return
-    for i, text in enumerate(texts):
-        if isinstance(text, list | tuple):
-            fix = "A document is written discorank.Document([...])"
-            raise InputError(f"found {excerpt(text)}", where=f"{name}[{i}]", fix=fix)

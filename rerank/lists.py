@@ -13,6 +13,7 @@ from typing import Any
 from ..metrics.errors import InputError, excerpt
 from ..metrics.spec.limits import limits
 from ..metrics.text.texts import Document, Text
+from .shown_texts import short_text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -45,6 +46,11 @@ class Candidate:
     text: Text
     logprob: float | None = None
     fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def __repr__(self) -> str:
+        logprob = "" if self.logprob is None else f", logprob={self.logprob:.4g}"
+        fields = f", fields={sorted(self.fields)}" if self.fields else ""
+        return f"Candidate({short_text(self.text)}{logprob}{fields})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,11 @@ class CandidateList:
                     )
         if not self.candidates:
             raise InputError("no candidates, expected at least one", where="candidates")
+
+    def __repr__(self) -> str:
+        first, rest = short_text(self.candidates[0].text), len(self.candidates) - 1
+        others = f" and {rest} more" if rest else ""
+        return f"CandidateList(id={short_text(self.id)}, candidates={first}{others})"
 
 
 _KEYS = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 from pydantic import AfterValidator, Field, PlainValidator
 
@@ -228,11 +228,29 @@ class MBRDecoder:
             return {"expectation": self.expectation, "trim": self.trim}
         return {"expectation": self.expectation, "num_groups": self.num_groups}
 
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[str]], engine: Engine | None = None
+    ) -> Iterator[Ranking[str]]: ...
+
+    @overload
     def decode(
         self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    def decode(
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
+        engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
 
+        A list is a `CandidateList`, its JSON form, or its candidates alone; one without an id has its number, from 0.
         A `datasets.Dataset` or `IterableDataset` is one too; `discorank.to_dataset` makes a dataset of the rankings.
 
         Raises:

@@ -7,9 +7,9 @@ MBR decoder expects of it. Each is normalised within its list if asked for, so t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, overload
 
 import numpy as np
 from pydantic import Field, PlainValidator
@@ -155,8 +155,20 @@ class Reranker:
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
+    @overload
     def decode(
         self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    def decode(
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
+        engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
         return decide_all(self, lists, engine)

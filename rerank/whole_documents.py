@@ -102,7 +102,9 @@ class WholeDocuments:
         return self.decider.width
 
     def decode(
-        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any]],
+        engine: Engine | None = None,
     ) -> Iterator[Ranking]:
         """The ranking of every list, streamed, in input order; errors as `MBRDecoder.decode`."""
         return decide_all(self, lists, engine)

@@ -13,8 +13,10 @@ from typing import Any, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic.dataclasses import rebuild_dataclass
 
 from ..errors import InputError, unknown
+from .readable_signatures import ReadableSignature
 
 _CONFIG = ConfigDict(
     strict=True,
@@ -32,7 +34,9 @@ def settings(cls: type[T]) -> type[T]:
     Raises (from the constructor):
         InputError: a value of the wrong type or out of range, or an unknown key (with its nearest match).
     """
-    checked: Any = checked_dataclass(frozen=True, config=_CONFIG)(cls)
+    checked: Any = checked_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
+    if checked.__repr__ is object.__repr__:
+        checked.__repr__ = _short_repr
     plain_init = checked.__init__
 
     @wraps(plain_init)
@@ -43,9 +47,18 @@ def settings(cls: type[T]) -> type[T]:
             raise _in_our_words(checked, error) from None
         finally:
             if checked.__init__ is not __init__:  # building the checks puts pydantic's own there
-                checked.__init__ = __init__
+                checked.__init__, checked.__signature__ = __init__, signature
 
-    checked.__init__ = __init__
+    def complete() -> None:
+        if not checked.__pydantic_complete__:
+            rebuild_dataclass(checked, raise_errors=False)
+            checked.__init__, checked.__signature__ = __init__, signature
+
+    signature = ReadableSignature(complete)
+    # what help() shows of it: no names and types of pydantic's
+    del __init__.__wrapped__
+    __init__.__annotations__, __init__.__doc__ = {}, "Checks the settings."
+    checked.__init__, checked.__signature__ = __init__, signature
     return checked  # type: ignore[no-any-return]
 
 
@@ -76,6 +89,12 @@ def changed(instance: object) -> dict[str, Any]:
         if setting.init and setting.compare and value != setting.default:
             changes[setting.name] = value
     return changes
+
+
+def _short_repr(instance: object) -> str:
+    """The settings that differ from their defaults."""
+    values = ", ".join(f"{name}={value!r}" for name, value in changed(instance).items())
+    return f"{type(instance).__name__}({values})"
 
 
 def _own_first(settings_of_class: Sequence[DataclassField[Any]]) -> list[DataclassField[Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
 from ..choice import Ranking
-from ..lists import plain
 
 _STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
 _SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
@@ -16,23 +15,7 @@ _SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 def json_row(ranking: Ranking) -> bytes:
     """One strict-JSON line: id, choice, places, what the list's reader should know, and the list's other keys."""
-    row: dict[str, Any] = {
-        "id": ranking.id,
-        "index": ranking.index,
-        "text": plain(ranking.text),
-        "utility": ranking.utility,
-        "gap": ranking.gap,
-        "ranking": [
-            {"index": p.index, "count": p.count, "utility": p.utility} for p in ranking.ranking
-        ],
-    }
-    if ranking.total is not None:
-        row["total"] = ranking.total
-    if ranking.flags:
-        row["flags"] = list(ranking.flags)
-    if ranking.budget is not None:
-        row["budget"] = ranking.budget.as_json()
-    return as_line({**row, **ranking.extra})
+    return as_line(ranking.to_dict())
 
 
 def text_row(ranking: Ranking) -> bytes:

@@ -24,6 +24,7 @@ from .metrics.text.texts import Context as Context
 from .metrics.text.texts import Document as Document
 from .metrics.text.texts import Item as Item
 from .metrics.text.texts import RSTTree as RSTTree
+from .report.compared_texts import compare as compare
 from .rerank.budget.settings import Budget as Budget
 from .rerank.choice import Ranking as Ranking
 from .rerank.decode_list import decode as decode
@@ -31,6 +32,7 @@ from .rerank.engines.local import LocalEngine as LocalEngine
 from .rerank.lists import Candidate as Candidate
 from .rerank.lists import CandidateList as CandidateList
 from .rerank.mbr_decoder import MBRDecoder as MBRDecoder
+from .rerank.ranking_frames import to_pandas as to_pandas
 from .rerank.reranker import Reranker as Reranker
 from .rerank.selection.contrastive import contrastive_accuracy as contrastive_accuracy
 from .rerank.whole_documents import WholeDocuments as WholeDocuments

@@ -202,8 +202,10 @@ def test_face_is_complete() -> None:
 
 def test_type_checkers_see_the_package() -> None:
     ranking = discorank.decode(["a"], utility="chrf")
-    assert_type(ranking, discorank.Ranking)
-    assert_type(ranking.text, str | discorank.Document)
+    assert_type(ranking, discorank.Ranking[str])
+    assert_type(ranking.text, str)
+    whole = discorank.decode([discorank.Document(["a"])], utility="chrf")
+    assert_type(whole.text, str | discorank.Document)
 
 
 def modules() -> list[str]:

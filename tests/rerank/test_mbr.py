@@ -365,7 +365,10 @@ def test_a_function_that_returns_nan_never_wins() -> None:
 def test_errors_name_the_list() -> None:
     decode = MBRDecoder("chrf").decode
     cases: list[tuple[Any, str]] = [
-        ({"candidates": ["a"]}, "list number 2: id: found nothing, expected a non-empty string"),
+        (
+            {"id": 3, "candidates": ["a"]},
+            r"list number 2: id: found a number \(3\), expected a non-",
+        ),
         ({"id": "y", "candidates": []}, "list 'y': candidates: no candidates"),
         ({"id": "y", "candidates": ["a", 3]}, r"list 'y': candidates\[1\]: found a number"),
         ({"id": "y", "candidates": [{"txt": "a"}]}, r"list 'y': candidates\[0\]: no text"),
@@ -373,7 +376,7 @@ def test_errors_name_the_list() -> None:
             {"id": "y", "candidates": ["a"], "utility": 3},
             "list 'y': utility: is a key that decoding writes",
         ),
-        (["a", "b"], "list number 2: found an array"),
+        ("ab", "list number 2: candidates: found 'ab'. Give a list of texts"),
         (
             {"id": "y", "candidates": [{"text": "a", "logprob": "x"}]},
             r"list 'y': candidates\[0\].logprob",

@@ -5,21 +5,18 @@ The words are those of the page of `discorank report`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from textwrap import fill
+from collections.abc import Sequence
 
 from ....printable import printable
-from ....report.summary_text import summary
-from ....report.system_ranking import ranking_tables
-from ....report.words import short_names
+from ....report.answer_text import answer_lines
 from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
-from ....tables import CORRECTED, Table, aligned, text
+from ....tables import text
 from .chooser_tables import choosers_tables
 from .printed_sets import mean_tables
 from .set_runs import ComparedSet
 
-WIDTH = 100
+MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
 def answered(
@@ -40,7 +37,7 @@ def answered(
     for comparison, compared in zip(comparisons, sets, strict=True):
         lines = [] if len(sets) == 1 else [printable(compared.name), ""]
         if comparison is not None:
-            lines += _about_systems(comparison)
+            lines += [*answer_lines(comparison), MORE]
         if compared.choosers is not None:
             tables = choosers_tables(compared.choosers, level, correction)
             lines += ["", text(tables)] if lines else [text(tables)]
@@ -48,48 +45,3 @@ def answered(
     if len(sets) > 1:
         parts.append(text(mean_tables(sets)))
     return "\n".join(part for part in parts if part)
-
-
-def _about_systems(comparison: KeptComparison) -> Iterator[str]:
-    """The headline, what supports it, what to be careful with, the table, the signatures."""
-    said = summary(comparison)
-    yield _wrapped(said.headline)
-    for sentence in said.sentences:
-        yield _wrapped(sentence)
-    for warning in said.warnings:
-        yield _wrapped(f"Careful: {warning}")
-    for table in ranking_tables(comparison, WIDTH):
-        yield ""
-        yield printable(table.title)
-        yield _right_aligned(table)
-    yield ""
-    yield from _computed(comparison)
-
-
-def _computed(comparison: KeptComparison) -> Iterator[str]:
-    """The signatures of the metrics, how tests were made, and where more is told."""
-    names = short_names([metric.name for metric in comparison.metrics])
-    for metric in comparison.metrics:
-        name = names[metric.name]
-        yield printable(metric.name if name == metric.name else f"{name}: {metric.name}")
-    settings = comparison.settings
-    units = " or ".join(dict.fromkeys(f"{m.units} {m.unit}s" for m in comparison.metrics))
-    how = f"{settings['draws']} draws of {units}, seed {settings['seed']}"
-    corrected = CORRECTED[settings["correction"]]
-    yield f"{how}{corrected}; discorank {comparison.versions['discorank']}"
-    yield "--details prints the tests of every pair and agreement with people by all measures"
-
-
-def _wrapped(sentence: str) -> str:
-    return fill(printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False)
-
-
-def _right_aligned(table: Table) -> str:
-    """The table with its numbers on the right of their columns."""
-    rows = [table.head, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shifted = [
-        [row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        for row in rows
-    ]
-    return aligned(shifted)

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....integrations.formats.document_forms import open_documents
+from ....integrations.formats.human_dimensions import human_dimensions
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.systems import SystemsOptions, read_documents
 from ....metrics.errors import InputError
-from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
-from ....metrics.text.texts import Text
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems
+from ....rerank.selection.corpus_fit import fitted_to_references
 from ....rerank.selection.document_outputs import DocumentOutputs, with_references
 from ....rerank.selection.resampling_units import unit_of
 from ...options.inputs import cache_in
@@ -50,11 +50,11 @@ def compare_set(
     try:
         if values["references"]:
             documents = with_references(documents, values["references"])
-        human = _dimensions(documents, keys)
+        human = human_dimensions(documents, keys)
         task = choice_task(documents, human, values)
-        fitted = [_fitted(metric, documents) for metric in metrics]
+        fitted = [fitted_to_references(metric, documents) for metric in metrics]
         systems = _compare_systems(fitted, documents, human, values) if fitted else None
-        fitted_choosers = [_fitted(metric, documents) for metric in choosers]
+        fitted_choosers = [fitted_to_references(metric, documents) for metric in choosers]
         judged = judge_choosers(task, fitted_choosers, fitted, human, values) if task else None
     except InputError as error:
         raise error.inside(path) from error
@@ -81,41 +81,6 @@ def _read_documents(
     if not documents:
         raise InputError("no documents", where=source.name, fix="Give at least one line")
     return documents
-
-
-def _dimensions(
-    documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]
-) -> list[tuple[str, bool]]:
-    """All dimensions of human scores in order of appearance, with whether lower is better."""
-    lower_by_key = {key.name: key.lower for key in keys}
-    names = dict.fromkeys(name for document in documents for name in document.human)
-    # keys that are no dimension hold several dimensions, or no score
-    rest = {key.name: key.lower for key in keys if key.name not in names}
-    unnamed = [name for name in names if name not in lower_by_key]
-    if rest and not unnamed:
-        raise InputError(
-            "no system has a score", where=f"human.{next(iter(rest))}", fix="Leave the key out"
-        )
-    if len(set(rest.values())) > 1:
-        raise InputError(
-            f"do all of {', '.join(unnamed)} have one direction?",
-            where="--human",
-            fix="Name the dimensions, each with its direction",
-        )
-    lower_of_unnamed = True in rest.values()
-    return [(name, lower_by_key.get(name, lower_of_unnamed)) for name in names]
-
-
-def _fitted(metric: Utility, documents: Sequence[DocumentOutputs]) -> Utility:
-    """The metric with what it learns from a corpus, here all references."""
-    if not any(part.unfitted for _, part in metric.parts):
-        return metric
-    references: list[Text] = []
-    for document in documents:
-        for texts in document.references.values():
-            references += texts
-    with failures_named(metric.signature()):
-        return metric.fit(references)
 
 
 def _compare_systems(

@@ -1,0 +1,199 @@
+"""Systems compared in one call: `discorank.compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..integrations.formats.human_dimensions import human_dimensions
+from ..integrations.formats.human_scores import HumanKey
+from ..integrations.formats.systems import SystemsOptions, read_documents
+from ..integrations.formats.test_sets.document_rows import DocumentRows
+from ..integrations.formats.test_sets.texts_in_memory import TextsInMemory
+from ..metrics.errors import InputError
+from ..metrics.mixture import Utility
+from ..metrics.optional_packages import imported
+from ..metrics.registry import MetricLike, load_metric
+from ..rerank.selection.comparison import compare_systems
+from ..rerank.selection.comparison_folder import save
+from ..rerank.selection.corpus_fit import fitted_to_references
+from ..rerank.selection.kept_comparison import KeptComparison, KeptScores, kept
+from ..rerank.selection.resampling_units import unit_of
+from ..rerank.selection.significance import Correction
+from ..rerank.selection.statistics import DRAWS
+from .answer_text import answer_lines
+from .summary_text import is_tested, lead, summary
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Scores = Sequence[float | None]
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedSystems:
+    """Systems compared; it prints as what ``discorank compare`` says.
+
+    Args:
+        kept: texts, scores and tests.
+    """
+
+    kept: KeptComparison
+
+    def __repr__(self) -> str:
+        return "\n".join(answer_lines(self.kept))
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return f"<pre>{escape(repr(self))}</pre>"
+
+    @property
+    def best(self) -> str:
+        """The system that comes first by people's scores, or by the first metric."""
+        scores = lead(self.kept)
+        return scores.systems[scores.order[0]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is said, scores, tests and settings as values of JSON; texts are left out."""
+        said = summary(self.kept)
+        return {
+            **said._asdict(),
+            "scores": self._rows(),
+            "metrics": [asdict(scores) for scores in self.kept.metrics],
+            "human": [asdict(human) for human in self.kept.human],
+            "settings": dict(self.kept.settings),
+            "versions": dict(self.kept.versions),
+        }
+
+    def to_pandas(self) -> DataFrame:
+        """A row per system and metric or dimension of human scores, in the order of systems.
+
+        Returns:
+            columns system, by, human (whether people's), score, low, high (its interval), best_rank, worst_rank; what
+            cannot be tested has neither interval nor ranks.
+
+        Raises:
+            ModelLoadError: the package pandas is not installed.
+        """
+        pandas = imported("pandas", "to_pandas")
+        columns = ["system", "by", "human", "score", "low", "high", "best_rank", "worst_rank"]
+        return pandas.DataFrame(self._rows(), columns=columns)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the folder of which ``discorank report`` makes a page; errors as `comparison_folder.save`."""
+        save(self.kept, folder)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        of_people = [(human.scores, True) for human in self.kept.human]
+        rows = []
+        for scores, is_human in [*of_people, *((scores, False) for scores in self.kept.metrics)]:
+            for number, system in enumerate(scores.systems):
+                tested = _tested(scores, number, self.kept.level)
+                row = {"system": system, "by": scores.name, "human": is_human}
+                rows.append({**row, "score": scores.scores[number], **tested})
+        return rows
+
+
+def _tested(scores: KeptScores, system: int, level: float) -> dict[str, Any]:
+    """The interval and the ranks of a system, None where nothing can be tested."""
+    names = ("low", "high", "best_rank", "worst_rank")
+    if scores.scores[system] is None or not is_tested(scores, level):
+        return dict.fromkeys(names)
+    values = (scores.low[system], scores.high[system], *scores.ranks(system, level))
+    return dict(zip(names, values, strict=True))
+
+
+def compare(
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    metrics: MetricLike | Sequence[MetricLike] = "chrf",
+    *,
+    human: Mapping[str, Scores | Mapping[str, Scores]] | None = None,
+    documents: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
+    level: float = 0.05,
+    draws: int = DRAWS,
+    seed: int = 0,
+    unit: str | int = "auto",
+    correction: Correction = "none",
+) -> ComparedSystems:
+    """Which system is best, how sure that is, and which metric to believe, as ``discorank compare`` says it.
+
+    Args:
+        systems: the texts of each system by its name, one per segment.
+        references: the references of the segments, or several by name; None for metrics that read none.
+        metrics: a metric, its name or signature, or several.
+        human: people's scores of each system, one per segment or None; or these by dimension, whose name may end in
+            ":lower" where lower is better ({"mqm:lower": {"A": [...], "B": [...]}}).
+        documents: the document of each segment; None if every segment is one of its own.
+        sources: the source texts of the segments.
+        level: of significance; intervals cover 1 - level.
+        draws: of the randomisation and the bootstrap.
+        seed: of the draws.
+        unit: what draws take: "document", "segment", how many successive segments of a document, or "auto", documents
+            unless these are so few that nothing could be significant.
+        correction: of p-values over the pairs of systems: "none", "holm" or "fdr".
+
+    Raises:
+        InputError: texts that are not aligned, a metric given twice, settings out of range.
+    """
+    loaded = _metrics(metrics)
+    by_dimension, keys = _human(human or {})
+    columns = TextsInMemory(systems, _named(references), sources, documents, by_dimension)
+    source = DocumentRows("compare", columns.rows())
+    outputs = list(read_documents(source, SystemsOptions(keys)))
+    taken = _unit(unit, documents, len(outputs), level)
+    comparison = compare_systems(
+        [fitted_to_references(metric, outputs) for metric in loaded],
+        outputs,
+        human_dimensions(outputs, keys),
+        draws=draws,
+        seed=seed,
+        level=level,
+        unit=taken,
+        correction=correction,
+    )
+    settings: dict[str, Any] = {"input": "texts in Python", "level": level, "draws": draws}
+    settings |= {"seed": seed, "correction": correction, "unit": taken}
+    if documents is None:
+        settings["ids_unknown"] = True
+    return ComparedSystems(kept(comparison, settings))
+
+
+def _metrics(given: MetricLike | Sequence[MetricLike]) -> list[Utility]:
+    """The metrics, each once."""
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    specs: Sequence[Any] = given if several else [given]  # type: ignore[assignment]
+    metrics = [load_metric(spec) for spec in specs]
+    for number, metric in enumerate(metrics):
+        if metric in metrics[:number]:
+            problem = f"{metric.signature()} is given twice"
+            raise InputError(problem, where="metrics", fix="Give each metric once")
+    return metrics
+
+
+def _named(references: Any) -> Mapping[str, Sequence[str]]:
+    """References by name."""
+    if references is None:
+        return {}
+    return references if isinstance(references, Mapping) else {"reference": references}
+
+
+def _human(human: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HumanKey, ...]]:
+    """People's scores by dimension and system, and the directions of the dimensions."""
+    if not human:
+        return {}, ()
+    if not all(isinstance(scores, Mapping) for scores in human.values()):
+        human = {"human": human}
+    keys = tuple(map(HumanKey.read, human))
+    return dict(zip((key.name for key in keys), human.values(), strict=True)), keys
+
+
+def _unit(unit: str | int, documents: object, number: int, level: float) -> str | int:
+    """What draws take: segments where they are all that is known."""
+    if documents is None and unit in ("auto", "document"):
+        return "segment"
+    return unit_of(unit, number, level)
