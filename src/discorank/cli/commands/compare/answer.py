@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 from ....printable import printable
+from ....report.baseline_table import baseline_tables
 from ....report.summary_text import summary
 from ....report.system_ranking import ranking_tables, short_names
 from ....rerank.selection.kept_comparison import KeptComparison
@@ -50,14 +51,14 @@ def answered(
 
 
 def _about_systems(comparison: KeptComparison) -> Iterator[str]:
-    """The headline, what supports it, what to be careful with, the table, the signatures."""
+    """The headline, what supports it, what to be careful with, the tables, the signatures."""
     said = summary(comparison)
     yield _wrapped(said.headline)
     for sentence in said.sentences:
         yield _wrapped(sentence)
     for warning in said.warnings:
         yield _wrapped(f"Careful: {warning}")
-    for table in ranking_tables(comparison, WIDTH):
+    for table in [*ranking_tables(comparison, WIDTH), *baseline_tables(comparison, WIDTH)]:
         yield ""
         yield printable(table.title)
         yield _right_aligned(table)
