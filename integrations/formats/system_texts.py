@@ -1,6 +1,6 @@
 """The outputs of one system, or of those of a systems file, as texts by segment, whatever kind of file has them.
 
-The first line shows the kind: plain text with a segment per line, rows with a ``text`` as `discorank decode` writes them,
+The first line shows the kind: plain text with a segment per line, rows with a ``text`` as `decode` writes them,
 n-best lists, of which the first candidates count, or a systems file.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
@@ -89,16 +90,15 @@ def read_system_texts(path: str) -> SystemTexts:
         InputError: it is of no kind that is known, a line cannot be read, or it has more segments than the limit.
     """
     check_beside(path)
-    source = LineSource(path)
-    lines = iter(source)
-    _, first = next(lines, (0, b""))
-    kind = kind_of(first, source)
-    if kind == "text":
-        return _plain(path, first, lines)
-    if not os.path.isfile(path):
-        problem = f"found {ABOUT_KINDS[kind]}, which must be a file"
-        raise source.refusal(0, problem, "Write it into a file first")
-    source.close()
+    with closing(LineSource(path)) as source:
+        lines = iter(source)
+        _, first = next(lines, (0, b""))
+        kind = kind_of(first, source)
+        if kind == "text":
+            return _plain(path, first, lines)
+        if not os.path.isfile(path):
+            problem = f"found {ABOUT_KINDS[kind]}, which must be a file"
+            raise source.refusal(0, problem, "Write it into a file first")
     if kind == "systems":
         return _systems(path)
     read = _rows if kind == "rows" else _first_candidates(kind)

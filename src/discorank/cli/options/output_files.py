@@ -9,9 +9,7 @@ from ...integrations.formats.aligned_outputs import OutputFiles
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 
-NO_DOCUMENT_IDS = (
-    "every segment is a document of its own; where segments share documents, give ids with --documents"
-)
+NO_DOCUMENT_IDS = "every segment is a document of its own; where segments share documents, give ids with --documents"
 
 
 @settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +100,12 @@ def _kind(path: str) -> str | None:
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     try:
-        source = LineSource(path)
-        lines = iter(source)
-        first = next(lines, (0, b""))[1]
-        source.close()
-        # JSON of any other kind has errors that say more
-        if first.lstrip().startswith((b"{", b"[")) and b'"text"' not in first:
-            return None
-        return kind_of(first, source) if first.strip() else None
+        with closing(LineSource(path)) as source:
+            first = next(iter(source), (0, b""))[1]
+            # JSON of any other kind has errors that say more
+            if first.lstrip().startswith((b"{", b"[")) and b'"text"' not in first:
+                return None
+            return kind_of(first, source) if first.strip() else None
     except InputError:
         return None
 
