@@ -48,11 +48,12 @@ class OutputFiles:
 
 
 class AlignedOutputs(NamedTuple):
-    """The documents, which names the files of one system gave, and whether document ids were known."""
+    """The documents, the names of systems by file, whether document ids were known, and what is left out."""
 
     rows: list[Row]
     names: Mapping[str, str]
     has_documents: bool
+    left_out: tuple[str, ...]
 
 
 def read_outputs(files: OutputFiles) -> AlignedOutputs:
@@ -79,7 +80,8 @@ def read_outputs(files: OutputFiles) -> AlignedOutputs:
     )
     documents = _documents(files, every)
     rows = _rows(systems, references or {}, sources, documents or _numbers(every[0].segments))
-    return AlignedOutputs(list(rows), names, documents is not None)
+    left_out = tuple(f"human scores of {file.path}" for file in every if file.has_human)
+    return AlignedOutputs(list(rows), names, documents is not None, left_out)
 
 
 def _names(files: OutputFiles) -> dict[str, str]:
@@ -148,7 +150,7 @@ def _only(file: SystemTexts, what: str) -> Texts:
 
 def _first(files: Sequence[SystemTexts], part: Callable[[SystemTexts], T | None]) -> T | None:
     """What the first file that has it says."""
-    return next((found for file in files if (found := part(file))), None)
+    return next(filter(None, map(part, files)), None)
 
 
 def _documents(files: OutputFiles, every: Sequence[SystemTexts]) -> Texts | None:

@@ -58,6 +58,7 @@ class SystemTexts:
         sources: the source of each segment, where the file knows it.
         references: of a systems file, by name.
         plain: whether every line is a segment.
+        has_human: whether it is a systems file with human scores, which are not read.
     """
 
     path: str
@@ -66,6 +67,7 @@ class SystemTexts:
     sources: Texts | None = None
     references: Mapping[str, Texts] = field(default_factory=dict)
     plain: bool = False
+    has_human: bool = False
 
     @property
     def segments(self) -> int:
@@ -238,6 +240,7 @@ def _systems(path: str) -> SystemTexts:
     references: dict[str, list[str]] = {}
     documents: list[str] = []
     sources: list[str] = []
+    has_human = False
     for document in read_documents(LineSource(path)):
         for columns, texts in (
             (systems, document.systems),
@@ -249,6 +252,7 @@ def _systems(path: str) -> SystemTexts:
                 raise InputError(problem, where=where, fix="Give every document the same")
             for name, of_document in texts.items():
                 columns.setdefault(name, []).extend(of_document)
+        has_human |= bool(document.human)
         documents += [document.id] * document.segments
         sources += document.source or ()
         limits().check("segments", len(documents), path)
@@ -258,4 +262,5 @@ def _systems(path: str) -> SystemTexts:
         tuple(documents),
         tuple(sources) if len(sources) == len(documents) else None,
         {name: tuple(texts) for name, texts in references.items()},
+        has_human=has_human,
     )

@@ -156,3 +156,19 @@ def test_options_that_do_not_go_together(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, *options)
+
+
+def test_the_page_says_of_texts_what_the_answer_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    kept, page = str(tmp_path / "kept"), tmp_path / "page.html"
+    ran(capsys, "compare", *FILES, *FEW_DRAWS, "--baseline", "beam", "--save", kept, "--quiet")
+    assert main(["report", kept, "-o", str(page), "--quiet"]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Differences from beam" in text
+    assert "Every segment counts as independent" in text
+    ran(capsys, "compare", *FILES, *FEW_DRAWS, "--save", f"{kept}-2", "--quiet")
+    assert main(["report", f"{kept}-2", "-o", str(page), "--quiet"]) == 0
+    assert "Differences from" not in page.read_text(encoding="utf-8")

@@ -93,7 +93,8 @@ def test_documents_sources_and_references_become_rows(write: Callable[[str, str]
         write("src.txt", "x\ny\nz\n"),
         write("ids.txt", "one\none\ntwo\n"),
     )
-    rows, names, has_documents = read_outputs(files)
+    rows, names, has_documents, left_out = read_outputs(files)
+    assert left_out == ()
     assert has_documents
     assert list(names.values()) == ["a", "b", "r"]
     first, last = list(TEXTS[:2]), [TEXTS[2]]
@@ -111,10 +112,13 @@ def test_what_is_not_given_is_taken_from_files_that_know_it(
         "source": ["x", "y", "z"],
         "references": {"refA": list(TEXTS)},
         "systems": {"A": list(TEXTS), "B": list(TEXTS)},
+        "human": {"A": 1, "B": 2},
     }
     text, known = write("mine.txt", FORMS["plain"]), write("systems.jsonl", _json(systems))
-    rows, _, has_documents = read_outputs(OutputFiles((text, known)))
+    rows, _, has_documents, left_out = read_outputs(OutputFiles((text, known)))
     assert has_documents
+    assert left_out == (f"human scores of {known}",)
+    del systems["human"]
     systems["systems"] = {"mine": list(TEXTS), "A": list(TEXTS), "B": list(TEXTS)}
     assert rows == [systems]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...integrations.formats.aligned_outputs import read_outputs
 from ...integrations.formats.document_forms import DOCUMENT_FORMS, the_language_pair
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
@@ -29,7 +28,7 @@ from ...metrics.errors import InputError, unknown
 from ...rerank.runs.rows import as_line
 from ..options import needed
 from ..options.eval_set_options import checked_lines, checked_rows
-from ..options.output_files import NO_DOCUMENT_IDS, output_files_in
+from ..options.output_files import aligned_outputs, output_files_in
 from ..running import check_plain, complete_or_absent
 from ..terminal.console import say
 
@@ -74,10 +73,7 @@ def _rows(path: str, pair: str | None, values: Mapping[str, Any]) -> Iterator[Ro
     files = output_files_in(values)
     if files is None:
         return checked_rows(path, values["input_format"], pair, keys, values["as_systems"])
-    outputs = read_outputs(files)
-    if not outputs.has_documents:
-        say(f"{path}: {NO_DOCUMENT_IDS}", values["quiet"])
-    lines = DocumentRows(files.name, iter(outputs.rows))
+    lines = DocumentRows(files.name, iter(aligned_outputs(files, values).rows))
     return checked_lines(lines, keys, values["as_systems"])
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...integrations.formats.aligned_outputs import OutputFiles
+from ...integrations.formats.aligned_outputs import AlignedOutputs, OutputFiles, read_outputs
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-
-NO_DOCUMENT_IDS = "every segment is a document of its own; where segments share documents, give ids with --documents"
+from ..terminal.console import say
 
 
 @settings
@@ -47,3 +46,16 @@ def output_files_in(values: Mapping[str, Any]) -> OutputFiles | None:
     return OutputFiles(
         values["hypotheses"], values["references"], values["sources"], values["documents"]
     )
+
+
+def aligned_outputs(files: OutputFiles, values: Mapping[str, Any]) -> AlignedOutputs:
+    """The documents of the files, errors as `read_outputs`; says where ids lack, and what is left out."""
+    outputs = read_outputs(files)
+    if not outputs.has_documents:
+        say(
+            "every segment is a document of its own; where segments share documents, give ids with --documents",
+            values["quiet"],
+        )
+    if outputs.left_out:
+        say(f"left out: {', '.join(outputs.left_out)}", values["quiet"])
+    return outputs

@@ -9,13 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ....integrations.formats.aligned_outputs import AlignedOutputs, OutputFiles, read_outputs
+from ....integrations.formats.aligned_outputs import AlignedOutputs, OutputFiles
 from ....integrations.formats.system_texts import ABOUT_KINDS, kind_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.text.line_source import LineSource
 from ....rerank.selection.resampling_units import segments_of_unit
-from ...options.output_files import NO_DOCUMENT_IDS, output_files_in
-from ...terminal.console import say
+from ...options.output_files import aligned_outputs, output_files_in
 from .set_places import SetPlace
 
 _BESIDE = ("sources", "documents")  # options that need --hypotheses
@@ -54,11 +53,8 @@ def _refuse(flag: str) -> None:
 
 
 def output_place(files: OutputFiles, values: Mapping[str, Any]) -> SetPlace:
-    """The set that files of outputs make; says where segments count as documents; errors as `read_outputs`."""
-    outputs = read_outputs(files)
-    if not outputs.has_documents:
-        say(NO_DOCUMENT_IDS, values["quiet"])
-    return SetPlace(files.name, "hypotheses", outputs=outputs)
+    """The set that files of outputs make; errors as `read_outputs`."""
+    return SetPlace(files.name, "hypotheses", outputs=aligned_outputs(files, values))
 
 
 def segment_unit(unit: str | int) -> str:
