@@ -172,3 +172,18 @@ def test_the_page_says_of_texts_what_the_answer_says(
     ran(capsys, "compare", *FILES, *FEW_DRAWS, "--save", f"{kept}-2", "--quiet")
     assert main(["report", f"{kept}-2", "-o", str(page), "--quiet"]) == 0
     assert "Differences from" not in page.read_text(encoding="utf-8")
+
+
+def test_what_decode_wrote_stands_beside_its_lists_in_their_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists, chosen = str(EXAMPLES / "demo.jsonl"), str(tmp_path / "mbr.jsonl")
+    assert main(["decode", lists, "-u", "chrf", "-o", chosen, "--quiet"]) == 0
+    references = tmp_path / "ref.txt"
+    rows = [json.loads(line) for line in Path(chosen).read_text(encoding="utf-8").splitlines()]
+    references.write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    command = ["--hypotheses", lists, chosen, "--references", str(references), "-m", "chrf"]
+    data = json.loads(ran(capsys, "compare", *command, "--format", "json", "--quiet"))
+    assert data["systems"]["mbr"] == {"chrf": pytest.approx(100)}
+    assert data["systems"]["demo"]["chrf"] < 100
+    assert (data["documents"], data["segments"]) == (1, 3)
