@@ -16,7 +16,7 @@ from ...rerank.lists import read_list
 from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.strict_json import parse_json
 
-_FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
+FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
 _FORMAT_OF_KEY = {
     "systems": "systems",
     "translations": "sockeye",
@@ -101,7 +101,7 @@ def recognise(source: NumberedLines, number: int, line: bytes) -> None:
         kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
     elif b"|||" in line:
         kind, fix = "a Moses n-best list", "Use --from moses, or --from marian"
-    elif _FAIRSEQ.match(line):
+    elif FAIRSEQ.match(line):
         kind, fix = "a fairseq log", "Use --from fairseq"
     else:
         kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"

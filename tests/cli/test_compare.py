@@ -571,7 +571,7 @@ def test_the_page_on_comparing_works(
     systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (shell,) = blocks("docs/comparing-systems.md", "sh")
+    shell, _ = blocks("docs/comparing-systems.md", "sh")
     lines = [shlex.split(line)[1:] for line in shell.splitlines()]
     other_systems(tmp_path / "other.jsonl")
     assert [words[0] for words in lines] == ["compare"] * 5 + ["cite"]

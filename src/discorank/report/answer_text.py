@@ -11,6 +11,7 @@ from textwrap import fill
 from ..printable import printable
 from ..rerank.selection.kept_comparison import KeptComparison
 from ..tables import CORRECTED, Table, aligned
+from .baseline_table import baseline_tables
 from .summary_text import summary
 from .system_ranking import ranking_tables
 from .words import short_names
@@ -26,7 +27,7 @@ def answer_lines(comparison: KeptComparison) -> Iterator[str]:
         yield _wrapped(sentence)
     for warning in said.warnings:
         yield _wrapped(f"Careful: {warning}")
-    for table in ranking_tables(comparison, WIDTH):
+    for table in [*ranking_tables(comparison, WIDTH), *baseline_tables(comparison, WIDTH)]:
         yield ""
         yield printable(table.title)
         yield _right_aligned(table)

@@ -16,6 +16,7 @@ from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptSc
 from ..tables import Table
 from . import comparison_tables as tables
 from . import plots
+from .baseline_table import baseline_tables
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, has_marks, story
 from .extra import template_package
 from .heat_map import heat_map
@@ -129,6 +130,7 @@ def _comparison_values(
     return {
         "summary": summary(comparison, optimised),
         "systems": tables.systems(comparison, judge),
+        "differences": baseline_tables(comparison),
         "metrics": metrics,
         "human": [
             _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)

@@ -146,10 +146,17 @@ def _warnings(comparison: KeptComparison, optimised: Sequence[str]) -> Iterator[
     unit = comparison.settings.get("unit", "document")
     # of the 2^n ways to exchange two systems' documents, two are the most extreme
     min_p = 2 / 2**num_documents if unit == "document" else 0.0
-    if unit != "document":
+    ids_unknown = comparison.settings.get("ids_unknown", False)
+    if ids_unknown:
+        yield (
+            "Every segment counts as independent, as no document ids were given: p is sound only if segments come from "
+            "different documents. Give --documents where they share some."
+        )
+    elif unit != "document":
         yield f"Tests draw by {unit}, but segments of one document are not independent: p is too small."
     if num_documents < FEW_DOCUMENTS and num_systems > 1:
-        documents = with_noun(num_documents, "document", "documents")
+        noun = "segment" if ids_unknown else "document"
+        documents = with_noun(num_documents, noun, f"{noun}s")
         bound = f"; p cannot fall below {min_p:.2g}" if min_p > 0.001 else ""
         yield f"Only {documents}: differences must be large to be seen{bound}."
     for human in comparison.human:

@@ -18,20 +18,21 @@ def ranking_tables(comparison: KeptComparison, width: int = 100) -> list[Table]:
     first = lead(comparison)
     others = [human.scores for human in comparison.human if human.scores is not first]
     others += [scores for scores in comparison.metrics if scores is not first]
-    systems = _ordered(comparison, first)
+    systems = ordered(comparison)
     names = short_names([metric.name for metric in comparison.metrics])
     columns = [[cut(name) for name in ("system", *systems)]]
     groups = [_lead_columns(first, systems, names, comparison.level)]
     groups += [_columns(scores, systems, names, comparison.level) for scores in others]
-    return _packed(
+    return packed(
         columns, groups, width, f"Systems, best first by {names.get(first.name, first.name)}"
     )
 
 
-def _ordered(comparison: KeptComparison, first: KeptScores) -> list[str]:
-    """The systems, best first, those without a score last."""
-    ordered = [first.systems[s] for s in first.order]
-    return ordered + [name for name in comparison.systems if name not in ordered]
+def ordered(comparison: KeptComparison) -> list[str]:
+    """The systems, best first by what orders them, those without a score last."""
+    first = lead(comparison)
+    judged = [first.systems[s] for s in first.order]
+    return judged + [name for name in comparison.systems if name not in judged]
 
 
 def _lead_columns(
@@ -77,7 +78,7 @@ def rank_range(scores: KeptScores, system: int, level: float) -> str:
     return str(best) if best == worst else f"{best}-{worst}"
 
 
-def _packed(
+def packed(
     first: list[list[str]], groups: Sequence[list[list[str]]], width: int, title: str
 ) -> list[Table]:
     """As many groups of columns beside each other as fit."""

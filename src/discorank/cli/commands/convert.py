@@ -1,4 +1,7 @@
-"""``discorank convert INPUT --from FORMAT [--output-format FORM] -o OUT``: candidate lists into other formats."""
+"""``discorank convert INPUT --from FORMAT [--output-format FORM] -o OUT``: candidate lists into other formats.
+
+``discorank convert --hypotheses FILE ... --references FILE --to systems -o OUT`` makes a systems file of texts by line.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from ...rerank.runs.written_outcomes import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
 from ..options.nbest_output import FormOptions, list_writer_in
+from ..options.output_files import OutputFileOptions
 from ..row_files import complete_rows
 from ..running import OutputOptions, check_not_input
 from ..terminal.console import Progress, say
@@ -48,7 +52,7 @@ OPTIONS = Options(
     "convert",
     "Write candidate lists of any format as JSONL, as --output-format, or as a Parquet or Arrow file; or documents in "
     "another form. Outputs appear when complete.",
-    [InputOptions, OutputOptions, ConvertOptions, FormOptions],
+    [OutputFileOptions, InputOptions, OutputOptions, ConvertOptions, FormOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
 )
@@ -57,8 +61,10 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    inputs = [values[name] for name in ("input", "sources", "documents", "requests", "prior")]
+    names = ("input", "sources", "documents", "requests", "prior")
+    inputs = [*(values[name] for name in names), *values["hypotheses"], *values["references"]]
     check_not_input(values["output"], inputs)
+    _check_hypotheses(values)
     if values["to"]:
         return run_documents(values)
     prior = load_prior(values["prior"])
@@ -87,6 +93,18 @@ def run(arguments: Sequence[str]) -> int:
         counts += f"; left out: {lost}"
     say(f"{lists.name}: {counts}", values["quiet"])
     return 3 if num_errors else 0
+
+
+def _check_hypotheses(values: Mapping[str, Any]) -> None:
+    """Raises InputError for files of outputs that are to be candidate lists, or references without outputs."""
+    if values["hypotheses"] and not values["to"]:
+        raise InputError(
+            "becomes documents, not candidate lists", where="--hypotheses", fix="Add --to systems"
+        )
+    if values["references"] and not values["hypotheses"]:
+        raise InputError(
+            "stands beside --hypotheses alone", where="--references", fix="Add --hypotheses"
+        )
 
 
 def _row(

@@ -19,6 +19,7 @@ from ...integrations.formats.mtme.eval_set_folder import (
 )
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.mtme.folder_writer import write_eval_set
+from ...integrations.formats.test_sets.document_rows import DocumentRows
 from ...integrations.formats.test_sets.sacrebleu_files import sacrebleu_columns
 from ...integrations.formats.test_sets.summeval import written_summeval
 from ...integrations.formats.test_sets.wmt_jsonl import written_wmt_jsonl
@@ -26,7 +27,8 @@ from ...integrations.formats.test_sets.wmt_xml import written_wmt_xml
 from ...metrics.errors import InputError, unknown
 from ...rerank.runs.rows import as_line
 from ..options import needed
-from ..options.eval_set_options import checked_rows
+from ..options.eval_set_options import checked_lines, checked_rows
+from ..options.output_files import aligned_outputs, output_files_in
 from ..running import check_plain, complete_or_absent
 from ..terminal.console import say
 
@@ -36,20 +38,19 @@ FORMS = ("systems", *DOCUMENT_FORMS)
 
 def run_documents(values: Mapping[str, Any]) -> int:
     """Converts documents; returns the exit code."""
-    path, form = needed(values, "input", "INPUT"), values["to"]
+    files, form = output_files_in(values), values["to"]
+    path = needed(values, "input", "INPUT") if files is None else files.name
     if form not in FORMS:
         raise unknown("form", form, FORMS, where="--to")
     source_form = values["input_format"]
-    if source_form not in FORMS:
+    if source_form not in FORMS and files is None:
         raise InputError(
             f"{source_form} has no systems", where="--from", fix=f"One of {', '.join(FORMS)}"
         )
     if form == "mtme":
         _to_folder(path, values)
         return 0
-    pair = values["language_pair"]
-    keys = [HumanKey.read(key) for key in values["human"]]
-    rows = checked_rows(path, source_form, pair, keys, values["as_systems"])
+    rows = _rows(path, values["language_pair"], values)
     count = Counter[str]()
     rows = _noted(rows, form, path, count, values["quiet"])
     if form == "sacrebleu":
@@ -64,6 +65,16 @@ def run_documents(values: Mapping[str, Any]) -> int:
     _write(values["output"], lines)
     say(f"{path}: {count['documents']} documents written as {form}", values["quiet"])
     return 0
+
+
+def _rows(path: str, pair: str | None, values: Mapping[str, Any]) -> Iterator[Row]:
+    """The documents, checked: of files of outputs, or of the input."""
+    keys = [HumanKey.read(key) for key in values["human"]]
+    files = output_files_in(values)
+    if files is None:
+        return checked_rows(path, values["input_format"], pair, keys, values["as_systems"])
+    lines = DocumentRows(files.name, iter(aligned_outputs(files, values).rows))
+    return checked_lines(lines, keys, values["as_systems"])
 
 
 # what the forms hold beside texts
@@ -117,7 +128,7 @@ def _to_folder(path: str, values: Mapping[str, Any]) -> None:
     else:
         pair = needed(values, "language_pair", "--language-pair")
         keys = [HumanKey.read(key) for key in values["human"]]
-        rows = checked_rows(path, values["input_format"], None, keys, values["as_systems"])
+        rows = _rows(path, None, values)
         lower = [key.name for key in keys if key.lower]
         eval_set = eval_set_of_rows(rows, Path(output).name, pair, lower)
         write_eval_set(eval_set, output)

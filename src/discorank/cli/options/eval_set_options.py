@@ -20,6 +20,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet
 from ...rerank.selection.meta_evaluation.own_scores import score_eval_set
 from ..terminal.console import Counted, say
@@ -106,7 +107,13 @@ def checked_rows(
     Raises:
         InputError: the first document that cannot be read.
     """
-    source = open_documents(path, form, language_pair)
+    return checked_lines(open_documents(path, form, language_pair), keys, as_systems)
+
+
+def checked_lines(
+    source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """The lines of a systems file as `checked_rows`."""
     for number, line in source:
         try:
             row = parse_json(line)

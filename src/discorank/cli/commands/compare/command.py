@@ -1,5 +1,7 @@
 """``discorank compare SYSTEMS -m METRIC ...``: which system is best, how sure that is, which metrics to believe.
 
+In place of SYSTEMS, ``--hypotheses FILE ... --references FILE`` names texts by line.
+
 This module reads and checks the options, and calls what compares every systems file, saves it and prints it.
 """
 
@@ -12,10 +14,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from ....integrations.formats.aligned_outputs import OutputFiles
 from ....integrations.formats.human_scores import HumanKey
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import settings
+from ....report.baseline_table import baseline_tables
 from ....rerank.selection.comparison_folder import check_folder, save
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
@@ -24,10 +28,12 @@ from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading, EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
+from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
 from .chooser_runs import ChooserOptions, check_decoded
 from .chooser_tables import choosers_tables
+from .output_sets import check_systems_files, checked_files, output_place
 from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores
 from .set_places import SetPlace, set_places
@@ -52,7 +58,7 @@ class CompareOptions:
             compared, and means are added.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
-        references: the references that metrics read, by name; all if not given.
+        references: the references that metrics read, by name, all if not given; with --hypotheses their files.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
         draws: how many times the randomisation and the bootstrap draw.
@@ -61,6 +67,7 @@ class CompareOptions:
         unit: what draws take: document, segment, how many successive segments of a document, or auto, documents
             unless these are so few that nothing could be significant.
         correction: of p for the number of pairs: none, holm or fdr.
+        baseline: a system, or its file, from which the differences of all others are shown, with p.
         segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
             JSONL.
         document_scores: the same for documents.
@@ -81,6 +88,7 @@ class CompareOptions:
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05
     unit: Annotated[str | int, AfterValidator(_checked_unit)] = "auto"
     correction: Correction = "none"
+    baseline: str | None = None
     segment_scores: str | None = None
     document_scores: str | None = None
     details: bool = False
@@ -93,6 +101,7 @@ OPTIONS = Options(
     "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
     [
         CompareOptions,
+        OutputFileOptions,
         ChooserOptions,
         EvalSetTexts,
         EvalSetReading,
@@ -118,21 +127,18 @@ class _Inputs(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Compares; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    paths = needed(values, "input", "SYSTEMS")
-    inputs = _checked_inputs(paths, values)
+    files = checked_files(values)
+    paths = needed(values, "input", "SYSTEMS") if files is None else files.paths
+    inputs = _checked_inputs(paths, files, values)
     if values["tasks"]:
         return run_task_set(only_folder(paths), inputs.metrics, values)
     if values["statistics"] == "wmt":
         return run_statistics(inputs.places, inputs.metrics, values)
+    if files is not None:
+        # what --references names are files, which have been read
+        values = {**values, "references": ()}
     sets = [
-        compare_set(
-            place.path,
-            place.name,
-            inputs.metrics,
-            inputs.choosers,
-            inputs.keys,
-            {**values, "language_pair": place.language_pair},
-        )
+        compare_set(place, inputs.metrics, inputs.choosers, inputs.keys, values)
         for place in inputs.places
     ]
     write_scores(values["segment_scores"], segment_rows, sets)
@@ -144,14 +150,18 @@ def run(arguments: Sequence[str]) -> int:
     if values["format"] == "table" and not values["details"]:
         output = answered(comparisons, sets, values["level"], values["correction"])
     else:
-        output = printed(sets, values["format"], values["level"], values["correction"])
+        further = [
+            table for one in comparisons if one is not None for table in baseline_tables(one)
+        ]
+        output = printed(sets, values["format"], values["level"], values["correction"], further)
     sys.stdout.write(output)
     return 0
 
 
-def _checked_inputs(paths: Sequence[str], values: Mapping[str, Any]) -> _Inputs:
-    """What the options name; raises InputError where they do not fit together, before anything is read."""
-    places = [] if values["tasks"] else set_places(paths, values)
+def _checked_inputs(
+    paths: Sequence[str], files: OutputFiles | None, values: Mapping[str, Any]
+) -> _Inputs:
+    """What the options name; raises InputError where they do not fit together, before documents are read."""
     without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
     specs = values["metric"] if without_metrics else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
@@ -159,11 +169,24 @@ def _checked_inputs(paths: Sequence[str], values: Mapping[str, Any]) -> _Inputs:
     check_model(values, [*metrics, *choosers])
     _check_once(metrics, "--metric")
     _check_once(choosers, "--choosers")
-    check_decoded(values, len(paths))
+    check_decoded(values, len(paths) if files is None else 1)
     _check_outputs(paths, values)
+    places = _places(paths, files, values)
     folders = _folders(values, [place.name for place in places])
     keys = tuple(map(HumanKey.read, values["human"]))
     return _Inputs(places, metrics, choosers, folders, keys)
+
+
+def _places(
+    paths: Sequence[str], files: OutputFiles | None, values: Mapping[str, Any]
+) -> list[SetPlace]:
+    """The sets; raises InputError for files that are no systems files."""
+    if values["tasks"]:
+        return []
+    if files is not None:
+        return [output_place(files, values)]
+    check_systems_files(paths, values["input_format"])
+    return set_places(paths, values)
 
 
 def _check_once(metrics: Sequence[Utility], flag: str) -> None:
@@ -211,6 +234,10 @@ def _kept(
         return None
     test_settings = {name: values[name] for name in ("level", "draws", "seed", "correction")}
     all_settings = {"input": place.path, **test_settings, "unit": compared.unit}
+    if compared.ids_unknown:
+        all_settings["ids_unknown"] = True
+    if compared.baseline is not None:
+        all_settings["baseline"] = compared.baseline
     return kept(compared.systems, all_settings, _kept_tables(compared, values))
 
 

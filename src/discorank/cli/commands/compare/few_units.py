@@ -13,6 +13,10 @@ def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
     counts = dict.fromkeys((v.units, v.unit) for v in verdicts if least_p(v.units) >= level)
     return [
         f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
-        "give more documents, or smaller units: --unit"
+        + (
+            "give more segments"
+            if unit == "segment"
+            else "give more documents, or smaller units: --unit"
+        )
         for units, unit in counts
     ]

@@ -24,8 +24,14 @@ from .system_tables import (
 HEAD = ("table", "metric", "a", "b", "statistic", "value")
 
 
-def printed(sets: Sequence[ComparedSet], format: str, level: float, correction: Correction) -> str:
-    """The comparisons as table, markdown, latex, csv or json."""
+def printed(
+    sets: Sequence[ComparedSet],
+    format: str,
+    level: float,
+    correction: Correction,
+    further: Sequence[Table] = (),
+) -> str:
+    """The comparisons as table, markdown, latex, csv or json, with further tables where there are tables."""
     if format == "json":
         return as_line(_json(sets, level, correction)).decode()
     if format == "csv":
@@ -35,6 +41,7 @@ def printed(sets: Sequence[ComparedSet], format: str, level: float, correction: 
         tables += _set_tables(compared, level, correction, named=len(sets) > 1)
     if len(sets) > 1:
         tables += mean_tables(sets)
+    tables += further
     return {"table": text, "markdown": markdown, "latex": latex}[format](tables)
 
 

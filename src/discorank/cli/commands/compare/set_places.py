@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ....integrations.formats.aligned_outputs import AlignedOutputs
 from ....integrations.formats.document_forms import pairs_of
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder
 from ....metrics.errors import InputError
@@ -17,6 +18,7 @@ class SetPlace(NamedTuple):
     path: str
     name: str
     language_pair: str | None = None
+    outputs: AlignedOutputs | None = None  # of files of texts by line, in place of the path
 
 
 def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace]:

@@ -11,9 +11,11 @@ from ....integrations.formats.document_forms import open_documents
 from ....integrations.formats.human_dimensions import human_dimensions
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.systems import SystemsOptions, read_documents
+from ....integrations.formats.test_sets.document_rows import DocumentRows
 from ....metrics.errors import InputError
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
+from ....metrics.text.numbered_lines import NumberedLines
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems
 from ....rerank.selection.corpus_fit import fitted_to_references
@@ -24,6 +26,8 @@ from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from .chooser_runs import choice_task, judge_choosers
 from .few_units import too_few
+from .output_sets import baseline_of, segment_unit
+from .set_places import SetPlace
 
 
 class ComparedSet(NamedTuple):
@@ -33,19 +37,22 @@ class ComparedSet(NamedTuple):
     systems: SystemComparison | None
     choosers: ChooserComparison | None
     unit: str | int  # what draws took
+    ids_unknown: bool = False  # every segment counted as a document, as no document ids were given
+    baseline: str | None = None  # what the others' differences are from
 
 
 def compare_set(
-    path: str,
-    name: str,
+    place: SetPlace,
     metrics: Sequence[Utility],
     choosers: Sequence[Utility],
     keys: tuple[HumanKey, ...],
     values: Mapping[str, Any],
 ) -> ComparedSet:
     """One systems file; errors name it."""
-    documents = _read_documents(path, keys, values)
-    unit = unit_of(values["unit"], len(documents), values["level"])
+    documents = _read_documents(place, keys, values)
+    ids_unknown = place.outputs is not None and not place.outputs.has_documents
+    unit = _unit(len(documents), ids_unknown, values)
+    baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
     values = {**values, "unit": unit}
     try:
         if values["references"]:
@@ -57,26 +64,36 @@ def compare_set(
         fitted_choosers = [fitted_to_references(metric, documents) for metric in choosers]
         judged = judge_choosers(task, fitted_choosers, fitted, human, values) if task else None
     except InputError as error:
-        raise error.inside(path) from error
+        raise error.inside(place.path) from error
     if systems is not None:
         for remark in _remarks(systems, values):
             say(remark, values["quiet"])
-    if unit != "document":
+    if unit != "document" and not ids_unknown:
         say(
             "warning: segments of one document are not independent: p is too small, intervals are too narrow",
             values["quiet"],
         )
-    return ComparedSet(name, systems, judged, unit)
+    return ComparedSet(place.name, systems, judged, unit, ids_unknown, baseline)
+
+
+def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
+    """What draws take."""
+    if ids_unknown:
+        return segment_unit(values["unit"])
+    return unit_of(values["unit"], documents, values["level"])
 
 
 def _read_documents(
-    path: str, keys: tuple[HumanKey, ...], values: Mapping[str, Any]
+    place: SetPlace, keys: tuple[HumanKey, ...], values: Mapping[str, Any]
 ) -> list[DocumentOutputs]:
-    """The documents of a systems file, at least one."""
+    """The documents of a systems file, or of files of outputs, at least one."""
     options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
-    source = open_documents(
-        path, values["input_format"], values["language_pair"], values["columns"]
-    )
+    source: NumberedLines
+    if place.outputs is not None:
+        source = DocumentRows(place.path, iter(place.outputs.rows))
+    else:
+        form, columns = values["input_format"], values["columns"]
+        source = open_documents(place.path, form, place.language_pair, columns)
     documents = list(read_documents(source, options))
     if not documents:
         raise InputError("no documents", where=source.name, fix="Give at least one line")
