@@ -133,7 +133,7 @@ class Options:
             InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
             SystemExit: usage errors, ``--help`` and ``--print-config``.
         """
-        flags = vars(self.parser.parse_args(list(arguments)))
+        flags = vars(self.parser.parse_known(arguments))
         config, assignments = flags.pop("config"), flags.pop("set")
         print_config = flags.pop("print_config")
         values = dict(self.defaults)
