@@ -217,7 +217,12 @@ def test_an_error_of_ours_passes_through(
 
 @pytest.mark.parametrize(
     ("name", "registered"),
-    [("BLEU", "bleu"), ("ChrF++", "chrf++"), ("Doc_COMET", "doc-comet"), ("BERTScore", "bertscore")],
+    [
+        ("BLEU", "bleu"),
+        ("ChrF++", "chrf++"),
+        ("Doc_COMET", "doc-comet"),
+        ("BERTScore", "bertscore"),
+    ],
 )
 def test_names_are_known_in_any_letters(name: str, registered: str) -> None:
     assert load_metric(name) == load_metric(registered)

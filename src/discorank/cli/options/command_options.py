@@ -18,11 +18,9 @@ from ...metrics.spec.limits import limits_of, set_limits
 from ...metrics.spec.safe_yaml import read_yaml
 from ..terminal.argument_parser import PrintableParser
 from .common_options import CommonOptions
-from .components import build, build_group, field_helps
+from .components import FLAG_NAMES, build, build_group, field_helps
 from .option_values import check_characters, metavar, plain_type, typed
 
-# fields whose option cannot have the field's name, or needs no unit as it is given with one
-FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline"}
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
