@@ -187,8 +187,6 @@ def load_metric(
         if spec.endswith(".json"):
             fix = f"A trained combination is named combination(model={json.dumps(spec, ensure_ascii=False)})"
             raise InputError("is a file, expected a metric", where=spec, fix=fix)
-        if HUB_NAME.fullmatch(spec):
-            raise unknown_metric(spec)
         return _from_terms(_terms(spec), spec, settings, AllowedCode.of(allow_code))
     if isinstance(spec, type):
         raise InputError(
@@ -241,6 +239,8 @@ def load_without_code(spec: str) -> Utility:
 
 def _terms(text: str) -> list[Call]:
     """The terms of a signature, by their registered names."""
+    if HUB_NAME.fullmatch(text):
+        raise unknown_metric(text)
     return [term._replace(name=registered_name(term.name)) for term in parse(text)]
 
 

@@ -79,7 +79,7 @@ def test_a_misspelt_key_is_renamed_by_the_command_that_is_told(
     message = said(capsys, "decode", path, "-u", "chrf", "-o", str(tmp_path / "o"), code=3)
     assert "candidates: not there, found the key 'candiates'" in message
     program, script, file, *_ = command_in(message, "sed ")
-    mended = subprocess.run(  # noqa: S603
+    mended = subprocess.run(
         [program, script, file], capture_output=True, check=True, text=True, encoding="utf-8"
     )
     assert mended.stdout == Path(DEMO).read_text(encoding="utf-8")

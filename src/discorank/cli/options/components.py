@@ -44,7 +44,7 @@ def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
 
 def _of_option(error: InputError, component: type, prefix: str = "") -> InputError:
     """The error about a setting by the name of its option, instead of the component's."""
-    names = {field.name for field in fields(component)}  # type: ignore[arg-type]
+    names = {field.name for field in fields(component)}
     name, mark, rest = error.problem.partition(" = ")
     if error.where != component.__name__ or not mark or name not in names:
         return error
