@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from discorank import load_metric
+from discorank.cli.commands.explain_legend import legend, scale
 from discorank.cli.main import main
+from discorank.metrics.registry import metric_class, names
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO, SYSTEMS = str(EXAMPLES / "demo.jsonl"), str(EXAMPLES / "systems.jsonl")
@@ -166,3 +169,52 @@ def test_options_are_named_as_they_are_typed(
     err = said(capsys, "decode", DEMO, "-u", "chrf", *arguments)
     assert err.startswith(f"discorank: {message}")
     assert not re.search(r"[a-z][A-Z]", err), err  # no class of ours
+
+
+def test_explain_has_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", DEMO, "-u", "chrf - 0.5*ter", "--limit", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("what the numbers mean") == 1
+    lines = out.partition("what the numbers mean")[2].splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    shown = " ".join(" ".join(lines).split())
+    assert "expected utility, higher is better" in shown
+    assert "by their weights" in shown
+    assert re.search(r"chrf character n-gram F-score .*: 0 to 100, higher is better", shown)
+    assert re.search(r"ter edits .*: 0 and above, lower is better, so its utility is", shown)
+
+
+def test_json_has_no_legend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", DEMO, "-u", "chrf", "--format", "json", "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["ferry:0", "ferry:1", "ferry:2"]
+
+
+def test_the_legend_of_parts_on_one_scale() -> None:
+    parts = [metric for _, metric in load_metric("chrf + ter").parts]
+    assert "brought to one scale within the list" in legend(parts, is_scaled=True)
+    assert "sums of the values" in legend(parts)
+    assert "sums of the values" not in legend(parts[:1])
+
+
+def test_scales() -> None:
+    inf = float("inf")
+    shown = [scale(bounds) for bounds in ((-1, 1), (0, inf), (-inf, 0), (-inf, inf))]
+    assert shown == ["-1 to 1", "0 and above", "0 and below", "any number"]
+
+
+def test_metrics_that_give_reasons_say_what_they_are() -> None:
+    silent = {name for name in names() if not metric_class(name).info.reasons}
+    plain = {"chrf", "chrf++", "bleu", "ter", "rouge-l", "rouge-w", "nist", "meteor", "combination"}
+    regressions = ("comet", "metricx", "bleurt", "embedding", "sescore2", "score-server")
+    assert silent - plain == {
+        name for name in names() if name.removeprefix("doc-").startswith(regressions)
+    }
+
+
+def test_the_legend_of_foci() -> None:
+    shown = legend([metric for _, metric in load_metric("ds-focus").parts])
+    words = " ".join(shown.split())
+    assert "shared: foci of both texts with the distance of their vectors" in words
+    assert "lower is better, so its utility is its negative" in words
+    assert all(len(line) <= 100 for line in shown.splitlines())

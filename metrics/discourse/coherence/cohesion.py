@@ -32,6 +32,7 @@ class RC(FocusMetric):
     name: ClassVar[str] = "rc"
     info: ClassVar[Info] = Info(
         summary="occurrences of repeated nouns per noun",
+        reasons=("repeated: the nouns that come more than once"),
         papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
@@ -55,6 +56,7 @@ class LC(FocusMetric):
     name: ClassVar[str] = "lc"
     info: ClassVar[Info] = Info(
         summary="share of nouns that are repeated",
+        reasons=("repeated: the nouns that come more than once"),
         papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
