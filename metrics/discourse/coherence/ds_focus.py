@@ -76,7 +76,7 @@ class DSFocus(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=3,
+        version=4,
     )
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ class DSSent(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=3,
+        version=4,
     )
 
     def cosine(self) -> float:

@@ -48,6 +48,7 @@ class EntityGraph(FocusMetric):
         unit="document",
         needs_references=False,
         bounds=(0, inf),
+        version=2,
     )
 
     def load(self) -> EntityGraphScorer:
@@ -77,7 +78,7 @@ class LexicalGraph(FocusModelMetric):
         needs_references=False,
         bounds=(0, inf),
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     @property

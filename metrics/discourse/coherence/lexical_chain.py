@@ -41,6 +41,7 @@ class LexicalChain(FocusMetric):
         papers=(GONG_2015, ZHAO_2023),
         unit="document",
         bounds=(0, inf),
+        version=2,
     )
 
     def load(self) -> LexicalChainScorer:
