@@ -8,6 +8,7 @@ that the user has not allowed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -20,6 +21,7 @@ from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
+from .model_names import metric_of_model
 from .papers import Paper
 from .spec.allowed_code import AllowedCode, CodeRefusedError
 from .spec.checked_settings import build
@@ -28,6 +30,7 @@ from .spec.signature import Call, parse
 from .spec.user_functions import user_module
 
 GROUP = "discorank.metrics"
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # a model's, never a metric's
 MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
 
 
@@ -116,6 +119,23 @@ def names() -> Mapping[str, Registration]:
     return {**BUILT_IN, **plug_ins}
 
 
+def registered_name(name: str) -> str:
+    """The registered name that this is in other letters, BLEU or doc_comet; what is none stays as it is."""
+    if name in names() or ":" in name:
+        return name
+    plain = name.lower().replace("_", "-")
+    return plain if plain in names() else name
+
+
+def unknown_metric(name: str) -> InputError:
+    """The error for a name of no metric: the signature to write, where a model has this name."""
+    signature = metric_of_model(name)
+    if signature is None:
+        return unknown("metric", name, names())
+    fix = f"Name the metric that reads it: '{signature}'"
+    return InputError(f"{name!r} is a model", where="metric", fix=fix)
+
+
 def metric_class(name: str) -> type[Metric | Combination]:
     """The class behind a registered name or a ``module:Class``.
 
@@ -167,7 +187,7 @@ def load_metric(
         if spec.endswith(".json"):
             fix = f"A trained combination is named combination(model={json.dumps(spec, ensure_ascii=False)})"
             raise InputError("is a file, expected a metric", where=spec, fix=fix)
-        return _from_terms(parse(spec), spec, settings, AllowedCode.of(allow_code))
+        return _from_terms(_terms(spec), spec, settings, AllowedCode.of(allow_code))
     if isinstance(spec, type):
         raise InputError(
             f"found the class {spec.__name__}",
@@ -192,7 +212,7 @@ def load_from_data(
         CodeRefusedError: it names other code; nothing was imported.
         InputError, ModelLoadError: as `load_metric`.
     """
-    terms = parse(text)
+    terms = _terms(text)
     for term in terms:
         _check_name(term.name, allowed)
     for values in (*(term.settings for term in terms), settings or {}):
@@ -215,6 +235,13 @@ def load_without_code(spec: str) -> Utility:
     if not isinstance(name, str):
         raise InputError(f"found {excerpt(values)}", where=spec, fix='Write {"name": "chrf", ...}')
     return load_from_data(name, allowed, values)
+
+
+def _terms(text: str) -> list[Call]:
+    """The terms of a signature, by their registered names."""
+    if HUB_NAME.fullmatch(text):
+        raise unknown_metric(text)
+    return [term._replace(name=registered_name(term.name)) for term in parse(text)]
 
 
 def _check_name(name: str, allowed: AllowedCode) -> None:
@@ -314,7 +341,7 @@ def _object(name: str) -> Any:
     """What a registered name or a ``module:Class`` leads to."""
     registration = names().get(name)
     if registration is None and ":" not in name:
-        raise unknown("metric", name, names())
+        raise unknown_metric(name)
     module, _, attribute = (registration.target if registration else name).partition(":")
     try:
         is_own = registration is not None

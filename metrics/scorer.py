@@ -24,6 +24,7 @@ class Info:
 
     summary: str  # one line for people
     papers: tuple[Paper, ...] = ()  # where it comes from
+    reasons: str = ""  # what `describe` says, for people: each of its words, and scale and direction of its numbers
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False
     takes_source: bool = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, MetricError, excerpt, unknown
 from ..metrics.mixture import Utility
+from ..metrics.model_names import metric_of_model
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.limits import limits
@@ -59,7 +60,8 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
     try:
         metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
-        if isinstance(spec, str) and "(" not in spec and "+" not in spec:
+        is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
+        if is_name and metric_of_model(spec) is None:
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:

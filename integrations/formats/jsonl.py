@@ -5,8 +5,11 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from ...metrics.errors import InputError
@@ -62,7 +65,7 @@ def _read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
         too_deep = InputError("nested too deeply", fix="A list is flat")
         entry = error_entry(too_deep, name, number, raw, id_of(data))
     except InputError as error:
-        entry = error_entry(_advised(error, data), name, number, raw, id_of(data))
+        entry = error_entry(_advised(error, data, name), name, number, raw, id_of(data))
     yield entry
 
 
@@ -72,10 +75,25 @@ def id_of(data: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _advised(error: InputError, data: Any) -> InputError:
-    """The error, with advice for a file of another format in JSON lines."""
+def misspelt(key: str, data: Mapping[str, Any], name: str) -> InputError | None:
+    """The error for a key that is there under a name much like it, in a file of this name; None where none is."""
+    near = get_close_matches(key, [other for other in data if isinstance(other, str)], 1, 0.75)
+    if not near or not re.fullmatch(r"[\w-]+", near[0]):
+        return None
+    command = shlex.join(["sed", f"s/{json.dumps(near[0])}:/{json.dumps(key)}:/", name])
+    return InputError(
+        f"not there, found the key {near[0]!r}",
+        where=key,
+        fix=f"Rename it: {command} > renamed.jsonl",
+    )
+
+
+def _advised(error: InputError, data: Any, name: str) -> InputError:
+    """The error, with advice for a misspelt key and for a file of another format in JSON lines."""
     if not isinstance(data, Mapping) or "candidates" in data:
         return error
+    if renamed := misspelt("candidates", data, name):
+        return renamed
     for key, format in _FORMAT_OF_KEY.items():
         if key in data:
             return InputError(

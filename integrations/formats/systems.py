@@ -7,7 +7,8 @@ A document of plain strings becomes one whole-text list with its own id. Keys wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..files.entries import ListEntry, error_entry, list_entry, placed
 from ..files.seen_keys import SeenKeys
 from ..files.strict_json import parse_json
 from .human_scores import HumanKey
-from .jsonl import id_of, read_objects
+from .jsonl import id_of, misspelt, read_objects
 from .systems_document import SystemsDocument, read_document
 
 
@@ -55,6 +56,7 @@ def read_systems(
             yield error_entry(too_deep, name, number, raw, id_of(data))
         except InputError as error:
             document_id = id_of(data)
+            error = _advised(error, data, name, "read them with --from jsonl")
             yield error_entry(_in_document(error, document_id), name, number, raw, document_id)
         else:
             yield from _entries(document, name, number, raw)
@@ -87,8 +89,20 @@ def read_documents(
         except RecursionError:
             raise source.refusal(number, "nested too deeply") from None
         except InputError as error:
+            choose = shlex.join(["discorank", "decode", source.name, "-u", "chrf"])
+            error = _advised(error, data, source.name, f"to choose among them: {choose}")
             raise _in_document(error, id_of(data)).inside(f"{source.name}:{number}") from None
         yield outputs
+
+
+def _advised(error: InputError, data: Any, name: str, instead: str) -> InputError:
+    """The error, with advice for a misspelt key and for a file of candidate lists."""
+    if error.where != "systems" or not isinstance(data, Mapping) or "systems" in data:
+        return error
+    if "candidates" in data:
+        fix = f"These are candidate lists; {instead}"
+        return InputError(error.problem, where=error.where, fix=fix)
+    return misspelt("systems", data, name) or error
 
 
 def _document(data: Any, options: SystemsOptions) -> SystemsDocument:

@@ -35,6 +35,7 @@ class JudgeWithReference(JudgeMetric):
     name: ClassVar[str] = "judge"
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
+        reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
         papers=(KOCMI_2023,),
         may_lack=True,
         costly_pairs=True,
@@ -55,6 +56,7 @@ class JudgeWithoutReference(JudgeMetric):
     name: ClassVar[str] = "judge-qe"
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
+        reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
         papers=(KOCMI_2023,),
         may_lack=True,
         costly_pairs=True,

@@ -57,6 +57,9 @@ class Vote(Metric):
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
+        reasons=(
+            "answer and reference_answer: what was taken for the answer of either text, - where there is none"
+        ),
         papers=(WANG_2023,),
         bounds=(0, 1),
         symmetric=True,

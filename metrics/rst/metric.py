@@ -104,6 +104,7 @@ KERNEL_PAPERS = (GUZMAN_2014, JOTY_2017)
 def _info(summary: str, papers: tuple[Paper, ...] = KERNEL_PAPERS) -> Info:
     return Info(
         summary=summary,
+        reasons="the discourse trees that are compared",
         papers=papers,
         unit="document",
         bounds=(0, 1),

@@ -125,7 +125,8 @@ def _in_our_words(cls: Any, error: ValidationError) -> InputError:
 def _sentence(problem: Any) -> str:
     """Setting, value and message of one of pydantic's errors."""
     setting = ".".join(map(str, problem["loc"]))
-    return f"{setting} = {problem.get('input')!r:.80}: {problem['msg']}"
+    message = str(problem["msg"]).removeprefix("Input ")
+    return f"{setting} = {problem.get('input')!r:.80}: {message}"
 
 
 def _label(cls: Any) -> str:

@@ -3,6 +3,8 @@
     mix  = [weight "*"] call { ("+" | "-") [weight "*"] call }
     call = name [ "(" [ setting "=" JSON value { "," setting "=" JSON value } ] ")" ]
 
+A text may stand in single quotes too where it has no quotes and no backslash in it.
+
 A signature is written in this form, read back to an equal metric, and is what ``-u`` and ``-m`` take. Names may hold
 ``-``, so a minus between two metrics needs spaces around it. Nothing is ever evaluated.
 """
@@ -21,6 +23,8 @@ from .limits import limits
 _NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _WEIGHT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*\*\s*")
+_QUOTED = re.compile(r"'([^'\"\\\x00-\x1f]*)'")  # what means the same in both quotes
+_BARE = re.compile(r"[A-Za-z][^,()'\"\s]*")
 _SPACE = re.compile(r"\s*")
 _JSON = json.JSONDecoder()
 
@@ -121,14 +125,23 @@ class _Parser:
                 raise self.error("expected , or )")
 
     def value(self) -> Any:
+        quoted = self.match(_QUOTED)
+        if quoted:
+            return quoted[1:-1]
         try:
             value, self.at = _JSON.raw_decode(self.text, self.at)
         except (ValueError, RecursionError):
-            raise self.error(
-                'expected a JSON value: 3, 0.5, true, null, "text" or [1, 2]'
-            ) from None
+            raise self.error(self.expected()) from None
         self.match(_SPACE)
         return value
+
+    def expected(self) -> str:
+        """What belongs here instead of what is no JSON value."""
+        bare = _BARE.match(self.text, self.at)
+        if bare and len(bare.group()) <= 100:
+            what = f'expected text in quotes: "{bare.group()}"'
+            return f"{what} (a shell keeps them where the whole stands in single quotes)"
+        return 'expected a JSON value: 3, 0.5, true, null, "text" or [1, 2]'
 
     def match(self, pattern: re.Pattern[str]) -> str:
         """Steps over the text that matches here and the space behind it; returns that text, empty if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from time import sleep
@@ -13,7 +14,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.cli.terminal import console, watching
-from discorank.cli.terminal.console import Progress
+from discorank.cli.terminal.console import Counted, Progress
 from discorank.cli.terminal.watching import (
     TimeRow,
     Watch,
@@ -188,10 +189,11 @@ def test_a_longer_run_says_where_the_time_went(
     monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
     source = write_lists(tmp_path / "in.jsonl", made_lists(5))
     assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    _, amounts, head, process = capsys.readouterr().err.splitlines()
+    _, amounts, head, process, cpu = capsys.readouterr().err.splitlines()
     assert "texts represented" in amounts
     assert head.split() == [
         "seconds",
+        "load",
         "read",
         "prepare",
         "represent",
@@ -202,6 +204,56 @@ def test_a_longer_run_says_where_the_time_went(
         "all",
     ]
     assert process.startswith("this process ")
+    *stages, whole = map(float, process.split()[2:])
+    assert sum(stages) == pytest.approx(whole, abs=0.05 * len(stages) + 0.05)
+    words = re.fullmatch(
+        r"CPU seconds of this process: (.+) \((.+) to start and load, (.+) from the first .*", cpu
+    )
+    assert words
+    used, before, after = map(float, words.groups())
+    assert used == pytest.approx(before + after, abs=0.11)
+
+
+def test_loading_is_in_the_table() -> None:
+    assert time_table(rows_of(Status(WORK, 10.0), Metered(), load=2.5)) == [
+        ["seconds", "load", "prepare", "compare", "rest", "all"],
+        ["this process", "2.5", "1.0", "4.0", "5.0", "12.5"],
+    ]
+    driver = rows_of(on_ray(6.0, 7.0, seconds=10.0), Metered(), load=2.5)[0]
+    assert driver.seconds == 12.5
+    assert driver.busy == pytest.approx(0.3)
+    assert sum(driver.stages.values()) == driver.seconds
+
+
+def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a wave is done when nearly all of it is, so its time says nothing of the rest."""
+    screen = Screen(terminal=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
+    with Progress("lists", lambda: 0.5, False, Three()) as progress:
+        progress.bar.start_t -= 10  # past the delay
+        for done in (1, 2, 40, 41):
+            progress(done)
+    *first, estimated, _ = screen.getvalue().splitlines()
+    assert [line.split("/")[0] for line in first] == ["1", "2", "40"]
+    assert all("<" not in line and "lists/s" not in line for line in first)
+    assert estimated.startswith("41/80 lists [00:20<00:19,  2.05 lists/s, 7 pairs/s")
+
+
+def test_bars_side_by_side_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(terminal=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
+    with Counted("documents", 3, False) as one, Counted("draws", 3, False) as other:
+        for bar in (one, other):
+            bar.bar.delay = 0
+        for _ in range(3):
+            one.more(1)
+            other.more(1)
+    shown = screen.getvalue()
+    assert "3/3 documents" in shown
+    assert "3/3 draws" in shown
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", shown)
 
 
 def timings(out: Path) -> dict[str, Any]:

@@ -268,7 +268,7 @@ def test_a_signature_names_the_model_and_not_the_server() -> None:
         ({"model": ""}, "model missing. Name the model"),
         ({"base_url": "localhost"}, "base_url: is no http address"),
         ({"base_url": "http://u:p@h/v1"}, "base_url: holds more than scheme"),
-        ({"form": "Rerank"}, "form = 'Rerank': Input should be 'auto', 'score', 'rerank'"),
+        ({"form": "Rerank"}, "form = 'Rerank': should be 'auto', 'score', 'rerank'"),
         ({"batch_pairs": 0}, "batch_pairs = 0"),
         ({"connections": 0}, "connections = 0"),
         ({"request": "[]"}, "request: found a list"),

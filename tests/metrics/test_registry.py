@@ -213,3 +213,49 @@ def test_an_error_of_ours_passes_through(
     monkeypatch.setitem(sys.modules, "discorank_lazy_plugin", Lazy("discorank_lazy_plugin"))
     with pytest.raises(DiscorankError, match="here: its model is gone"):
         load_metric("discorank_lazy_plugin:Mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "registered"),
+    [
+        ("BLEU", "bleu"),
+        ("ChrF++", "chrf++"),
+        ("Doc_COMET", "doc-comet"),
+        ("BERTScore", "bertscore"),
+    ],
+)
+def test_names_are_known_in_any_letters(name: str, registered: str) -> None:
+    assert load_metric(name) == load_metric(registered)
+    assert load_metric(f"0.5*{name} + chrf") == load_metric(f"0.5*{registered} + chrf")
+    assert load_metric({"name": name}) == load_metric(registered)
+
+
+@pytest.mark.parametrize(
+    ("name", "signature"),
+    [
+        ("wmt22-comet-da", 'comet(model="Unbabel/wmt22-comet-da")'),
+        ("Unbabel/wmt22-comet-da", 'comet(model="Unbabel/wmt22-comet-da")'),
+        ("wmt22-cometkiwi-da", 'comet-qe(model="Unbabel/wmt22-cometkiwi-da")'),
+        ("wmt20-comet-qe-da", 'comet-qe(model="Unbabel/wmt20-comet-qe-da")'),
+        ("XCOMET-XXL", 'xcomet(model="Unbabel/XCOMET-XXL")'),
+        ("metricx-24-hybrid-large-v2p6", 'metricx(model="google/metricx-24-hybrid-large-v2p6")'),
+        ("metricx-23-qe-xl-v2p0", 'metricx-qe(model="google/metricx-23-qe-xl-v2p0")'),
+        ("BLEURT-20", 'bleurt(model="lucadiliello/BLEURT-20")'),
+        ("roberta-large", 'bertscore(model="roberta-large")'),
+        ("microsoft/deberta-xlarge-mnli", 'bertscore(model="microsoft/deberta-xlarge-mnli")'),
+        ("bart-large-cnn", 'bartscore(model="facebook/bart-large-cnn")'),
+        ("LaBSE", 'embedding(model="sentence-transformers/LaBSE")'),
+        ("minilm", 'bertscore(model="minilm")'),
+    ],
+)
+def test_names_of_models_lead_to_signatures_that_work(name: str, signature: str) -> None:
+    with pytest.raises(InputError) as raised:
+        load_metric(name)
+    assert f"'{name}' is a model. Name the metric that reads it: '{signature}'" in str(raised.value)
+    metric = load_metric(signature)
+    assert isinstance(metric, registry.metric_class(signature.partition("(")[0]))
+
+
+def test_a_name_with_a_slash_is_an_unknown_metric() -> None:
+    with pytest.raises(InputError, match=r"unknown metric 'me/chrf'"):
+        load_metric("me/chrf")

@@ -32,10 +32,12 @@ class RC(FocusMetric):
     name: ClassVar[str] = "rc"
     info: ClassVar[Info] = Info(
         summary="occurrences of repeated nouns per noun",
+        reasons="repeated: the nouns that come more than once",
         papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
+        version=2,
     )
 
     def load(self) -> CohesionScorer:
@@ -55,10 +57,12 @@ class LC(FocusMetric):
     name: ClassVar[str] = "lc"
     info: ClassVar[Info] = Info(
         summary="share of nouns that are repeated",
+        reasons="repeated: the nouns that come more than once",
         papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, 1),
+        version=2,
     )
 
     def load(self) -> CohesionScorer:

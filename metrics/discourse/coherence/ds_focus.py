@@ -65,6 +65,10 @@ class DSFocus(FocusModelMetric):
     name: ClassVar[str] = "ds-focus"
     info: ClassVar[Info] = Info(
         summary="distance of the vectors of the foci of two texts",
+        reasons=(
+            "shared: foci of both texts with the distance of their vectors, the farthest first, 0 where alike; "
+            "missed and added: foci of one text alone with their distance from nothing, the heaviest first"
+        ),
         papers=(ZHAO_2023,),
         unit="document",
         higher_is_better=False,
@@ -72,7 +76,7 @@ class DSFocus(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=3,
+        version=4,
     )
 
     def __post_init__(self) -> None:

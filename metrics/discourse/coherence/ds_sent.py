@@ -41,13 +41,17 @@ class DSSent(FocusModelMetric):
     name: ClassVar[str] = "ds-sent"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence graphs of two texts",
+        reasons=(
+            "conn: connectedness of a text, the mean weight of an edge over all pairs of sentences; "
+            "edges: two sentences, counted from 0, and the foci that they share"
+        ),
         papers=(ZHAO_2023,),
         unit="document",
         bounds=(-1, 1),
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
-        version=3,
+        version=4,
     )
 
     def cosine(self) -> float:

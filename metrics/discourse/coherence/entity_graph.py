@@ -41,10 +41,14 @@ class EntityGraph(FocusMetric):
     name: ClassVar[str] = "entity-graph"
     info: ClassVar[Info] = Info(
         summary="how near sentences that share nouns are",
+        reasons=(
+            "shared: each focus of several sentences with the numbers of these, counted from 0"
+        ),
         papers=(GUINAUDEAU_2013, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
+        version=2,
     )
 
     def load(self) -> EntityGraphScorer:
@@ -66,12 +70,15 @@ class LexicalGraph(FocusModelMetric):
     name: ClassVar[str] = "lexical-graph"
     info: ClassVar[Info] = Info(
         summary="how near sentences of similar nouns are",
+        reasons=(
+            "shared: each focus of several sentences with the numbers of these, counted from 0"
+        ),
         papers=(MESGAR_2016, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     @property

@@ -34,9 +34,14 @@ class LexicalChain(FocusMetric):
     name: ClassVar[str] = "lexical-chain"
     info: ClassVar[Info] = Info(
         summary="nouns that come back in the same sentences of both texts",
+        reasons=(
+            "shared: nouns that come back in both texts, with their sentences, counted from 0; "
+            "missed and added: those that come back in one text alone"
+        ),
         papers=(GONG_2015, ZHAO_2023),
         unit="document",
         bounds=(0, inf),
+        version=2,
     )
 
     def load(self) -> LexicalChainScorer:

@@ -122,11 +122,16 @@ def _hanta(language: str) -> Finder:
         tagged = tagger.tag_sent(shortened)
         lemmas: list[str | None] = []
         for _, lemma, tag in tagged:
-            is_noun = tag.partition("(")[0] in tags
+            is_noun = tag.partition("(")[0] in tags and _has_letter(lemma)
             lemmas.append(lemma if is_noun else None)
         return lemmas
 
     return find
+
+
+def _has_letter(word: str) -> bool:
+    """Whether a word may be a noun: taggers take unknown numbers such as 0-0 for names."""
+    return any(map(str.isalpha, word))
 
 
 def _spacy(model: str) -> Finder:
@@ -144,7 +149,7 @@ def _spacy(model: str) -> Finder:
     def find(words: list[str]) -> Lemmas:
         lemmas: list[str | None] = []
         for word in pipeline(Doc(pipeline.vocab, words=words)):
-            is_noun = word.pos_ in ("NOUN", "PROPN")
+            is_noun = word.pos_ in ("NOUN", "PROPN") and _has_letter(word.text)
             lemmas.append(word.lemma_ or word.text if is_noun else None)
         return lemmas
 

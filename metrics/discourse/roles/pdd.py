@@ -46,6 +46,10 @@ class PDD(RoleMetric):
     name: ClassVar[str] = "pdd"
     info: ClassVar[Info] = Info(
         summary="divergence of discourse role densities by position",
+        reasons=(
+            "bins: parts of equal length that a text is cut into; role bins that differ: those, from 1, where the "
+            "shares of a role, 0 to 1, are not the same in both texts"
+        ),
         papers=(LIU_2024,),
         unit="document",
         higher_is_better=False,

@@ -29,6 +29,7 @@ class RoleMatch(RoleMetric):
     name: ClassVar[str] = "role-match"
     info: ClassVar[Info] = Info(
         summary="discourse roles that agree sentence by sentence",
+        reasons=("places that differ: sentences, counted from 1, whose roles are not the same"),
         papers=(LIU_2024,),
         unit="document",
         bounds=(0, 1),

@@ -83,6 +83,10 @@ class BERTScore(ContextModelMetric):
     name: ClassVar[str] = "bertscore"
     info: ClassVar[Info] = Info(
         summary="greedy matching of contextual token vectors",
+        reasons=(
+            "P: mean similarity of the tokens of the hypothesis with their best match, R: of those of the reference, "
+            "F: their harmonic mean; 1 where all are alike"
+        ),
         papers=(ZHANG_2020,),
         symmetric=True,
         bucketed=True,

@@ -71,6 +71,10 @@ class LM(CausalMetric):
     name: ClassVar[str] = "lm"
     info: ClassVar[Info] = Info(
         summary="likelihood under a causal language model, given nothing, the source or preceding sentences",
+        reasons=(
+            "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
+            "the least likely tokens come first"
+        ),
         papers=(YEE_2019,),
         takes_source=True,
         needs_references=False,
@@ -156,6 +160,10 @@ class LMPair(CausalMetric):
     name: ClassVar[str] = "lm-pair"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given the reference, under a causal language model",
+        reasons=(
+            "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
+            "the least likely tokens come first"
+        ),
         papers=(YUAN_2021,),
         bounds=(-inf, inf),
         multi_reference="mean",

@@ -68,6 +68,7 @@ class BARTScore(BARTMetric):
     name: ClassVar[str] = "bartscore"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given the reference, of the reference given the text, or both",
+        reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
         papers=(YUAN_2021,),
         bounds=(-inf, 0.0),
         symmetric=True,
@@ -103,6 +104,7 @@ class BARTScoreFaithfulness(BARTMetric):
     name: ClassVar[str] = "bartscore-faithfulness"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given its source",
+        reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
         papers=(YUAN_2021,),
         needs_source=True,
         needs_references=False,

@@ -56,6 +56,7 @@ class Prism(ContextModelMetric):
     name: ClassVar[str] = "prism"
     info: ClassVar[Info] = Info(
         summary="likelihood of either text given the other",
+        reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
         papers=(THOMPSON_2020,),
         bounds=(-inf, 0.0),
         symmetric=True,

@@ -154,6 +154,9 @@ class XComet(XCometMetric):
     name: ClassVar[str] = "xcomet"
     info: ClassVar[Info] = Info(
         summary="trained regression and marked mistakes, texts read side by side",
+        reasons=(
+            "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
+        ),
         papers=(GUERREIRO_2024,),
         takes_source=True,
         multi_reference="mean",
@@ -189,6 +192,9 @@ class XCometQE(XCometMetric):
     name: ClassVar[str] = "xcomet-qe"
     info: ClassVar[Info] = Info(
         summary="trained regression and marked mistakes without a reference",
+        reasons=(
+            "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
+        ),
         papers=(GUERREIRO_2024,),
         needs_source=True,
         needs_references=False,

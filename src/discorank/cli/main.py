@@ -155,6 +155,7 @@ def _run(arguments: list[str]) -> int:
         from ..metrics.errors import unknown
 
         raise unknown("subcommand", known.subcommand, SUBCOMMANDS)
+    parser.parse_known(arguments)
     return parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
 
 

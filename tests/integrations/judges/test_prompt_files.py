@@ -93,7 +93,7 @@ def test_a_file_says_what_answers_are_worth(tmp_path: Path) -> None:
         ("answer: number\n---\n{hypothesis}", "answer: number: range missing"),
         (
             "answer: words\n---\n{hypothesis}",
-            "answer = 'words': Input should be 'number', 'choice'",
+            "answer = 'words': should be 'number', 'choice'",
         ),
         ("answer: number\nrange: [7, 1]\n---\n{hypothesis}", r"range: found \[7.0, 1.0\]"),
         ("answer: number\nrange: [0, .inf]\n---\n{hypothesis}", "range.*finite"),

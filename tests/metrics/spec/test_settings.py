@@ -17,7 +17,7 @@ def test_every_instance_is_checked_alike() -> None:
         size: Annotated[int, Field(ge=1)] = 1
 
     for _ in range(3):
-        with pytest.raises(InputError, match="size = 0: Input should be greater"):
+        with pytest.raises(InputError, match="size = 0: should be greater"):
             Sized(size=0)
         with pytest.raises(InputError, match="siez"):
             Sized(siez=2)  # type: ignore[call-arg]

@@ -68,6 +68,14 @@ def locate(
     return fetched
 
 
+# what the hub's client raises: no network or offline mode, models behind a licence, names that it has not
+UNREACHABLE = frozenset(
+    {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectError", "ConnectionError"}
+)
+GATED = frozenset({"GatedRepoError"})
+NOT_THERE = frozenset({"RepositoryNotFoundError", "RevisionNotFoundError", "HFValidationError"})
+
+
 def _is_path(model: str) -> bool:
     """Whether this cannot be a name on the hub."""
     if model.startswith((".", "/", "~")) or model.endswith(GGUF):
@@ -91,12 +99,27 @@ def _fetched(
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the hub's client raises many kinds
+        raise _not_fetched(model, error) from error
+
+
+def _not_fetched(model: str, error: Exception) -> ModelLoadError:
+    """What an error of the hub's client means."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    fix = 'Give a local folder, model="FOLDER", or check the name and the network'
+    if kinds & UNREACHABLE:
+        problem = "not on this machine, and the hub cannot be reached"
+        fix = 'Give a local folder, model="FOLDER", or set HF_HOME to a folder where it was downloaded'
+    elif kinds & GATED:
+        problem = "the hub gives it only to those whom it knows"
+        fix = "Accept its licence on the hub and set HF_TOKEN"
+    elif kinds & NOT_THERE:
+        problem = "there is no local folder and no model on the hub of this name"
+    else:
         message = " ".join(str(error).split())[:200]
-        raise ModelLoadError(
-            f"no local folder has this name, and the hub gave {type(error).__name__}: {message}",
-            where=f"model {model!r}",
-            fix="Give the folder of the model, or check the name and the network",
-        ) from error
+        problem = (
+            f"no local folder has this name, and the hub gave {type(error).__name__}: {message}"
+        )
+    return ModelLoadError(problem, where=f"model {model!r}", fix=fix)
 
 
 def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:

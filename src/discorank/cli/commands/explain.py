@@ -27,6 +27,7 @@ from ...rerank.runs.rows import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
+from .explain_legend import legend
 
 NEAREST = 3
 MAX_SHOWN = 8  # entries of each part of a reason, in text
@@ -91,6 +92,9 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.write(as_line(data).decode())
         else:
             sys.stdout.write(_text(data, decoder))
+    if values["format"] == "text":
+        metrics = [metric for _, metric in decoder.metrics[-1].parts]
+        sys.stdout.write(legend(metrics, decoder.normalize_parts != "none"))
     return 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ...metrics.registry import metric_class, names
+from ...metrics.registry import metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
 from ..options import Options, field_helps
@@ -66,6 +66,7 @@ def _all_metrics() -> str:
 
 def _metric(name: str) -> str:
     """The module's docstring (equation, range, direction), then the settings."""
+    name = registered_name(name)
     cls: Any = metric_class(name)
     fixed = names()[name].settings if name in names() else {}
     helps: dict[str, str] = {}

@@ -18,11 +18,9 @@ from ...metrics.spec.limits import limits_of, set_limits
 from ...metrics.spec.safe_yaml import read_yaml
 from ..terminal.argument_parser import PrintableParser
 from .common_options import CommonOptions
-from .components import build, build_group, field_helps
+from .components import FLAG_NAMES, build, build_group, field_helps
 from .option_values import check_characters, metavar, plain_type, typed
 
-# fields whose option cannot have the field's name, or needs no unit as it is given with one
-FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline"}
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
@@ -133,7 +131,7 @@ class Options:
             InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
             SystemExit: usage errors, ``--help`` and ``--print-config``.
         """
-        flags = vars(self.parser.parse_args(list(arguments)))
+        flags = vars(self.parser.parse_known(arguments))
         config, assignments = flags.pop("config"), flags.pop("set")
         print_config = flags.pop("print_config")
         values = dict(self.defaults)

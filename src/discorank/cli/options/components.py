@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from ...metrics.errors import InputError
 
 T = TypeVar("T")
+# fields whose option cannot have the field's name, or needs no unit as it is given with one
+FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline"}
 
 
 def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
@@ -20,7 +22,10 @@ def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
     """
     names = {field.name for field in fields(component)}  # type: ignore[arg-type]
     own = {name: value for name, value in values.items() if name in names}
-    return component(**{**own, **replaced})
+    try:
+        return component(**{**own, **replaced})
+    except InputError as error:
+        raise _of_option(error, component) from None
 
 
 def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
@@ -31,7 +36,21 @@ def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
         for name, value in values.items()
         if name.startswith(prefix)
     }
-    return component(**own)
+    try:
+        return component(**own)
+    except InputError as error:
+        raise _of_option(error, component, prefix) from None
+
+
+def _of_option(error: InputError, component: type, prefix: str = "") -> InputError:
+    """The error about a setting by the name of its option, instead of the component's."""
+    names = {field.name for field in fields(component)}
+    name, mark, rest = error.problem.partition(" = ")
+    if error.where != component.__name__ or not mark or name not in names:
+        return error
+    if prefix:
+        return InputError(f"found {rest}", where=f"{prefix}{name}")
+    return InputError(f"found {rest}", where=f"--{FLAG_NAMES.get(name, name).replace('_', '-')}")
 
 
 def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:

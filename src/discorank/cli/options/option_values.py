@@ -18,7 +18,7 @@ def typed(kind: Any, value: Any) -> Any:
         return value
     if Literal in {get_origin(kind) for kind in kinds}:
         return value
-    if value == "all":
+    if value == "all" or (value == "None" and NoneType in kinds):
         return None
     parsed = parse_value(value)
     return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from ...printable import printable
 
 
 class PrintableParser(argparse.ArgumentParser):
-    """An argument parser with printable messages."""
+    """An argument parser with printable messages of one line."""
+
+    def parse_known(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options; ends with exit code 2, and the nearest match, where there is one that does not exist."""
+        options, rest = self.parse_known_args(list(arguments))
+        if rest:
+            self.error(self._unknown(rest))
+        return options
+
+    def _unknown(self, rest: Sequence[str]) -> str:
+        """What is wrong with arguments that nothing takes."""
+        wrong = next((text for text in rest if text.startswith("-") and text != "-"), None)
+        if wrong is None:
+            return f"unexpected argument {rest[0]}"
+        name = wrong.partition("=")[0]
+        near = get_close_matches(name, list(self._option_string_actions), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ";"
+        return f"unknown option {name}{hint}"
 
     def error(self, message: str) -> NoReturn:
-        """Says how the command is used and what is wrong, and ends with exit code 2."""
-        super().error(printable(message))
+        """Says what is wrong and who knows more, in one line, and ends with exit code 2."""
+        end = "" if message.endswith((";", "?")) else ";"
+        line = f"discorank: {message}{end} {self.prog} --help lists all"
+        self.exit(2, f"{printable(line)}\n")
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help; raises OSError where argparse says nothing of it: the stream takes nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from time import time
@@ -11,7 +12,10 @@ from typing import Protocol, Self, TextIO, cast
 from ...printable import printable
 
 TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
-LINE = "{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"  # tqdm's bar without the bar
+# what stands in front in a log and on a terminal, and behind it without and with estimates
+LINE, BAR = "{n_fmt}/{total_fmt}{unit} ", "{l_bar}{bar}| {n_fmt}/{total_fmt} "
+ELAPSED, ESTIMATED = "[{elapsed}{postfix}]", "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+CONTROLS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # such as those that move the cursor between bars
 
 
 class Watched(Protocol):
@@ -30,7 +34,8 @@ class Watched(Protocol):
 class Progress:
     """A progress bar with rate and time left; its total is estimated from the share of the input that is read.
 
-    Where stderr is no terminal, it prints a plain line every ten seconds instead.
+    Where stderr is no terminal, it prints a plain line every ten seconds instead. Rate and time left are averages of
+    what was done after loading, and are not shown before the units that were in work together at first are done.
 
     Args:
         unit: what is counted.
@@ -52,6 +57,8 @@ class Progress:
         terminal = sys.stderr.isatty()
         self.seconds = TERMINAL_SECONDS if terminal else LOG_SECONDS
         self.errors = 0
+        self.head = BAR if terminal else LINE
+        self.first_wave: int | None = None  # so many units were read when the first was done
         self.bar = tqdm(
             unit=f" {unit}",
             disable=quiet,
@@ -60,16 +67,16 @@ class Progress:
             delay=0.5,
             file=sys.stderr if terminal else cast(TextIO, _Lines()),
             dynamic_ncols=terminal,
-            bar_format=None if terminal else LINE,
+            bar_format=self.head + ELAPSED,
+            smoothing=0,
         )
 
     def __call__(self, done: int, errors: int = 0) -> None:
         """Shows that `done` are done, of which some are errors."""
-        if not self.bar.n:
-            # what an earlier run did is not this run's speed
-            self.bar.initial = self.bar.n = done - 1
-            if self.watched:
-                self.bar.start_t = time() - self.watched.seconds
+        if self.first_wave is None:
+            self._begin(done)
+        elif done > self.first_wave:
+            self.bar.bar_format = self.head + ESTIMATED
         share = self.fraction()
         if share:
             num_read = self.watched.read if self.watched else done
@@ -78,6 +85,17 @@ class Progress:
         if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
             self._note()
         self.bar.update(done - self.bar.n)
+
+    def _begin(self, done: int) -> None:
+        """Starts the clock: what an earlier run did is not this run's speed."""
+        self.bar.initial = self.bar.n = done - 1
+        self.first_wave = done
+        if self.watched:
+            self.first_wave = max(done, self.watched.read)
+            self.bar.start_t = time() - self.watched.seconds
+        else:  # how long the first one took with loading is not known
+            self.bar.initial = done
+            self.bar.start_t = time()
 
     def refresh(self) -> None:
         """Shows what the work has come to where none of the units was done for a while."""
@@ -131,7 +149,7 @@ class _Lines:
     """stderr as tqdm may write to it, each state of the bar a line of its own."""
 
     def write(self, text: str) -> None:
-        line = text.strip("\r\n ")
+        line = CONTROLS.sub("", text).strip("\r\n ")
         if line:
             print(line, file=sys.stderr)
 

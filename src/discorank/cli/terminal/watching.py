@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from time import monotonic
+from time import monotonic, process_time
 from typing import NamedTuple, TypeVar
 
 from ...metrics.execution.meter import STAGES, Meter, Metered
@@ -33,11 +33,15 @@ class Watch:
         self.engine, self.quiet = engine, quiet
         self.meter = Meter()  # what the calling process does beside: reading and writing
         self.begun = monotonic()
+        self.cpu_before = (
+            process_time()
+        )  # from the start of the process until the first list is read
         self.warned = False
         self.read = 0
 
     def reading(self, entries: Iterable[T]) -> Iterator[T]:
         """The entries; `read` counts them, which is ahead of those decided."""
+        self.cpu_before = process_time()
         for entry in entries:
             self.read += 1
             yield entry
@@ -57,8 +61,10 @@ class Watch:
         """Says where the time went."""
         status, own = self.engine.status(), self.meter.now
         if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
-            table = aligned(time_table(rows_of(status, own)))
-            say(f"{amounts_line(status)}\n{table}", self.quiet)
+            load = max(0.0, monotonic() - self.begun - status.seconds)
+            table = aligned(time_table(rows_of(status, own, load)))
+            cpu = cpu_line(self.cpu_before, process_time())
+            say(f"{amounts_line(status)}\n{table}\n{cpu}", self.quiet)
         if judged := judged_line(own + status.work):
             say(judged, self.quiet)
         self._warn(status)
@@ -139,21 +145,34 @@ class TimeRow(NamedTuple):
         return cls(worker.name, stages, worker.busy_seconds, worker.busy)
 
 
-def rows_of(status: Status, own: Metered) -> list[TimeRow]:
+def cpu_line(before: float, whole: float) -> str:
+    """All CPU seconds of this process, and how many went before the first list.
+
+    >>> cpu_line(4.6, 5.8)
+    'CPU seconds of this process: 5.8 (4.6 to start and load, 1.2 from the first list on)'
+    """
+    parts = f"{before:.1f} to start and load, {whole - before:.1f} from the first list on"
+    return f"CPU seconds of this process: {whole:.1f} ({parts})"
+
+
+def rows_of(status: Status, own: Metered, load: float = 0.0) -> list[TimeRow]:
     """This process and each worker; of many workers those least at work, and all together.
 
     Args:
         status: of the engine.
         own: what this process did beside the engine.
+        load: seconds that the engine took to load its metrics, or to start workers that do.
     """
     if not status.workers:
         work = own + status.work
         rest = max(0.0, status.seconds - work.all_seconds)
-        return [TimeRow("this process", {**work.seconds, "rest": rest}, status.seconds)]
+        stages = {"load": load, **work.seconds, "rest": rest}
+        return [TimeRow("this process", stages, load + status.seconds)]
     at_work = max(0.0, status.seconds - status.waited_seconds)
     rest = max(0.0, at_work - own.all_seconds)
-    stages = {**own.seconds, "wait": status.waited_seconds, "rest": rest}
-    rows = [TimeRow("driver", stages, status.seconds, at_work / max(1e-9, status.seconds))]
+    stages = {"load": load, **own.seconds, "wait": status.waited_seconds, "rest": rest}
+    busy = at_work / max(1e-9, status.seconds)
+    rows = [TimeRow("driver", stages, load + status.seconds, busy)]
     least = sorted(status.workers, key=lambda worker: worker.busy)[:WORKERS_SHOWN]
     rows += [TimeRow.of(worker) for worker in status.workers if worker in least]
     if len(status.workers) > 1:
@@ -163,7 +182,7 @@ def rows_of(status: Status, own: Metered) -> list[TimeRow]:
 
 def time_table(rows: Sequence[TimeRow]) -> list[list[str]]:
     """The rows as cells, with a column for every stage that took any time."""
-    all_stages = (*STAGES, "wait", "rest")
+    all_stages = ("load", *STAGES, "wait", "rest")
     stages = [stage for stage in all_stages if any(row.stages.get(stage) for row in rows)]
     has_shares = any(row.busy is not None for row in rows)
     table = [["seconds", *stages, "all"]]

@@ -103,6 +103,7 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
+    _check_references(values, metrics)
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
@@ -130,6 +131,18 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
     sys.stdout.write(text)
     return 0
+
+
+def _check_references(values: Mapping[str, Any], metrics: Sequence[Utility]) -> None:
+    """Raises InputError where files hold no references and a metric needs some."""
+    if not values["hypotheses"] or values["references"] or values["input"]:
+        return
+    parts = [part for metric in metrics for _, part in metric.parts]
+    needing = [part.name for part in parts if part.info.needs_references]
+    if needing:
+        fix = "Add a file with a reference per line: --references FILE"
+        problem = f"is missing, and {needing[0]} compares with references"
+        raise InputError(problem, where="--references", fix=fix)
 
 
 def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -134,9 +135,19 @@ def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
     for number, line in source:
         where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
         try:
+            if number == 1 and not line.lstrip().startswith(b"{"):
+                raise _flat_text(path)
             yield _segment(parse_json(line), where, number)
         except InputError as error:
             raise error.inside(where) from None
+
+
+def _flat_text(path: str) -> InputError:
+    """The error for a file of rows that holds plain text."""
+    name = shlex.quote(path)
+    command = f"discorank score --hypotheses {name} --references REFERENCES -m chrf"
+    fix = f"Name files of one text per line by options: {command}"
+    return InputError("is no JSON object", fix=fix)
 
 
 def _segment(row: Any, where: str, number: int) -> Segment:

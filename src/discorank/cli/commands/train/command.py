@@ -36,4 +36,5 @@ def run(arguments: Sequence[str]) -> int:
     known, _ = parser.parse_known_args(list(arguments))
     if known.kind:
         raise unknown("kind", known.kind, KINDS, where="discorank train")
+    parser.parse_known(arguments)
     return parser.error(f"a kind is needed: {', '.join(KINDS)}")

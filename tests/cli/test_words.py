@@ -1,0 +1,220 @@
+"""What the command says where people stumble: one line, the nearest match, and a fix that works as it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from discorank import load_metric
+from discorank.cli.commands.explain_legend import legend, scale
+from discorank.cli.main import main
+from discorank.metrics.registry import metric_class, names
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DEMO, SYSTEMS = str(EXAMPLES / "demo.jsonl"), str(EXAMPLES / "systems.jsonl")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+    """What a command line says on stderr."""
+    assert main(list(arguments)) == code
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["decode", "--utilty", "chrf", DEMO],
+            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help lists all\n",
+        ),
+        (
+            ["decode", DEMO, "--utilty=chrf"],
+            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help lists all\n",
+        ),
+        (
+            ["decode", DEMO, "--qqqqqq"],
+            "discorank: unknown option --qqqqqq; discorank decode --help lists all\n",
+        ),
+        (
+            ["decode", DEMO, "more.jsonl"],
+            "discorank: unexpected argument more.jsonl; discorank decode --help lists all\n",
+        ),
+        (
+            ["decode", DEMO, "--nbest"],
+            "discorank: argument --nbest: expected one argument; discorank decode --help lists all\n",
+        ),
+        (
+            ["--verson"],
+            "discorank: unknown option --verson; did you mean --version? discorank --help lists all\n",
+        ),
+        (["train", "--foo"], "discorank: unknown option --foo; discorank train --help lists all\n"),
+    ],
+)
+def test_unknown_options_get_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert said(capsys, *arguments) == message
+
+
+def command_in(message: str, start: str) -> list[str]:
+    """The words of the command that a message gives, from `start` to what ends it."""
+    match = re.search(re.escape(start) + r".*?(?=, or allow|$)", message, re.MULTILINE)
+    assert match, message
+    return shlex.split(match.group())
+
+
+def demo_with(path: Path, key: str) -> str:
+    """Candidate lists whose key is another, in a file of this name."""
+    lines = Path(DEMO).read_text(encoding="utf-8").replace('"candidates"', json.dumps(key))
+    path.write_text(lines, encoding="utf-8")
+    return str(path)
+
+
+def test_a_misspelt_key_is_renamed_by_the_command_that_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = demo_with(tmp_path / "my lists.jsonl", "candiates")
+    message = said(capsys, "decode", path, "-u", "chrf", "-o", str(tmp_path / "o"), code=3)
+    assert "candidates: not there, found the key 'candiates'" in message
+    program, script, file, *_ = command_in(message, "sed ")
+    mended = subprocess.run(
+        [program, script, file], capture_output=True, check=True, text=True, encoding="utf-8"
+    )
+    assert mended.stdout == Path(DEMO).read_text(encoding="utf-8")
+
+
+def test_keys_that_are_far_off_are_not_guessed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = demo_with(tmp_path / "lists.jsonl", "outputs")
+    message = said(capsys, "decode", path, "-u", "chrf", "-o", str(tmp_path / "o"), code=3)
+    assert "no candidates, expected at least one" in message
+
+
+def test_candidate_lists_given_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    message = said(capsys, "compare", DEMO, "-m", "chrf")
+    assert "systems: not there, expected texts by system. These are candidate lists" in message
+    assert main(command_in(message, "discorank decode")[1:]) == 0
+
+
+def test_a_misspelt_key_of_systems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "systems.jsonl"
+    text = Path(SYSTEMS).read_text(encoding="utf-8")
+    path.write_text(text.replace('"systems"', '"sytems"'), encoding="utf-8")
+    message = said(capsys, "compare", str(path), "-m", "chrf")
+    assert "systems: not there, found the key 'sytems'. Rename it: sed " in message
+
+
+def test_candidate_lists_read_as_systems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "o")
+    message = said(capsys, "decode", DEMO, "--from", "systems", "-u", "chrf", "-o", out, code=3)
+    assert "These are candidate lists; read them with --from jsonl" in message
+
+
+def test_systems_given_to_decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["decode", SYSTEMS, "-u", "chrf"]
+    message = said(capsys, *arguments, "-o", str(tmp_path / "o"), code=3)
+    advice = command_in(message, "--from")
+    assert advice == ["--from", "systems"]
+    assert main([*arguments, *advice, "-o", str(tmp_path / "o2")]) == 0
+
+
+def test_missing_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a text\n", encoding="utf-8")
+    arguments = ["score", "--hypotheses", str(texts), "-m", "chrf"]
+    message = said(capsys, *arguments)
+    assert message == (
+        "discorank: --references: is missing, and chrf compares with references. "
+        "Add a file with a reference per line: --references FILE\n"
+    )
+    assert main([*arguments, "--references", str(texts)]) == 0
+
+
+def test_plain_text_given_to_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = tmp_path / "my texts.txt"
+    texts.write_text("a text\n", encoding="utf-8")
+    message = said(capsys, "score", str(texts), "-m", "chrf")
+    assert "is no JSON object. Name files of one text per line by options" in message
+    words = command_in(message, "discorank score")[1:]
+    assert main([str(texts) if word == "REFERENCES" else word for word in words]) == 0
+
+
+@pytest.mark.parametrize("bound", ["None", "all"])
+def test_no_bound(capsys: pytest.CaptureFixture[str], bound: str) -> None:
+    assert main(["decode", DEMO, "-u", "chrf", "--nbest", bound]) == 0
+    first = json.loads(capsys.readouterr().out.partition("\n")[0])
+    assert len(first["ranking"]) == 7  # distinct texts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nbest", "many"], "--nbest: found 'many': should be a valid integer"),
+        (["--temperature", "x"], "--temperature: found 'x': should be a valid number"),
+        (["--num-candidates", "x"], "--num-candidates: found 'x': should be a valid integer"),
+        (["--set", "ray.actors=x"], "ray.actors: found 'x'"),
+    ],
+)
+def test_options_are_named_as_they_are_typed(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    err = said(capsys, "decode", DEMO, "-u", "chrf", *arguments)
+    assert err.startswith(f"discorank: {message}")
+    assert not re.search(r"[a-z][A-Z]", err), err  # no class of ours
+
+
+def test_explain_has_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", DEMO, "-u", "chrf - 0.5*ter", "--limit", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("what the numbers mean") == 1
+    lines = out.partition("what the numbers mean")[2].splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    shown = " ".join(" ".join(lines).split())
+    assert "expected utility, higher is better" in shown
+    assert "by their weights" in shown
+    assert re.search(r"chrf character n-gram F-score .*: 0 to 100, higher is better", shown)
+    assert re.search(r"ter edits .*: 0 and above, lower is better, so its utility is", shown)
+
+
+def test_json_has_no_legend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", DEMO, "-u", "chrf", "--format", "json", "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["ferry:0", "ferry:1", "ferry:2"]
+
+
+def test_the_legend_of_parts_on_one_scale() -> None:
+    parts = [metric for _, metric in load_metric("chrf + ter").parts]
+    assert "brought to one scale within the list" in legend(parts, is_scaled=True)
+    assert "sums of the values" in legend(parts)
+    assert "sums of the values" not in legend(parts[:1])
+
+
+def test_scales() -> None:
+    inf = float("inf")
+    shown = [scale(bounds) for bounds in ((-1, 1), (0, inf), (-inf, 0), (-inf, inf))]
+    assert shown == ["-1 to 1", "0 and above", "0 and below", "any number"]
+
+
+def test_metrics_that_give_reasons_say_what_they_are() -> None:
+    silent = {name for name in names() if not metric_class(name).info.reasons}
+    plain = {"chrf", "chrf++", "bleu", "ter", "rouge-l", "rouge-w", "nist", "meteor", "combination"}
+    regressions = ("comet", "metricx", "bleurt", "embedding", "sescore2", "score-server")
+    assert silent - plain == {
+        name for name in names() if name.removeprefix("doc-").startswith(regressions)
+    }
+
+
+def test_the_legend_of_foci() -> None:
+    shown = legend([metric for _, metric in load_metric("ds-focus").parts])
+    words = " ".join(shown.split())
+    assert "shared: foci of both texts with the distance of their vectors" in words
+    assert "lower is better, so its utility is its negative" in words
+    assert all(len(line) <= 100 for line in shown.splitlines())
