@@ -145,7 +145,7 @@ class Set:
     ) -> FloatArray:
         """MQM of the candidates that an MBR decoder chooses, [test]."""
         decoder = MBRDecoder(utility=utility, prior=prior, prior_strength=strength)
-        picks = [r.index for r in decoder.decode((self.lists[i] for i in test.tolist()), self)]  # type: ignore[arg-type]
+        picks = [r.index for r in decoder.decode((self.lists[i] for i in test.tolist()), self)]  # type: ignore[call-overload]
         return np.asarray(self.mqm[test, picks])
 
 

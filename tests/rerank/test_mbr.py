@@ -449,10 +449,10 @@ def test_decode_one_list() -> None:
     assert found.utility == found.ranking[0].utility
     found = discorank.decode(["a", "b"], utility="chrf", pseudo_references=["b"], nbest=1)
     assert (found.text, len(found.ranking)) == ("b", 1)
-    found = discorank.decode(
+    weighted = discorank.decode(
         [Candidate("a", -9.0), {"text": "b", "logprob": -1}], utility="chrf", weights="logprob"
     )
-    assert found.text == "b"
+    assert weighted.text == "b"
     found = discorank.decode(["a", "b"], utility="chrf", references=["b"], oracle=True)
     assert found.text == "b"
     documents = [
