@@ -235,7 +235,7 @@ def test_score_has_no_options_for_the_scores_of_others(
 ) -> None:
     # it writes none of them, so that holes in them stop nothing
     error = run(capsys, "score", TOY, "-m", "chrf", "--missing", "zeros", code=2)
-    assert "unrecognized arguments: --missing zeros" in error
+    assert "unknown option --missing" in error
 
 
 @pytest.mark.parametrize("form", ["systems", "wmt-xml", "wmt-jsonl", "sacrebleu"])

@@ -86,8 +86,9 @@ def check_systems_files(paths: Sequence[str], form: str) -> None:
         return
     for path in paths:
         kind = _kind(path)
-        if kind is not None and kind != "systems":
-            problem = f"found {ABOUT_KINDS[kind]}, expected a systems file"
+        # of one file of candidate lists its reader says more
+        if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
+            problem = f"found {ABOUT_KINDS[str(kind)]}, expected a systems file"
             raise InputError(problem, where=path, fix=f"For files of texts: {_command(paths)}")
 
 
