@@ -411,7 +411,7 @@ def test_a_classifier_of_0_1_is_read_with_a_warning(tmp_path: Path) -> None:
 def test_broken_classifiers(tmp_path: Path) -> None:
     folder = tmp_path / "roles"
     shutil.copytree(LINEAR["model"], folder)
-    with pytest.raises(ModelLoadError, match=r"no local folder has this name|no such file"):
+    with pytest.raises(ModelLoadError, match=r"not on this machine|no such file"):
         _ = metric_of("pdd", model=str(folder)).scorer  # its encoder is not here under its name
     with pytest.raises(ModelLoadError, match=r"has the digest .* expected .*encoder_path"):
         _ = metric_of("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
