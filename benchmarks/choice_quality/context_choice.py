@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.choice_quality.fluency_tables import Chosen, Relative, cell, macro, relative
 from benchmarks.support.context_readings import ALONE, KeptUtilities, Reading
-from benchmarks.support.judged_segments import JudgedSegments, limits_of
+from benchmarks.support.judged_segments import JudgedSegments, judged_sets
 from benchmarks.support.markdown import table, write_or_print
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray, IntArray
@@ -160,11 +160,7 @@ def main() -> None:
     parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    of_any, of_named = limits_of(options.segments)
-    sets = [
-        JudgedSegments(options.folder / f"mt_mqm_{name}.jsonl.gz", of_named.get(name, of_any))
-        for name in options.sets
-    ]
+    sets = judged_sets(options.folder, options.sets, options.segments)
     kept = KeptUtilities(options.work / "utilities", options.only_kept, options.model)
     tables = []
     rows: list[Row] = []

@@ -34,7 +34,7 @@ from benchmarks.support.context_readings import (
     contexts,
     first_context,
 )
-from benchmarks.support.judged_segments import JudgedSegments, limits_of
+from benchmarks.support.judged_segments import JudgedSegments, judged_sets
 from benchmarks.support.kept_values import KeptValues, ListTexts
 from benchmarks.support.markdown import write_or_print
 from benchmarks.support.mqm_lists import SETS
@@ -188,11 +188,7 @@ def main() -> None:
     parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    of_any, of_named = limits_of(options.segments)
-    sets = [
-        JudgedSegments(options.folder / f"mt_mqm_{name}.jsonl.gz", of_named.get(name, of_any))
-        for name in options.sets
-    ]
+    sets = judged_sets(options.folder, options.sets, options.segments)
     english, others = options.models
     choices = Choices(options.model, (english, others), options.dtype, options.draws)
     values = Values(options.work, options.only_kept, choices)

@@ -104,6 +104,16 @@ class JudgedSegments:
         return list(contexts_of(self.records, picks, width))
 
 
+def judged_sets(
+    folder: Path, names: Sequence[str], segments: Sequence[str]
+) -> list[JudgedSegments]:
+    """The sets of these names in a folder, of each as many segments as `limits_of` reads."""
+    of_any, of_named = limits_of(segments)
+    paths = [folder / f"mt_mqm_{name}.jsonl.gz" for name in names]
+    limits = [of_named.get(name, of_any) for name in names]
+    return [JudgedSegments(path, most) for path, most in zip(paths, limits, strict=True)]
+
+
 def _is_rated(record: CandidateList) -> bool:
     return all("mqm" in candidate.fields for candidate in record.candidates)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.whole_lines import rows_of_whole_lines
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import Document, Text
@@ -65,12 +66,5 @@ class KeptMatrices:
 
 
 def _lines(path: Path) -> dict[str, FloatArray]:
-    """The matrices of a file by list; what stands behind its last line end is cut off."""
-    if not path.exists():
-        return {}
-    whole = path.read_bytes()
-    kept = whole[: whole.rfind(b"\n") + 1]
-    if len(kept) < len(whole):
-        path.write_bytes(kept)
-    rows = [json.loads(line) for line in kept.splitlines()]
-    return {row["list"]: np.array(row["matrix"]) for row in rows}
+    """The matrices of a file by list."""
+    return {row["list"]: np.array(row["matrix"]) for row in rows_of_whole_lines(path)}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.support.whole_lines import rows_of_whole_lines
 from discorank.metrics.base import Metric
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
@@ -136,15 +137,8 @@ def _compute(metric: Metric, comparisons: Sequence[Comparison]) -> list[FloatArr
 
 
 def _lines(path: Path) -> dict[str, list[float]]:
-    """The values of a file by list; what stands behind its last line end is cut off."""
-    if not path.exists():
-        return {}
-    whole = path.read_bytes()
-    kept = whole[: whole.rfind(b"\n") + 1]
-    if len(kept) < len(whole):
-        path.write_bytes(kept)
-    rows = [json.loads(line) for line in kept.splitlines()]
-    return {row["list"]: row["values"] for row in rows}
+    """The values of a file by list."""
+    return {row["list"]: row["values"] for row in rows_of_whole_lines(path)}
 
 
 class _Progress:

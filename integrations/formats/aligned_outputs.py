@@ -5,9 +5,9 @@ A file of one system names it by its stem. Without document ids every segment is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from ...metrics.errors import InputError
 from ...metrics.text.line_source import LineSource
 from .system_texts import SystemTexts, Texts, read_system_texts
 from .test_sets.document_rows import Row
+from .test_sets.texts_in_memory import TextsInMemory, check_together
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ def read_outputs(files: OutputFiles) -> AlignedOutputs:
         _first(hypotheses, lambda f: f.sources) if source is None else _only(source, "sources")
     )
     documents = _documents(files, every)
-    rows = _rows(systems, references or {}, sources, documents or _numbers(every[0].segments))
+    rows = TextsInMemory(systems, references or {}, sources, documents).rows()
     left_out = tuple(f"human scores of {file.path}" for file in every if file.has_human)
     return AlignedOutputs(list(rows), names, documents is not None, left_out)
 
@@ -158,14 +159,14 @@ def _documents(files: OutputFiles, every: Sequence[SystemTexts]) -> Texts | None
     if files.documents is not None:
         documents = _document_ids(files.documents)
         _check_length(every[0], SystemTexts(files.documents, {"": documents}, plain=True))
-        _check_together(documents, files.documents)
+        check_together(documents, partial(_segment_of, files.documents))
         return documents
     known = [file for file in every if file.documents]
     for other in known[1:]:
         _check_agreement(known[0], other)
     if not known or known[0].documents is None:
         return None
-    _check_together(known[0].documents, known[0].path)
+    check_together(known[0].documents, partial(_segment_of, known[0].path))
     return known[0].documents
 
 
@@ -191,45 +192,13 @@ def _document_ids(path: str) -> Texts:
 def _check_agreement(first: SystemTexts, other: SystemTexts) -> None:
     """Raises InputError where two files put a segment into different documents."""
     pairs = zip(first.documents or (), other.documents or (), strict=True)
-    for number, (a, b) in enumerate(pairs, 1):
+    for number, (a, b) in enumerate(pairs):
         if a != b:
             problem = f"is of document {b!r:.80}, in {first.path} of {a!r:.80}"
-            where = f"{other.path}: segment {number}"
+            where = _segment_of(other.path, number)
             raise InputError(problem, where=where, fix="Give the same segments in the same order")
 
 
-def _check_together(documents: Texts, path: str) -> None:
-    """Raises InputError for a document that comes back after another."""
-    seen: set[str] = set()
-    for number, document in enumerate(documents, 1):
-        if document in seen and documents[number - 2] != document:
-            raise InputError(
-                f"document {document!r:.80} comes back after another",
-                where=f"{path}: segment {number}",
-                fix="Sort the segments of every file by document",
-            )
-        seen.add(document)
-
-
-def _numbers(segments: int) -> Texts:
-    """The number of each segment, from 1, as its document."""
-    return tuple(map(str, range(1, segments + 1)))
-
-
-def _rows(
-    systems: Mapping[str, Texts],
-    references: Mapping[str, Texts],
-    sources: Texts | None,
-    documents: Texts,
-) -> Iterator[Row]:
-    """A row per document."""
-    start = 0
-    for document, segments in groupby(documents):
-        stop = start + len(list(segments))
-        row: Row = {"id": document}
-        if sources is not None:
-            row["source"] = list(sources[start:stop])
-        row["references"] = {name: list(texts[start:stop]) for name, texts in references.items()}
-        row["systems"] = {name: list(texts[start:stop]) for name, texts in systems.items()}
-        yield row
-        start = stop
+def _segment_of(path: str, number: int) -> str:
+    """How errors name a segment of a file, by its number from 0."""
+    return f"{path}: segment {number + 1}"

@@ -48,6 +48,10 @@ class ProcessEngine:
         self.jobs = jobs
         self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
         self.own_cache = cache  # it says at the end what the workers met in theirs
+        self._begin()
+
+    def _begin(self) -> None:
+        """Without workers, metrics and lists."""
         self.workers: list[WorkerProcess] = []
         self.metrics: list[Metric] = []
         self.metric_numbers: dict[Loaded, int] = {}
@@ -132,7 +136,7 @@ class ProcessEngine:
             self._count_faults()
             for worker in self.workers:
                 worker.stop()
-            self.__init__(self.jobs, self.own_cache)  # type: ignore[misc]
+            self._begin()
 
     def __enter__(self) -> Self:
         return self

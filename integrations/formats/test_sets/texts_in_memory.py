@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -47,7 +47,7 @@ class TextsInMemory:
                 raise InputError(problem, where=where, fix="Give a text of every segment")
         if not expected:
             raise InputError("no segments", where=first[0], fix="Give at least one")
-        _check_together(self.ids)
+        check_together(self.ids, "documents[{}]".format)
 
     @property
     def ids(self) -> list[str]:
@@ -99,14 +99,22 @@ def _cut(columns: Columns, start: int, stop: int) -> dict[str, list[Any]]:
     return {name: list(column[start:stop]) for name, column in columns.items()}
 
 
-def _check_together(documents: Sequence[str]) -> None:
-    """Raises InputError for a document that comes back after another."""
+def check_together(documents: Sequence[str], place_of: Callable[[int], str]) -> None:
+    """Checks that the segments of every document stand one after the other.
+
+    Args:
+        documents: of each segment.
+        place_of: how errors name a segment, by its number from 0.
+
+    Raises:
+        InputError: a document comes back after another.
+    """
     seen: set[str] = set()
     before = None
     for number, document in enumerate(documents):
         if document != before and document in seen:
             problem = f"document {document!r:.80} comes back after another"
-            fix = "Sort the segments by document"
-            raise InputError(problem, where=f"documents[{number}]", fix=fix)
+            fix = "Sort the segments by document, the same way everywhere"
+            raise InputError(problem, where=place_of(number), fix=fix)
         seen.add(document)
         before = document

@@ -180,7 +180,7 @@ def workers(folder: Path) -> list[str]:
     [
         (["score", "x", "-m", "chrf", "--jobs", "2"], "--jobs: only decode, rerank and serve"),
         (["decode", "x", "-u", "chrf", "--jobs", "2", "--engine", "ray"], "beside --engine ray"),
-        (["decode", "x", "-u", "chrf", "--jobs", "0"], "jobs = 0"),
+        (["decode", "x", "-u", "chrf", "--jobs", "0"], "--jobs: found 0"),
     ],
 )
 def test_refusals(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
