@@ -14,8 +14,8 @@ from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .dataset_rows import list_rows
-from .document_scheduler import DocumentScheduler
-from .document_search import DocumentSearch
+from .documents.document_scheduler import DocumentScheduler
+from .documents.document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList

@@ -18,7 +18,7 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
-from .document_search import DocumentSearch
+from .documents.document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR

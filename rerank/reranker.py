@@ -24,7 +24,7 @@ from .budgeted_features import check_features, estimated_sums
 from .choice import Ranking, Spent, choose
 from .decider import decide_all, scheduled
 from .distinct import Distinct
-from .document_search import DocumentSearch
+from .documents.document_search import DocumentSearch
 from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,

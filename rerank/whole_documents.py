@@ -18,7 +18,7 @@ from ..metrics.spec.limits import limits
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .decider import Decider, decide_all
-from .document_lists import DocumentList
+from .documents.document_lists import DocumentList
 from .engines.interface import Engine
 from .lists import CandidateList
 from .scheduler import Accept, Decided, Outcome, Program, accept_all

@@ -31,12 +31,12 @@ from discorank.metrics.mixture import Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.choice import Ranking
+from discorank.rerank.documents.search_counts import num_contexts
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
-from discorank.rerank.search_counts import num_contexts
 
 UTILITIES = ("embedding(context=2)", "embedding(context=1)")
 BEAMS = (2, 4)

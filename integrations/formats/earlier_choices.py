@@ -13,7 +13,7 @@ from typing import Any
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
-from ...rerank.document_lists import CHOSEN, SYSTEM
+from ...rerank.documents.document_lists import CHOSEN, SYSTEM
 from ...rerank.selection.system_choices import Choices, Chosen
 from ..files.strict_json import parse_json
 from .jsonl import id_of

@@ -13,7 +13,7 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
 from ..decider import scheduled
-from ..document_search import DocumentSearch
+from ..documents.document_search import DocumentSearch
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..reranker import Reranker

@@ -27,9 +27,9 @@ from ...metrics.text.texts import Document, Text
 from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import Budget, two_texts_are_one_pair
 from ...rerank.distinct import Distinct
+from ...rerank.documents.search_counts import SearchCounts
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
-from ...rerank.search_counts import SearchCounts
 from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options

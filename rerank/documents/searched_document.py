@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..metrics.errors import DiscorankError, InputError, ResumeError
-from ..metrics.spec.limits import limits
-from .choice import Ranking
+from ...metrics.errors import DiscorankError, InputError, ResumeError
+from ...metrics.spec.limits import limits
+from ..choice import Ranking
+from ..lists import CandidateList
+from ..scheduler import Decided, Outcome, Program, characters_of
 from .document_search import Decision
-from .lists import CandidateList
-from .scheduler import Decided, Outcome, Program, characters_of
 
 Entry = CandidateList | Decided | DiscorankError
 Searching = Generator[Sequence[Program], Sequence[Decision], list[Outcome]]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
-from ..metrics.spec.limits import limits
-from .context import follows
-from .distinct import Distinct
-from .lists import CandidateList
-from .strategies import SEARCHES, StrategySetting, resolve
+from ...metrics.spec.limits import limits
+from ..context import follows
+from ..distinct import Distinct
+from ..lists import CandidateList
+from ..strategies import SEARCHES, StrategySetting, resolve
 
 
 class ContextCounts:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..metrics.errors import DiscorankError, InputError
-from ..metrics.spec.limits import limits
-from .document_search import Decision, DocumentSearch
-from .engines.interface import Engine, Result
-from .scheduler import (
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.spec.limits import limits
+from ..engines.interface import Engine, Result
+from ..scheduler import (
     WINDOW_CHARACTERS,
     WINDOW_RECORDS,
     Accept,
@@ -24,6 +23,7 @@ from .scheduler import (
     accept_all,
     collected,
 )
+from .document_search import Decision, DocumentSearch
 from .search_counts import num_contexts
 from .searched_document import Entry, SearchedDocument, documents_of
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ..metrics.errors import InputError, excerpt
-from ..metrics.text.texts import Document, Text
-from .choice import Place, Ranking
-from .context import follows
-from .lists import Candidate, CandidateList, finite
+from ...metrics.errors import InputError, excerpt
+from ...metrics.text.texts import Document, Text
+from ..choice import Place, Ranking
+from ..context import follows
+from ..lists import Candidate, CandidateList, finite
 
 SYSTEM, TOKENS = "system", "tokens"
 CHOSEN = "document_choice"  # the key of a row that says what was chosen for the document

@@ -27,19 +27,19 @@ from discorank import (
     load_metric,
     use_limits,
 )
-from discorank.rerank import document_scheduler
 from discorank.rerank.choice import LOOKED_AHEAD
 from discorank.rerank.chooser.chooser_decider import ChooserDecider
 from discorank.rerank.chooser.chooser_files import load_chooser
-from discorank.rerank.document_scheduler import DocumentScheduler
-from discorank.rerank.document_search import DocumentSearch, History
+from discorank.rerank.documents import document_scheduler
+from discorank.rerank.documents.document_scheduler import DocumentScheduler
+from discorank.rerank.documents.document_search import DocumentSearch, History
+from discorank.rerank.documents.search_counts import num_contexts
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.runs.rows import json_row, text_row
 from discorank.rerank.scheduler import Decided, accept_all
-from discorank.rerank.search_counts import num_contexts
 
-from ..support.contextual import NewLetters
-from .test_scheduler import Echo, Shuffled, counted, documents, record
+from ...support.contextual import NewLetters
+from ..test_scheduler import Echo, Shuffled, counted, documents, record
 
 BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parents[1] / "golden"

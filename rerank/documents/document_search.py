@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..metrics.errors import DiscorankError
-from ..metrics.text.texts import Context
-from .choice import Ranking, chosen_first, in_order
-from .context import DocumentContext, Lane
-from .lists import CandidateList
-from .scheduler import Accept, Decide, Outcome, Program, missing_document
+from ...metrics.errors import DiscorankError
+from ...metrics.text.texts import Context
+from ..choice import Ranking, chosen_first, in_order
+from ..context import DocumentContext, Lane
+from ..lists import CandidateList
+from ..scheduler import Accept, Decide, Outcome, Program, missing_document
 
 Decision = Ranking | DiscorankError
 
