@@ -42,7 +42,7 @@ from ...support.contextual import NewLetters
 from ..test_scheduler import Echo, Shuffled, counted, documents, record
 
 BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"
 TINY = f'model="{MODELS}/tiny-bert",layer=2'
 COMET = f'model="{MODELS}/tiny-comet-ref",encoder_path="{MODELS}/tiny-xlmr"'
@@ -198,7 +198,7 @@ def test_joint_is_the_best_of_all_sequences(records: list[CandidateList], width:
     ],
 )
 def test_joint_of_models_is_the_best_of_all_sequences(utility: str) -> None:
-    from ..support.contextual import Echo as Cosine
+    from ...support.contextual import Echo as Cosine
 
     metric = Cosine(2) if utility == "contextual" else load_metric(utility)
     decoder = MBRDecoder(metric, strategy="joint", self_pair=False, nbest=None)
