@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.support.commands import one_thread
 from benchmarks.support.lists import synthetic
 
 COMMAND = """
@@ -65,7 +65,7 @@ def peak(lists: Path, script: str, *arguments: str) -> tuple[float, float]:
     """CPU seconds and peak MiB of a run."""
     with tempfile.TemporaryDirectory() as folder:
         filled = [part.format(lists=lists, out=Path(folder, "out")) for part in arguments]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment = one_thread()
         done = subprocess.run(
             [sys.executable, "-c", script, *filled],
             capture_output=True,

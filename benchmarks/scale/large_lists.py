@@ -9,9 +9,10 @@ The last column tells whether two versions choose alike: a digest of the chosen 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
+
+from benchmarks.support.commands import one_thread
 
 RUN = """
 import resource, sys, time
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 10_000, 20_000])
     parser.add_argument("--folder")
     options = parser.parse_args()
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = one_thread()
     if options.folder:
         environment["PYTHONPATH"] = options.folder
     for utility in options.utilities:

@@ -9,7 +9,6 @@ machine, with one core each, so that each holds one actor.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,25 +16,15 @@ from pathlib import Path
 
 from ray.cluster_utils import Cluster
 
+from benchmarks.support.commands import decode_command, one_thread
+
 ENGINE = ("--engine", "ray", "--set")
 
 
 def decoded(source: Path, out: Path, utility: str, options: list[str]) -> bytes:
     """The rows that ``discorank decode`` writes."""
-    command = [
-        sys.executable,
-        "-m",
-        "discorank",
-        "decode",
-        str(source),
-        "-u",
-        utility,
-        "-o",
-        str(out),
-        "--quiet",
-    ]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    subprocess.run([*command, *options], check=True, env={**os.environ, **threads})
+    command = decode_command(source, out, utility, *options)
+    subprocess.run(command, check=True, env=one_thread())
     return out.read_bytes()
 
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.support.commands import decode_command, one_thread
 from benchmarks.support.lists import synthetic
 
 GROWTH = 10
@@ -86,22 +85,10 @@ def now(driver: int) -> dict[str, int]:
 def peaks(source: Path, utility: str, settings: Sequence[str]) -> dict[str, int]:
     """The most bytes of every kind during a run."""
     out = source.with_suffix(".out")
-    command = [
-        sys.executable,
-        "-m",
-        "discorank",
-        "decode",
-        str(source),
-        "-u",
-        utility,
-        "-o",
-        str(out),
-        "--quiet",
-    ]
-    command += ["--engine", "ray", *(word for setting in settings for word in ("--set", setting))]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = decode_command(source, out, utility, "--engine", "ray", *options)
     most = dict.fromkeys(KINDS, 0)
-    with subprocess.Popen(command, env={**os.environ, **threads}) as process:
+    with subprocess.Popen(command, env=one_thread()) as process:
         while process.poll() is None:
             seen = now(process.pid)
             most = {kind: max(most[kind], seen[kind]) for kind in KINDS}

@@ -15,13 +15,13 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from benchmarks.support.commands import decode_command, one_thread
 from benchmarks.support.lists import synthetic
 from benchmarks.support.peers.models import make_encoder
 
@@ -52,22 +52,10 @@ def run(side: str, source: Path, utility: str) -> Run:
     out = source.with_suffix(".out")
     for path in source.parent.glob(f"{out.name}*"):
         path.unlink()
-    command = [
-        sys.executable,
-        "-m",
-        "discorank",
-        "decode",
-        str(source),
-        "-u",
-        utility,
-        "-o",
-        str(out),
-        "--quiet",
-    ]
-    command += ["--engine", "ray", "--set", f"ray.actors={actors}"] if kind == "ray" else []
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    options = ["--engine", "ray", "--set", f"ray.actors={actors}"] if kind == "ray" else []
+    command = decode_command(source, out, utility, *options)
     start = perf_counter()
-    subprocess.run(command, check=True, env={**os.environ, **threads}, capture_output=True)
+    subprocess.run(command, check=True, env=one_thread(), capture_output=True)
     seconds = perf_counter() - start
     timings: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
     workers = timings.get("workers", [])

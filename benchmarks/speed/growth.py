@@ -6,12 +6,12 @@ python -m benchmarks.speed.growth
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.support.commands import one_thread
 from benchmarks.support.lists import synthetic
 
 LAST_LINE = """
@@ -42,10 +42,8 @@ def run(lists: int, width: int) -> tuple[float, float]:
             "-o",
             f"{path}.out",
         ]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        printed = subprocess.run(
-            command, check=True, capture_output=True, text=True, env=environment
-        ).stdout.split()
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=one_thread())
+    printed = done.stdout.split()
     if printed[0] != "0":
         raise SystemExit(f"decode failed with {printed[0]}")
     return float(printed[1]), float(printed[2])

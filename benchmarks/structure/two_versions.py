@@ -11,12 +11,13 @@ BEFORE and AFTER are folders with an importable package ``discorank``, as for `b
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
+
+from benchmarks.support.commands import one_thread
 
 WORK: tuple[tuple[Any, ...], ...] = (
     ("chrf", 8, 1000),
@@ -64,12 +65,7 @@ for utility, width, lists, *length in WORK:
 
 def seconds(folder: str, work: Sequence[tuple[Any, ...]]) -> list[float]:
     """CPU seconds of every piece of work, by the version in a folder."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": folder,
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    environment = {**one_thread(), "PYTHONPATH": folder}
     command = [sys.executable, "-c", f"WORK = {work!r}\n{RUN}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [float(line) for line in done.stdout.split()]
