@@ -56,7 +56,7 @@ class Status:
     def together(self) -> WorkerStatus:
         """All workers as one."""
         return WorkerStatus(
-            f"{len(self.workers)} actors",
+            f"{len(self.workers)} workers",
             self.work,
             sum(worker.busy_seconds for worker in self.workers),
             sum(worker.loaded_seconds for worker in self.workers),

@@ -49,7 +49,7 @@ def on_ray(busy_seconds: float, waited: float, workers: int = 2, seconds: float 
 def test_rates() -> None:
     assert rates(Status()) == ""
     assert rates(Status(WORK, 2.0)) == "125 pairs/s, 2.00k tokens/s"
-    assert rates(on_ray(90.0, 95.0)) == "5.00 pairs/s, 80.0 tokens/s, 2/2 actors 90% busy"
+    assert rates(on_ray(90.0, 95.0)) == "5.00 pairs/s, 80.0 tokens/s, 2/2 workers 90% busy"
 
 
 def test_amounts() -> None:
@@ -57,7 +57,7 @@ def test_amounts() -> None:
         "10 texts represented and 2 from the cache, 4,000 tokens (2,000/s), 250 pairs (125/s) in 2.0 s"
     )
     assert amounts_line(on_ray(90.0, 95.0)).endswith(
-        " in 100.0 s; 2 of 2 actors alive, 0 died, 90% busy"
+        " in 100.0 s; 2 of 2 workers alive, 0 died, 90% busy"
     )
 
 
@@ -76,7 +76,7 @@ def test_the_table_of_workers() -> None:
         ["driver", "0.5", "", "", "1.5", "7.0", "1.0", "10.0", "30%"],
         ["actor 1", "", "1.0", "4.0", "", "", "1.0", "6.0", "60%"],
         ["actor 2", "", "1.0", "4.0", "", "", "1.0", "6.0", "60%"],
-        ["2 actors", "", "2.0", "8.0", "", "", "2.0", "12.0", "60%"],
+        ["2 workers", "", "2.0", "8.0", "", "", "2.0", "12.0", "60%"],
     ]
 
 
@@ -87,7 +87,7 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
     rows = rows_of(Status(status.work, 100.0, 60.0, tuple(workers)), Metered())
     assert len(rows) == 2 + watching.WORKERS_SHOWN
     assert [row.name for row in rows if row.busy == 0.01] == ["actor 31"]
-    assert rows[-1].name == "40 actors"
+    assert rows[-1].name == "40 workers"
     assert rows[1] == TimeRow.of(workers[0])
 
 
@@ -124,7 +124,7 @@ def test_a_warning_comes_once(capsys: Captured) -> None:
         assert "30% busy" in watch.note()
     watch.close()
     err = capsys.readouterr().err
-    assert err.count("warning: the actors were at work 30%") == 1
+    assert err.count("warning: the workers were at work 30%") == 1
     assert "actor 2" in err
     Watch(Idle(), quiet=True).close()
     assert capsys.readouterr().err == ""

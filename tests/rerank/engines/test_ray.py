@@ -876,7 +876,7 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
     _, err = process.communicate(timeout=900)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
-    assert b"1 of 1 actors alive" in err
+    assert b"1 of 1 workers alive" in err
     deadline = time.monotonic() + 600
     while (
         left := [pid for pid in started if Path(f"/proc/{pid}").exists()]

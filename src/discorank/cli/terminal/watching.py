@@ -95,7 +95,7 @@ def rates(status: Status) -> str:
         notes.append(f"{tqdm.format_sizeof(status.work.tokens / seconds)} tokens/s")
     if status.workers:
         alive = sum(worker.alive for worker in status.workers)
-        notes.append(f"{alive}/{len(status.workers)} actors {status.together.busy:.0%} busy")
+        notes.append(f"{alive}/{len(status.workers)} workers {status.together.busy:.0%} busy")
     return ", ".join(notes)
 
 
@@ -111,8 +111,8 @@ def amounts_line(status: Status) -> str:
         return line
     alive = sum(worker.alive for worker in status.workers)
     died = sum(worker.died for worker in status.workers)
-    actors = f"{alive} of {len(status.workers)} actors alive, {died} died"
-    return f"{line}; {actors}, {status.together.busy:.0%} busy"
+    numbers = f"{alive} of {len(status.workers)} workers alive, {died} died"
+    return f"{line}; {numbers}, {status.together.busy:.0%} busy"
 
 
 def judged_line(work: Metered) -> str:
@@ -206,13 +206,13 @@ def starving(status: Status, own: Metered) -> str | None:
     """
     if not status.workers or status.seconds < WARNING_SECONDS or status.together.busy >= STARVING:
         return None
-    idle = f"the actors were at work {status.together.busy:.0%} of their time"
+    idle = f"the workers were at work {status.together.busy:.0%} of their time"
     driver, read = status.seconds - status.waited_seconds, own.seconds.get("read", 0.0)
     if driver < status.seconds / 2:
         return (
-            f"{idle}: too few lists were ready at once. Those of a document wait for one another, and one actor has "
-            "the last large list; take fewer actors"
+            f"{idle}: too few lists were ready at once. Those of a document wait for one another, and one worker has "
+            "the last large list; take fewer workers"
         )
     if read > driver / 2:
         return f"{idle}: the input came too slowly, {read:.0f} of {status.seconds:.0f} s went into reading it"
-    return f"{idle}: the driver was at work {driver:.0f} of {status.seconds:.0f} s; take fewer actors or split the file"
+    return f"{idle}: the driver was at work {driver:.0f} of {status.seconds:.0f} s; take fewer workers or split the file"
