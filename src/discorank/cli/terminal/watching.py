@@ -215,4 +215,5 @@ def starving(status: Status, own: Metered) -> str | None:
         )
     if read > driver / 2:
         return f"{idle}: the input came too slowly, {read:.0f} of {status.seconds:.0f} s went into reading it"
-    return f"{idle}: the driver was at work {driver:.0f} of {status.seconds:.0f} s; take fewer workers or split the file"
+    at_work = f"the driver was at work {driver:.0f} of {status.seconds:.0f} s"
+    return f"{idle}: {at_work}; take fewer workers or split the file"
