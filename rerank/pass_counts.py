@@ -47,6 +47,7 @@ class PassCounts:
         self.tokens = 0
         self.flops = 0.0
         self.requests: dict[bytes, int] = {}  # about how many tokens each has, by its key
+        self.in_contexts: dict[bytes, int] = {}  # how often each is asked, at most: once in every context
         self.num_answered: Callable[[Sequence[bytes]], int] = lambda keys: 0
 
     def add(
@@ -76,6 +77,8 @@ class PassCounts:
             requested = self.scorer.requested(prepared, block)
             if requested is not None:
                 self.requests |= requested.tokens
+                for key in requested.tokens:
+                    self.in_contexts[key] = max(times, self.in_contexts.get(key, 0))
                 self.num_answered = requested.num_answered
             passes = self.scorer.passes(prepared, block)
             self.passes += times * len(passes.lengths)
@@ -86,9 +89,9 @@ class PassCounts:
         """The calls of servers that lists need, those already answered, and about how many tokens prompts have."""
         keys = list(self.requests)
         return {
-            "calls": len(keys),
+            "calls": sum(self.in_contexts.values()),
             "kept_answers": self.num_answered(keys),
-            "prompt_tokens": sum(self.requests.values()),
+            "prompt_tokens": sum(self.requests[key] * self.in_contexts[key] for key in keys),
         }
 
     def _prepared(self, comparison: Comparison) -> tuple[Reps, Block]:

@@ -160,6 +160,30 @@ def test_check_estimates_and_asks_nothing(
     assert before["prompt_tokens"] == sum(-(-len(prompt.encode()) // 4) for prompt in prompts)
 
 
+def test_check_counts_the_calls_of_every_context(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search asks about a text behind every choice that may stand before it."""
+    records = [{**record, "document": "d"} for record in lists(3)]
+    source = write_lists(tmp_path / "in.jsonl", records)
+
+    def calls(strategy: str) -> tuple[int, int]:
+        command = ["check", str(source), "-u", metric, "--strategy", strategy, "--format", "json"]
+        assert main(command) == 0
+        utility = json.loads(capsys.readouterr().out)["utility"]
+        return utility["calls"], utility["prompt_tokens"]
+
+    with serving(judged) as server:
+        metric = spec(server, "doc-judge-qe", context=1)
+        out = tmp_path / "out"
+        command = ["decode", str(source), "-u", metric, "--strategy", "joint", "-o", str(out)]
+        once, joint = calls("sequential"), calls("joint")
+        assert (once[0], joint[0]) == (3 * 3, 3 + 3 * 3 + 3 * 3)
+        assert joint[1] > once[1]
+        assert main([*command, "--quiet"]) == 0
+        assert len(server.seen) == joint[0]
+
+
 def systems(n: int) -> Iterator[dict[str, Any]]:
     for i in range(n):
         yield {
