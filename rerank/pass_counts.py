@@ -47,7 +47,9 @@ class PassCounts:
         self.tokens = 0
         self.flops = 0.0
         self.requests: dict[bytes, int] = {}  # about how many tokens each has, by its key
-        self.in_contexts: dict[bytes, int] = {}  # how often each is asked, at most: once in every context
+        self.in_contexts: dict[
+            bytes, int
+        ] = {}  # how often each is asked, at most: once in every context
         self.num_answered: Callable[[Sequence[bytes]], int] = lambda keys: 0
 
     def add(

@@ -215,6 +215,10 @@ CROSSED = [
     for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
 ]
 SENTENCES = [{**row, "candidates": row["candidates"][:2]} for row in made_lists(30, seed=6)]
+TEXTS = [candidate["text"] for candidate in LONG[0]["candidates"]]
+UNEQUAL = [  # 40 documents of two to five sentences
+    {"id": "unequal", "candidates": [TEXTS[i : i + 2 + i % 4] for i in range(40)]}
+]
 STAGED: dict[str, list[tuple[Any, Any]]] = {
     "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
     "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
@@ -243,6 +247,16 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
     ],
     "whole documents": [
         (WholeDocuments(MBRDecoder(utility="chrf + ter", normalize_parts="zscore")), SENTENCES)
+    ],
+    "documents of unequal sentences": [
+        (MBRDecoder(utility=utility, nbest=None), UNEQUAL)
+        for utility in (
+            'chrf(align="monotone")',
+            'ter(align="transport",align_by="chrf")',
+            f'bertscore({TINY},align="unbalanced")',
+            f"bertscore({TINY},windows=2)",
+            f"bertscore({TINY},windows=3,stride=1)",
+        )
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
     "learned metrics": [
