@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, final
 from pydantic import Field
 
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
-from .execution import evaluate
+from .execution import evaluate, segment_scores
 from .execution.by_sentence import compared, is_aligned, lift, plan_of
+from .execution.document_links import links_of_pair
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
@@ -262,7 +263,7 @@ class Metric(ABC):
         segments = self.segments(hypotheses, references, sources, documents)
         metric = self._fitted_to(segments)
         store = Store(metric.scorer)
-        values = evaluate.scores(metric, segments, store)
+        values = segment_scores.scores(metric, segments, store)
         comparisons = [c for segment in segments for c in compared(metric, segment)]
         evaluate.warn_of_truncation(metric, store, comparisons)
         return values
@@ -281,7 +282,7 @@ class Metric(ABC):
             where = f"{self.name}.corpus"
             raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
         metric = self._fitted_to(segments)
-        _, statistics = evaluate.scores_and_statistics(metric, segments)
+        _, statistics = segment_scores.scores_and_statistics(metric, segments)
         with failures_named(metric.signature()):
             return metric.scorer.aggregate(statistics)
 
@@ -352,7 +353,7 @@ class Metric(ABC):
     def _explained_pair(self, pair: Comparison, store: Store) -> dict[str, Any]:
         """What belongs together in an aligned document and its reference, or its source."""
         explanations = []
-        for unit, share in evaluate.links_of_pair(self, pair, store):
+        for unit, share in links_of_pair(self, pair, store):
             (block,) = store.add([unit])
             counterpart = unit.references[0] if unit.references else unit.source
             explanations.append(

@@ -25,7 +25,7 @@ from discorank import load_metric
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import load
-from discorank.metrics.execution.evaluate import scores_and_statistics
+from discorank.metrics.execution.segment_scores import scores_and_statistics
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 

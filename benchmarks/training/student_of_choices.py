@@ -28,7 +28,7 @@ from benchmarks.training.caption_model import HELD_BACK, captions
 from benchmarks.training.fine_tuning import fitted_to_preferences, fitted_to_texts
 from discorank import load_metric
 from discorank.cli.main import main as discorank
-from discorank.metrics.execution.evaluate import scores_and_statistics
+from discorank.metrics.execution.segment_scores import scores_and_statistics
 
 BEAM, SAMPLES, DRAWS, SEED = 5, 32, 1000, 1
 PAIRS = ("--pairs", "best-worst")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
-from ...metrics.execution import evaluate
+from ...metrics.execution import segment_scores
 from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Meter
@@ -52,10 +52,10 @@ def read_by_metric(
         store = Store(metric.scorer, cache, meter)
         for s, system in enumerate(systems):
             segments = _comparisons(metric, batch, system)
-            batch_values, rows = evaluate.scores_and_statistics(metric, segments, store)
+            batch_values, rows = segment_scores.scores_and_statistics(metric, segments, store)
             places = _places(metric, batch, system)
             may_lack = metric.info.may_lack
-            evaluate.check_scores(metric.signature(), batch_values, places, may_lack)
+            segment_scores.check_scores(metric.signature(), batch_values, places, may_lack)
             values[s].append(batch_values)
             statistics[s].append(rows)
             for segment in segments:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.execution import evaluate
+from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
@@ -242,9 +242,9 @@ def _check_finite(scored: Scored, may_lack: bool) -> None:
     """Raises MetricError where the score of a system, or its sum over the parts of a mix, is no number."""
     places = [f"system {name!r:.80}" for name in scored.systems]
     with np.errstate(over="ignore", invalid="ignore"):
-        evaluate.check_scores(scored.name, scored.system_scores(), places)
+        segment_scores.check_scores(scored.name, scored.system_scores(), places)
     if scored.segments is not None:
-        evaluate.check_scores(scored.name, scored.segments, places, may_lack)
+        segment_scores.check_scores(scored.name, scored.segments, places, may_lack)
 
 
 class MeanOfRated:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
-from ...metrics.execution import evaluate
+from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility, added
@@ -93,7 +93,7 @@ def _expectations(
             utility[place.text] = np.nan if place.utility is None else place.utility
         values = np.array([utility[candidate.text] for candidate in ranking.candidates])
         names = [f"list {ranking.id!r:.80}, candidates[{k}]" for k in range(len(values))]
-        evaluate.check_scores(part.signature(), values, names)
+        segment_scores.check_scores(part.signature(), values, names)
         yield values
 
 
@@ -144,9 +144,9 @@ def _batch(
                 segments.append(comparisons[i])
                 places.append((i, k))
     values = np.zeros((len(lists), max_candidates))
-    scores = evaluate.scores(part, segments, Store(part.scorer, cache))
+    scores = segment_scores.scores(part, segments, Store(part.scorer, cache))
     names = [f"list {lists[i].id!r:.80}, candidates[{k}]" for i, k in places]
-    evaluate.check_scores(part.signature(), scores, names)
+    segment_scores.check_scores(part.signature(), scores, names)
     for place, score in zip(places, scores, strict=True):
         values[place] = score
     for record, row in zip(lists, values, strict=True):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.metrics.discourse.roles import pdd
 from discorank.metrics.discourse.roles.densities import Densities, bins_of, counts
-from discorank.metrics.execution import evaluate
+from discorank.metrics.execution import segment_scores
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, Ragged
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison
@@ -227,7 +227,7 @@ def test_sums_of_statistics_tell_the_distance_of_any_sets(
     terms: int,
 ) -> None:
     scorer = metric_of("pdd", bins=bins, eps=eps, schema=SIZE).scorer
-    rows = evaluate.scores_and_statistics(scorer.metric, segments_of(pairs))[1]
+    rows = segment_scores.scores_and_statistics(scorer.metric, segments_of(pairs))[1]
     drawn = np.array(copies)[:, : len(pairs)]
     drawn[:, 0] += ~drawn.any(axis=1)  # no set is empty
     with pytest.MonkeyPatch.context() as patch:

@@ -22,10 +22,11 @@ from discorank import (
     Scorer,
     load_metric,
 )
-from discorank.metrics.execution import evaluate
+from discorank.metrics.execution import segment_scores
 from discorank.metrics.execution import store as store_module
 from discorank.metrics.execution.by_sentence import is_joined, lift
-from discorank.metrics.execution.evaluate import Folded, matrices
+from discorank.metrics.execution.evaluate import matrices
+from discorank.metrics.execution.folded_blocks import Folded
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -189,13 +190,16 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
         patch.setattr(store_module, "GROUP_CELLS", 1 << 40)
         patch.setattr(store_module, "GROUP_LENGTH", 1 << 40)
         whole = matrices(metric, comparisons)
-        scores, statistics = evaluate.scores_and_statistics(metric, segments)
-        assert evaluate.scores(metric, segments).tobytes() == scores.tobytes()
+        scores, statistics = segment_scores.scores_and_statistics(metric, segments)
+        assert segment_scores.scores(metric, segments).tobytes() == scores.tobytes()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "GROUP_CELLS", cells)
         parts = matrices(metric, comparisons)
-        assert evaluate.scores(metric, segments).tobytes() == scores.tobytes()
-        assert evaluate.scores_and_statistics(metric, segments)[1].tobytes() == statistics.tobytes()
+        assert segment_scores.scores(metric, segments).tobytes() == scores.tobytes()
+        assert (
+            segment_scores.scores_and_statistics(metric, segments)[1].tobytes()
+            == statistics.tobytes()
+        )
     assert [u.tobytes() for u in parts] == [u.tobytes() for u in whole]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....metrics.base import Metric
 from ....metrics.errors import InputError
-from ....metrics.execution import evaluate
+from ....metrics.execution import segment_scores
 from ....metrics.execution.by_sentence import compared
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.failures import failures_named
@@ -211,10 +211,10 @@ class _SystemScores:
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
                 store = self.stores.of(part)
-                scores, statistics = evaluate.scores_and_statistics(part, segments, store)
+                scores, statistics = segment_scores.scores_and_statistics(part, segments, store)
                 may_lack = part.info.may_lack
                 places = _places(batch, system)
-                evaluate.check_scores(part.signature(), scores, places, may_lack)
+                segment_scores.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (compared(part, segment) for segment in segments)
                 cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
                 self.notes[TOO_LONG.format(part.name)] += cuts
@@ -253,7 +253,9 @@ class _SystemScores:
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
         mean = self.total / self.num_scored if self.num_scored else np.nan
-        evaluate.check_scores(self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"])
+        segment_scores.check_scores(
+            self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"]
+        )
         return {
             "system": system,
             "metric": self.name,

@@ -1,0 +1,167 @@
+"""Scores of texts, one for each with all its references together, and what corpus scores are added up from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain, compress
+
+import numpy as np
+
+from ..errors import InputError, MetricError
+from ..representations import Block, FloatArray
+from ..scorer import Scorer, Scoring
+from ..text.texts import Comparison
+from .batches import in_halves
+from .by_sentence import is_aligned, lift
+from .document_links import links_of_pair
+from .evaluate import counted, matrices
+from .failures import failures_named
+from .store import Store
+
+
+def scores(
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
+) -> FloatArray:
+    """One value per one-hypothesis comparison, all its references together, [n]."""
+    store = store or Store(metric.scorer)
+    aligned = [is_aligned(metric, segment) for segment in segments]
+    values = np.empty(len(segments))
+    values[aligned] = _scores_of_aligned(metric, list(compress(segments, aligned)), store)
+    others = np.logical_not(aligned)
+    units = [lift(metric, segment, strict=True) for segment in compress(segments, others)]
+    with failures_named(metric.signature()):
+        blocks = store.add(list(chain.from_iterable(units)))
+        values[others] = _means(_values(metric.scorer, store, blocks), units)
+    return values
+
+
+def _scores_of_aligned(
+    metric: Scoring, segments: Sequence[Comparison], store: Store
+) -> list[float]:
+    """The value of every document: the mean over its references or the best, as several references of a text count."""
+    values = []
+    for matrix in matrices(metric, segments, store):
+        is_mean = metric.info.multi_reference == "mean"
+        best = np.max if metric.info.higher_is_better else np.min
+        values.append(float(matrix.mean() if is_mean else best(matrix)))
+    return values
+
+
+def scores_and_statistics(
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`.
+
+    A document has a row for each sentence. One that is aligned has one for each bead with its best reference, or, where
+    corpus scores are means, one of its value; these rows come last.
+
+    Raises:
+        InputError: documents are transported, and the metric's corpus score is no mean.
+    """
+    scorer = metric.scorer
+    store = store or Store(scorer)
+    aligned = np.array([is_aligned(metric, segment) for segment in segments], bool)
+    documents = list(compress(segments, aligned))
+    values = np.empty(len(segments))
+    values[aligned] = _scores_of_aligned(metric, documents, store)
+    is_mean = type(scorer).statistics is Scorer.statistics
+    units = [lift(metric, segment, strict=True) for segment in compress(segments, ~aligned)]
+    beads = [] if is_mean else [beads_of(metric, document, store) for document in documents]
+    with failures_named(metric.signature()):
+        blocks = store.add(list(chain.from_iterable(chain(units, beads))))
+        of_units, statistics = _values_and_statistics(scorer, store, blocks)
+    values[~aligned] = _means(of_units, units)
+    if is_mean and documents:
+        rows = values[aligned][:, None]
+        statistics = np.concatenate([statistics, rows]) if units else rows
+    return values, statistics
+
+
+def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Comparison]:
+    """The beads of a hypothesis with the reference it is nearest to.
+
+    Raises:
+        InputError: documents are transported, or read in windows.
+    """
+    reading = metric.documents
+    if reading.align != "monotone" or reading.windows is not None:
+        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
+        raise InputError(
+            f"its corpus score adds up counts, which {setting} has none of",
+            where=metric.signature(),
+            fix='Set align="monotone", without windows',
+        )
+    (matrix,) = matrices(metric, [document], store)
+    best = int((matrix if metric.info.higher_is_better else -matrix)[0].argmax())
+    return [link.comparison for link in links_of_pair(metric, document.part([0], [best]), store)]
+
+
+def check_scores(
+    signature: str, values: FloatArray, places: Sequence[str], may_lack: bool = False
+) -> None:
+    """Refuses scores or statistics [n] or [n, columns] that are no numbers.
+
+    Args:
+        signature: of the metric whose they are.
+        values: the scores.
+        places: where each text stands, [n].
+        may_lack: whether nan says that a text has no score.
+
+    Raises:
+        MetricError: one is not finite; names the first, and how many there are.
+    """
+    rows = values.reshape(len(values), -1)
+    is_finite = (np.isfinite(rows) | (may_lack & np.isnan(rows))).all(axis=1)
+    if is_finite.all():
+        return
+    bad = np.flatnonzero(~is_finite)
+    first = int(bad[0])
+    shown = ", ".join(map(str, np.atleast_1d(values[first]).tolist()[:3]))
+    raise MetricError(
+        f"a score of {shown}, expected a finite number ({len(bad)} of {len(values)} texts here have none)",
+        where=f"{places[first]}: {signature}",
+        fix="Look at the text and at the metric's model, or leave one of them out",
+    )
+
+
+def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
+    """One value per one-hypothesis block, [blocks]."""
+    compare = scorer.compare_multi if scorer.info.needs_references else scorer.compare
+    values: list[float] = []
+    for group in store.groups(blocks):
+        with counted(scorer, store):
+            group_values = in_halves(partial(compare, store.reps), blocks[group])
+        values += [value.item() for value in group_values]
+    return np.array(values, np.float64)
+
+
+def _values_and_statistics(
+    scorer: Scorer, store: Store, blocks: Sequence[Block]
+) -> tuple[FloatArray, FloatArray]:
+    """Values [blocks] and the scorer's statistics [blocks, columns] of one-hypothesis blocks."""
+
+    def pairs_of(part: Sequence[Block]) -> list[tuple[float, FloatArray]]:
+        return list(zip(*scorer.values_and_statistics(store.reps, part), strict=True))
+
+    pairs: list[tuple[float, FloatArray]] = []
+    for group in store.groups(blocks):
+        with counted(scorer, store):
+            pairs += in_halves(pairs_of, blocks[group])
+    values = np.array([value for value, _ in pairs], np.float64)
+    return values, np.array([row for _, row in pairs])
+
+
+def _means(values: FloatArray, units: Sequence[Sequence[Comparison]]) -> FloatArray:
+    """The mean of the values of every unit, [units]; `values` stand one unit after the other."""
+    means = []
+    start = 0
+    for unit in units:
+        with np.errstate(over="ignore", invalid="ignore"):
+            means.append(values[start : start + len(unit)].mean())
+        start += len(unit)
+    return np.array(means, np.float64)
