@@ -34,10 +34,16 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p discorank
-	$(BIN)/mypy tests benchmarks docs/make_tables.py
+	$(BIN)/mypy tests benchmarks docs/make_tables.py docs/site/*.py
 
-docs: .venv/ready
+# the tables that are made from the code, and the site in build/site, to be opened from disk
+docs: .venv/site
 	$(BIN)/python docs/make_tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+.venv/site: .venv/core
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[docs]"
+	touch $@
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.pairwise_chrf

@@ -1,0 +1,70 @@
+"""What mkdocs does beside mkdocs.yml: pages from outside docs/, the reference pages, links and anchors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from api_page import api_page
+from commands_page import commands_page
+from links import (
+    OUTSIDE,
+    ROOT,
+    for_site,
+    links,
+    site_path,
+    slug,
+    target_of,
+)
+
+SEARCH = "assets/javascripts/search_from_disk.js"
+
+
+def on_config(config: Any) -> Any:
+    """Anchors as code hosts make them; what lets search work from disk comes from here, not from elsewhere."""
+    config.mdx_configs.setdefault("toc", {})["slugify"] = slug
+    config.extra["polyfills"] = [SEARCH]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds what does not stand in docs/."""
+    index = files.get_file_from_path("index.md")
+    if index is not None:
+        files.remove(index)
+    pages = {site: (ROOT / page).read_text(encoding="utf-8") for page, site in OUTSIDE.items()}
+    pages = {site: for_site(page, pages[site]) for page, site in OUTSIDE.items()}
+    pages |= {"api.md": api_page(), "command-line.md": commands_page()}
+    for site, text in pages.items():
+        files.append(File.generated(config, site, content=text))
+    script = Path(__file__).with_name("search_from_disk.js")
+    files.append(File.generated(config, SEARCH, abs_src_path=str(script)))
+    for page in _linked_files():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / page)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links of the pages in docs/ as they are in the site."""
+    source = f"docs/{page.file.src_uri}"
+    return (
+        for_site(source, markdown)
+        if (ROOT / source).exists() and page.file.generated_by is None
+        else markdown
+    )
+
+
+def _linked_files() -> list[str]:
+    """Files outside docs/ that pages link to and that are no pages."""
+    found = set()
+    for page in (*OUTSIDE, *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
+        for link, _anchor in links((ROOT / page).read_text(encoding="utf-8")):
+            target = target_of(page, link)
+            if not target.startswith("docs/") and not target.endswith(".md"):
+                found.add(target)
+    return sorted(target for target in found if site_path(target) == target)
