@@ -12,7 +12,6 @@ from ..support.judging import compared, judged, prompt_of
 from ..support.serving import Reply, Seen
 from ..support.tiny_causal import write_causal
 from ..support.tiny_generators import model_of, tokenizer_of
-from ..support.tiny_gguf import write_gguf
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"
@@ -53,7 +52,7 @@ def stand_ins(folder: Path) -> dict[str, str]:
         _with_positions(model_of(family)).save_pretrained(folder / family)
         tokenizer_of(family).save_pretrained(folder / family)
         found[name] = str(folder / family)
-    found["gemma3-270m"] = str(write_gguf(folder / "tiny.gguf", llama_context_length=POSITIONS))
+    found["gemma3-270m"] = found["my-model"]
     found["smollm2"] = str(write_causal(folder / "causal", "llama"))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
 

@@ -241,6 +241,7 @@ def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
         "all_errors": run.counts.get("errors", 0),
         "shown": len(run.lists),
         "has_marks": has_marks(run),
+        "meanings": run.meanings,
         "all_lists": len(run.rows),
         "data": as_markup(as_island(as_data(run))),
     }

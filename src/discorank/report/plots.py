@@ -197,9 +197,9 @@ def histogram(values: Sequence[float], about: str, name: str, whole: bool = Fals
             color=COLOURS["soft"],
             rwidth=0.9,
         )
-        axes_of_integers = [axes.yaxis, axes.xaxis] if whole else [axes.yaxis]
-        for axis in axes_of_integers:
-            axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
+        axes.yaxis.set_major_locator(package.ticker.MaxNLocator(integer=True))
+        if whole:
+            axes.set_xticks(range(0, int(largest) + 1, 1 + int(largest) // 10))
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
         return inline(figure, f"Histogram: {about}")

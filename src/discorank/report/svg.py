@@ -18,7 +18,7 @@ from .extra import plot_package
 
 FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
 NARROW_POINTS = 318.0  # the width of a figure that any page has room for
-LEAST_SCALE = 1.1  # pixels per point
+LEAST_SCALE = 1.11  # pixels per point
 GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
 NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
 # a colour of its own for every name, #010010 and on

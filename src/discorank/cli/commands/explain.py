@@ -18,6 +18,8 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Context, Text
 from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors
+from ...report.number_legend import legend
+from ...report.words import sum_in_words
 from ...rerank.choice import Ranking
 from ...rerank.distinct import Distinct
 from ...rerank.engines.local import LocalEngine
@@ -27,7 +29,6 @@ from ...rerank.runs.rows import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
-from .explain_legend import legend
 
 NEAREST = 3
 MAX_SHOWN = 8  # entries of each part of a reason, in text
@@ -284,7 +285,7 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
     """An explanation for people."""
     winner, gap = explained["ranking"][0], explained["gap"]
     counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
-    utility = f"{decoder.metrics[-1].signature()} {_number(winner['utility'])}"
+    utility = f"{sum_in_words(decoder.metrics[-1].signature())} {_number(winner['utility'])}"
     lead = _lead(gap, winner["utility"], explained["distinct"])
     lines = [f"{explained['id']}: {counts}"]
     if explained["source"]:

@@ -18,10 +18,12 @@ from ....metrics.spec.allowed_code import CodeRefusedError
 from ....metrics.spec.checked_settings import settings
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.extra import plot_package, template_package
+from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
 from ....report.page import rendered
 from ....report.words import with_noun
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
+from ....rerank.mbr_decoder import MBRDecoder
 from ....rerank.reranker import Reranker
 from ....rerank.selection.comparison_folder import FILES, load
 from ....rerank.selection.kept_comparison import KeptComparison
@@ -146,7 +148,9 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
             why = explanation(ranking, record, metrics, REASONS)
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
-    return replace(run, lists=tuple(shown))
+    numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
+    is_scaled = decider.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int, is_whole: bool) -> Iterator[CandidateList]:
