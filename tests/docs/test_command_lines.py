@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,11 @@ def ran(shown: Shown, models: Mapping[str, str], capsys: pytest.CaptureFixture[s
 def ran_python(shown: Shown, models: Mapping[str, str], names: dict[str, Any]) -> str:
     """What a block of Python prints; the blocks of a page share their names."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(shown.with_stand_ins(models), names)
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(shown.with_stand_ins(models), names)
+    finally:
+        logging.captureWarnings(False)
     return out.getvalue()
 
 

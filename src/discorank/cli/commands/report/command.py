@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ....integrations.formats.open_lists import Lists
-from ....metrics.errors import InputError, MetricError
+from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.allowed_code import CodeRefusedError
 from ....metrics.spec.checked_settings import settings
 from ....report.choices import ChosenRun, explained, read_run
@@ -80,6 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     if max(len(compared), len(decided)) > 1:
         problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
         raise InputError(problem, where="RUN", fix="Give one, or one of each")
+    for path in decided:
+        _check_is_run(path)
     output = values["output"]
     if output != "-":
         check_not_input(output, _files_read(compared, decided, values["input"]))
@@ -95,6 +98,23 @@ def run(arguments: Sequence[str]) -> int:
         file.write(page)
     say(f"{output}: {len(page) / 1e6:.1f} MB", values["quiet"])
     return 0
+
+
+def _check_is_run(path: str) -> None:
+    """Raises InputError for what neither decode nor rerank wrote, with what does make a page of it."""
+    if Path(f"{path}.run.json").exists():
+        return
+    if not Path(path).exists():
+        fix = (
+            near_files(path) or "Give the output of decode or rerank, or a folder of compare --save"
+        )
+        raise InputError("is not there", where=path, fix=fix)
+    given = shlex.quote(path)
+    raise InputError(
+        f"is no output of decode or rerank: there is no {path}.run.json",
+        where=path,
+        fix=f"Decide the lists: discorank decode {given} -u chrf -o chosen.jsonl && discorank report chosen.jsonl",
+    )
 
 
 def _files_read(
