@@ -20,6 +20,7 @@ from .execution.document_links import links_of_pair
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
+from .log import LOG
 from .optional_packages import missing_package
 from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
@@ -189,6 +190,7 @@ class Metric(ABC):
         Raises:
             DiscorankError: as `load`; a ModelLoadError for any other error in it.
         """
+        LOG.info("loading %s", self.name)
         try:
             scorer = self.load()
         except (DiscorankError, MemoryError):

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 from reprlib import repr as repr_of_start
 from typing import Any
+
+MAX_NAMES = 10_000  # of a folder, to look for a file's near namesakes
 
 
 class DiscorankError(Exception):
@@ -89,6 +93,25 @@ def excerpt(value: object) -> str:
         return repr_of_start(value)[:60]
     except (ValueError, RecursionError):
         return "too large to show"
+
+
+def near_files(path: str | Path) -> str:
+    """What else a file that is not there may be called, as advice; empty where nothing is near.
+
+    >>> near_files("no/such/folder/lists.jsonl")
+    'There is no folder no/such/folder'
+    """
+    folder, name = Path(path).parent, Path(path).name
+    if not folder.is_dir():
+        return f"There is no folder {folder}"
+    if Path(path).exists():
+        return ""
+    try:
+        names = [entry.name for entry in islice(folder.iterdir(), MAX_NAMES)]
+    except OSError:
+        return ""
+    near = get_close_matches(name, names, n=1, cutoff=0.7)
+    return f"Did you mean {folder / near[0]}?" if near else ""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> InputError:

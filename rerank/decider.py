@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..metrics.errors import DiscorankError
+from ..metrics.log import LOG
 from ..metrics.mixture import Utility, added
 from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
@@ -68,6 +69,9 @@ def scheduled(
     return scheduler.run(records)
 
 
+LISTS_PER_RECORD = 1000  # of the log
+
+
 def decide_all(
     decider: Decider, lists: Iterable[Any], engine: Engine | None = None
 ) -> Iterator[Ranking]:
@@ -75,11 +79,16 @@ def decide_all(
     engine = engine or LocalEngine()
     engine.load(decider.metrics)
     records = map(_named, count(1), list_rows(lists))
+    num_decided = 0
     for name, outcome in decider.outcomes(records, engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)
         if outcome is not None:
+            num_decided += 1
+            if num_decided % LISTS_PER_RECORD == 0:
+                LOG.info("%d lists decided", num_decided)
             yield outcome
+    LOG.info("all %d lists decided", num_decided)
 
 
 def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]:

@@ -13,7 +13,7 @@ from ..metrics.model_names import metric_of_model
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.limits import limits
-from .lists import CandidateList, finite, number_field
+from .lists import Candidate, CandidateList, finite, number_field
 from .surface import SURFACE, surface_feature
 
 PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length", *SURFACE)
@@ -102,7 +102,7 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         return np.array(values)
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
-            fix = f"Leave the feature {name!r} out"
+            fix = f"Leave the feature {name!r} out{_others(candidate)}"
             raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
     logprobs = np.array([candidate.logprob for candidate in candidates], float)
     if name == "logprob":
@@ -111,6 +111,13 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         values = [number_field(c, "tokens", f"candidates[{i}]") for i, c in enumerate(candidates)]
         lengths = np.array(values)
     return np.asarray(logprobs / np.maximum(lengths, 1))
+
+
+def _others(candidate: Candidate) -> str:
+    """The numbers that stand beside a candidate, as features to take instead."""
+    names = [name for name, value in candidate.fields.items() if isinstance(value, int | float)]
+    features = [f"-m field:{name}" for name in names if " " not in name]
+    return f", or rank by a number that is there: {', '.join(features)}" if features else ""
 
 
 def check_finite(feature: Feature, values: FloatArray) -> None:

@@ -33,7 +33,7 @@ def count_candidates(
         raise InputError(
             "flat text does not say where a list ends",
             where=str(path),
-            fix="Give num_candidates or a sources file",
+            fix="Give the number of candidates per source, as --num-candidates N, or --sources FILE",
         )
     num_lines = count_lines(path)
     num_sources = None if sources is None else count_lines(sources)
@@ -120,7 +120,7 @@ def _candidates_per_source(
         raise InputError(
             "a pipe cannot be counted",
             where=str(path),
-            fix="Give num_candidates",
+            fix="Give the number of candidates per source, as --num-candidates N",
         )
     if not num_sources or not num_lines or num_lines % num_sources:
         problem = (

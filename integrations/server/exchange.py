@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.log import LOG
 from ...metrics.optional_packages import require
 from ...metrics.spec.limits import limits
 from ...metrics.spec.small_files import check_json_size
@@ -91,6 +92,7 @@ class Exchange:
             stop=stop_after_attempt(attempts),
             wait=self._wait_seconds,
             retry=retry_if_exception_type(PassingError),
+            before_sleep=_told_again,
             reraise=True,
         )
         try:
@@ -226,3 +228,9 @@ def _check_size(reply: bytes) -> None:
         check_json_size(reply)
     except InputError as error:
         raise error.inside("server") from None
+
+
+def _told_again(state: Any) -> None:
+    """Logs that a request is made again, and why."""
+    failed = state.outcome.exception()
+    LOG.warning("attempt %d failed: %s; trying again", state.attempt_number, failed)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from ..errors import InputError
+from ..errors import InputError, near_files
 from ..spec.limits import limits, more
 from . import bounded_inflation as inflation
 from .numbered_lines import Line as Line
@@ -293,7 +293,7 @@ def _open(path: str | Path) -> BinaryIO:
         raise InputError(
             f"cannot be opened: {reason}",
             where=str(path),
-            fix="Give a text file",
+            fix=near_files(path) or "Give a text file",
         ) from error
 
 

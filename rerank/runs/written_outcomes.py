@@ -72,12 +72,11 @@ def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErr
     placed = _placed(error, entry, name)
     # one advice: that of the error, if it has any
     fix = placed.fix or "Mend it and run again"
-    more = " allow more with --max-errors"
     reason = type(placed)(placed.problem, where=placed.where)
     return StoppedByErrorsError(
-        f"stopped at an error record: {reason}",
+        f"stopped at an error record: {reason} (--max-errors N goes on without N such)",
         where=f"{name}:{entry.line}",
-        fix=f"{fix} Or" + more if fix.endswith("?") else f"{fix}, or" + more,
+        fix=fix,
     )
 
 

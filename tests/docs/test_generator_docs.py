@@ -66,9 +66,12 @@ def test_commands(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.Mo
         {"id": str(i), "document": "d", "position": i, "source": text}
         for i, text in enumerate(TEXTS)
     ]
-    Path("inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("examples").mkdir()
+    Path("examples/inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (example,) = blocks("json")
-    Path("examples.jsonl").write_text(example, encoding="utf-8")
+    of_clone = ROOT / "examples" / "few-shot-german.jsonl"
+    assert of_clone.read_text(encoding="utf-8") == example
+    Path("examples/few-shot-german.jsonl").write_text(example, encoding="utf-8")
     ran = 0
     for line in "".join(blocks("sh")).splitlines():
         words = [models.get(word, word) for word in shlex.split(line)]

@@ -16,8 +16,8 @@ from .test_docs import ROOT, blocks, commands
 def test_the_section_on_text_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, shell = blocks("docs/comparing-systems.md", "sh")
-    compare, convert = commands(shell.replace("\\\n", " "))
+    _, *shell = blocks("docs/comparing-systems.md", "sh")
+    compare, convert = commands("".join(shell).replace("\\\n", " "))
     (shown,) = blocks("docs/comparing-systems.md", "text")
     monkeypatch.chdir(tmp_path)
     assert main([*compare, "--quiet"]) == 0

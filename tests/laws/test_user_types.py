@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +63,28 @@ def checked(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def pyright() -> str | None:
+    """The command, beside this Python or on the path."""
+    beside = Path(sys.executable).with_name("pyright")
+    return str(beside) if beside.exists() else shutil.which("pyright")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    pyright() is None, reason="pyright is not installed: pip install pyright[nodejs]"
+)
+def test_a_users_script_is_typed_for_pyright(tmp_path: Path) -> None:
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT / "src")]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    for script, expected in ((SCRIPT, set[int]()), (MISTAKES, {3, 4, 5, 6})):
+        (tmp_path / "script.py").write_text(script)
+        command = [str(pyright()), "--outputjson", "--pythonpath", sys.executable, "script.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        found = json.loads(done.stdout)["generalDiagnostics"]
+        lines = {one["range"]["start"]["line"] for one in found if one["severity"] == "error"}
+        assert lines == expected, done.stdout
 
 
 @pytest.mark.slow

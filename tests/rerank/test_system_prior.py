@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 from math import exp, sqrt
 from pathlib import Path
@@ -24,7 +23,6 @@ from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.shrinkage import posterior, shrunk
 from discorank.rerank.selection.system_prior import estimate_prior
 
-from ..docs.test_docs import blocks
 from ..support.bit_flips import NUM_FLIPS, refused_flips
 from .test_mbr import BOUNDED, WORDS, plain, same_choice
 
@@ -613,26 +611,6 @@ def test_several_dimensions_need_a_name(tmp_path: Path, capsys: pytest.CaptureFi
         "found coherence, fluency. Name one, such as --human coherence" in capsys.readouterr().err
     )
     assert main(["train", "prior", str(path), "--human", "coherence", "-o", out]) == 0
-
-
-def test_the_commands_in_the_guide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    judged = [{**systems_line(n), "mqm": {"A": [5, n % 3], "B": [n % 2, None]}} for n in range(6)]
-    lines = [json.dumps(line) + "\n" for line in (*judged, {**systems_line(9), "mqm": None})]
-    Path("systems.jsonl").write_text("".join(lines), encoding="utf-8")
-    Path("new.jsonl").write_text(json.dumps(systems_line(7)) + "\n", encoding="utf-8")
-    ran: list[str] = []
-    for line in "".join(blocks("docs/system-prior.md", "sh")).replace("\\\n", " ").splitlines():
-        words = [word for word in shlex.split(line)[1:] if "…" not in word]
-        out = words.index("-o") + 1
-        words[out] = f"{len(ran)}.jsonl" if words[out] == "chosen.jsonl" else words[out]
-        assert main([*words, "--quiet"]) == 0
-        ran.append(words[0])
-    assert ran == ["train", "decode", "train", "decode", "rerank"]
-    assert [len(rows_of(Path(f"{n}.jsonl"))) for n in (1, 3, 4)] == [2, 2, 2]
-    assert "Nobody judged C" in capsys.readouterr().out
 
 
 LISTS: list[Any] = [

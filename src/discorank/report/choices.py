@@ -26,7 +26,7 @@ from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
 from .marked_errors import MarkedError, pieces
-from .words import with_noun
+from .words import sum_in_words, with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
@@ -89,6 +89,7 @@ class ChosenRun:
         errors: its first error records.
         lists: what the page shows of lists, from `explained`.
         unexplained: why the page shows none, where it should.
+        meanings: sentences on the numbers and on every metric, by name.
     """
 
     path: str
@@ -97,6 +98,7 @@ class ChosenRun:
     errors: tuple[Mapping[str, Any], ...]
     lists: tuple[Mapping[str, Any], ...] = field(default=())
     unexplained: str | None = None
+    meanings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -229,7 +231,7 @@ def has_marks(run: ChosenRun) -> bool:
 def story(run: ChosenRun) -> list[str]:
     """The run in sentences."""
     counts, num_lists = run.counts, len(run.rows)
-    metrics = " and ".join(run.signatures) or "features"
+    metrics = " and ".join(map(sum_in_words, run.signatures)) or "features"
     sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
     gaps = finite_gaps(run)
     if gaps:

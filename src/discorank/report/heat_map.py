@@ -9,7 +9,7 @@ import numpy as np
 
 from ..metrics.representations import IntArray
 from ..rerank.selection.kept_comparison import KeptScores
-from .plots import rows_figure
+from .plots import MAX_LETTERS_SQUARE, rows_figure
 from .svg import COLOURS, drawing, inline, label
 
 MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
@@ -32,7 +32,9 @@ def heat_map(scores: KeptScores, level: float, name: str) -> str:
             _draw_signs(axes, cells)
         axes.set_xlim(-0.5, n - 0.5)
         axes.set_ylim(n - 0.5, -0.5)
-        axes.set_xticks(range(n), [label(system) for system in systems], rotation=90)
+        axes.set_xticks(
+            range(n), [label(system, MAX_LETTERS_SQUARE) for system in systems], rotation=90
+        )
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
         about = f"{scores.name}: significance of every pair of systems, the row against the column"
@@ -71,7 +73,6 @@ def _draw_signs(axes: Any, cells: IntArray) -> None:
             "+" if cells[i, j] > NEUTRAL else "−",
             ha="center",
             va="center_baseline",
-            fontsize=7,
             color=COLOURS["ink"],
         )
 

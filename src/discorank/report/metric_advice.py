@@ -15,6 +15,8 @@ from ..rerank.selection.kept_comparison import (
 from ..tables import number
 from .words import names_of
 
+LEAST_SYSTEMS = 3  # that people judged, to say which metric agrees with them
+
 
 class Measure(NamedTuple):
     """One way to agree with people: its value of a metric, and p that two metrics do so equally well."""
@@ -36,6 +38,11 @@ MEASURES = (
 def advice(comparison: KeptComparison) -> Iterator[str]:
     """Sentences on every dimension of human scores."""
     for human in comparison.human:
+        if len(human.scores.systems) == 2:
+            name = human.scores.name
+            one_pair = "two judged systems are one pair, which a metric gets right by luck"
+            yield f"Which metric to believe on {name} cannot be said: {one_pair}."
+            continue
         if not any(_known(human, measure) for measure in MEASURES):
             yield f"No metric can be compared with {human.scores.name}: too few systems were judged."
             continue
@@ -49,6 +56,8 @@ def advice(comparison: KeptComparison) -> Iterator[str]:
 
 def believed(human: KeptHuman) -> KeptAgreement | None:
     """The metric that none surpasses by any measure; None where there is none, or where it contradicts people."""
+    if len(human.scores.systems) < LEAST_SYSTEMS:
+        return None
     for agreement in human.agreement:
         values = [measure.value(agreement) for measure in MEASURES]
         if any(value is not None for value in values) and all(

@@ -23,9 +23,11 @@ from .heat_map import heat_map
 from .island import as_island, documents
 from .metric_advice import believed
 from .summary_text import lead, summary
+from .system_ranking import ranking_tables
 from .words import plain, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
+WIDEST = 1_000  # columns of letters: the page scrolls a wide table, so it is one
 MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
 
 
@@ -129,6 +131,8 @@ def _comparison_values(
         metrics.append(_metric_part(comparison, scores, is_open, i, as_markup))
     return {
         "summary": summary(comparison, optimised),
+        "picture": _picture(comparison, judge, as_markup),
+        "ranking": ranking_tables(comparison, WIDEST),
         "systems": tables.systems(comparison, judge),
         "differences": baseline_tables(comparison),
         "metrics": metrics,
@@ -143,6 +147,13 @@ def _comparison_values(
         "level": comparison.level,
         "data": as_markup(as_island(documents(comparison, first_systems, first_metric))),
     }
+
+
+def _picture(comparison: KeptComparison, judge: KeptScores, as_markup: Any) -> Figure:
+    """What stands beside the answer: the scores that say which system comes first."""
+    svg, caption = next(_score_figures(judge, comparison.level, "answer"))
+    is_people = judge not in comparison.metrics
+    return Figure(as_markup(svg), f"People's scores. {caption}" if is_people else caption)
 
 
 def _counts(comparison: KeptComparison) -> dict[str, int]:
@@ -201,7 +212,7 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
     accuracies = [agreement.systems.get("pairwise_accuracy") for agreement in human.agreement]
     if any(accuracy is not None for accuracy in accuracies):
         svg = plots.agreement(human, f"{name}-agreement")
-        caption = "How often a metric orders two systems as people do."
+        caption = "How often a metric orders two systems as people do; dashed: by chance."
         figures.insert(0, Figure(as_markup(svg), caption))
     unnamed = "; too many systems for names" if len(human.scores.systems) > plots.MAX_NAMES else ""
     for m, metric in enumerate(comparison.metrics):
@@ -230,6 +241,7 @@ def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
         "all_errors": run.counts.get("errors", 0),
         "shown": len(run.lists),
         "has_marks": has_marks(run),
+        "meanings": run.meanings,
         "all_lists": len(run.rows),
         "data": as_markup(as_island(as_data(run))),
     }

@@ -9,10 +9,13 @@ import numpy as np
 
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
-from .svg import COLOURS, drawing, inline, label
+from .svg import COLOURS, FONT_POINTS, drawing, inline, label
 
 WIDTH_INCHES = 4.4
-ROW_INCHES = 0.19
+ROW_INCHES = 0.2
+MAX_LETTERS = 22  # of a name beside its row
+MAX_LETTERS_SQUARE = 14  # where names stand below as well
+LEAST_CELL_INCHES = 0.165
 MAX_NAMES = 60  # systems; of more, points have no names
 DASHED = (0, (3, 2))
 
@@ -75,7 +78,7 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
     judged = human.scores
     points = _shared_systems(metric, judged)
     with drawing(name) as package:
-        figure = package.figure.Figure((WIDTH_INCHES, 3.5), layout="constrained")
+        figure = package.figure.Figure((WIDTH_INCHES, 4.2), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
         thin = {"color": COLOURS["soft"], "linewidth": 0.8}
@@ -131,8 +134,7 @@ def _name_points(
     in_points = axes.transData.transform(np.array(xy)) * to_points
     points = [(float(x), float(y)) for x, y in in_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
-    font_size = 7.0
-    sizes = [size_of(name, font_size) for name in names]
+    sizes = [size_of(name, FONT_POINTS) for name in names]
     to_data = axes.transData.inverted().transform
     for point, name, box in zip(points, names, placed(points, sizes, frame), strict=True):
         (x, y), (middle_x, middle_y) = point, box.middle
@@ -144,7 +146,6 @@ def _name_points(
             textcoords="offset points",
             ha="center",
             va="center",
-            fontsize=font_size,
             arrowprops=_leader(box, offset),
             annotation_clip=False,
         )
@@ -171,11 +172,11 @@ def agreement(human: KeptHuman, name: str) -> str:
         figure, axes = rows_figure(package, [metric for metric, _ in percents])
         for row, (_, percent) in enumerate(percents):
             axes.barh(row, percent, height=0.6, color=COLOURS["soft"])
-            axes.text(percent, row, f" {percent:.0f} %", va="center_baseline", fontsize=7)
+            axes.text(percent, row, f" {percent:.0f} %", va="center_baseline")
         axes.axvline(50, color=COLOURS["muted"], linewidth=0.8, linestyle=DASHED)
         axes.set_xlim(0, 112)
         axes.set_xticks([0, 25, 50, 75, 100])
-        axes.set_xlabel("pairs of systems ordered as people do, %; dashed: by chance")
+        axes.set_xlabel("pairs of systems ordered as people do, %")
         return inline(figure, f"Pairwise accuracy of every metric against {human.scores.name}")
 
 
@@ -196,9 +197,9 @@ def histogram(values: Sequence[float], about: str, name: str, whole: bool = Fals
             color=COLOURS["soft"],
             rwidth=0.9,
         )
-        axes_of_integers = [axes.yaxis, axes.xaxis] if whole else [axes.yaxis]
-        for axis in axes_of_integers:
-            axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
+        axes.yaxis.set_major_locator(package.ticker.MaxNLocator(integer=True))
+        if whole:
+            axes.set_xticks(range(0, int(largest) + 1, 1 + int(largest) // 10))
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
         return inline(figure, f"Histogram: {about}")
@@ -219,18 +220,19 @@ def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, li
 def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
     """A figure with a row per name, the first on top."""
     n = max(1, len(names))
-    widths = [size_of(label(name), 8)[0] for name in names]
-    longest = max(widths, default=0) / 72  # in inches
-    height = n * ROW_INCHES + 0.55
+    most_letters = MAX_LETTERS_SQUARE if square else MAX_LETTERS
+    shown = [label(name, most_letters) for name in names]
+    longest = max((size_of(name, FONT_POINTS)[0] for name in shown), default=0) / 72  # in inches
+    height = n * ROW_INCHES + 0.6
     width = WIDTH_INCHES
     if square:
-        cell = max(0.13, min(0.3, (WIDTH_INCHES - longest - 0.2) / n))
+        cell = max(LEAST_CELL_INCHES, min(0.3, (WIDTH_INCHES - longest - 0.2) / n))
         width = max(width, n * cell + longest + 0.2)
         height = n * cell + longest + 0.3
     figure = package.figure.Figure((width, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_ylim(n - 0.4, -0.6)
-    axes.set_yticks(range(len(names)), [label(name) for name in names])
+    axes.set_yticks(range(len(names)), shown)
     axes.tick_params(axis="y", length=0)
     axes.grid(not square, axis="x")
     if square:

@@ -16,6 +16,9 @@ from xml.etree import ElementTree
 
 from .extra import plot_package
 
+FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
+NARROW_POINTS = 318.0  # the width of a figure that any page has room for
+LEAST_SCALE = 1.11  # pixels per point
 GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
 NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
 # a colour of its own for every name, #010010 and on
@@ -25,8 +28,11 @@ _SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "text.parse_math": False,  # a $ in a name is a $
     "axes.unicode_minus": True,
-    "font.size": 8.0,
-    "axes.titlesize": 8.0,
+    "font.size": FONT_POINTS,
+    "axes.titlesize": FONT_POINTS,
+    "axes.labelsize": FONT_POINTS,
+    "xtick.labelsize": FONT_POINTS,
+    "ytick.labelsize": FONT_POINTS,
     "text.color": COLOURS["ink"],
     "axes.labelcolor": COLOURS["ink"],
     "axes.edgecolor": COLOURS["muted"],
@@ -86,6 +92,10 @@ def inline(figure: Any, about: str) -> str:
         _clean(element, references)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
+    points_wide = 72 * figure.get_figwidth()
+    if points_wide > NARROW_POINTS:
+        # shrunk to the page its text would be too small: it keeps its size, and scrolls
+        root.attrib["width"] = f"{LEAST_SCALE * points_wide:.0f}"
     root.attrib.update({"role": "img", "aria-label": _UNNAMED.sub(" ", about)})
     return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
 

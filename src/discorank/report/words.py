@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_NAME = 28
+_QUOTED = re.compile(r'("(?:[^"\\]|\\.)*")')
 
 
 def with_noun(n: int, singular: str, plural: str) -> str:
@@ -32,6 +34,18 @@ def plain(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+def sum_in_words(signature: str) -> str:
+    """The signature of a sum as people write it; what stands in brackets or quotes stays.
+
+    >>> sum_in_words('chrf + -1.0*ter + -0.5*lm(prompt="a + -b")')
+    'chrf - 1.0*ter - 0.5*lm(prompt="a + -b")'
+    """
+    parts = _QUOTED.split(signature)
+    # every other part is a quoted text
+    parts[::2] = [part.replace(" + -", " - ") for part in parts[::2]]
+    return "".join(parts)
+
+
 def names_of(names: Sequence[str]) -> str:
     """Names in a sentence; at most five of them.
 
@@ -54,7 +68,8 @@ def short_names(signatures: Sequence[str]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for signature in signatures:
-        plain = signature if "*" in signature or "+" in signature else signature.partition("(")[0]
+        is_sum = "*" in signature or "+" in signature
+        plain = sum_in_words(signature) if is_sum else signature.partition("(")[0]
         plain = cut(plain, 20)
         name, number_of = plain, 2
         while name in names.values():

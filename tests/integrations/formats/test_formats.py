@@ -504,7 +504,7 @@ def test_flat_text_is_cut_in_lists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "Give num_candidates or a sources file"),
+        ({}, "as --num-candidates N, or --sources FILE"),
         ({"num_candidates": 0}, "num_candidates: found 0, expected at least 1"),
         ({"num_candidates": True}, "num_candidates: found True"),
         (

@@ -333,15 +333,18 @@ def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
 @pytest.mark.parametrize(
     ("fix", "advice"),
     [
-        ("", "Mend it and run again, or allow more with --max-errors"),
-        ("Write moses", "Write moses, or allow more with --max-errors"),
-        ("Is it whole?", "Is it whole? Or allow more with --max-errors"),
+        ("", "Mend it and run again"),
+        ("Write moses", "Write moses"),
+        ("Is it whole?", "Is it whole?"),
     ],
 )
 def test_what_ends_a_run_says_what_to_do(fix: str, advice: str) -> None:
     entry: Entry[Any] = Entry(None, None, 3, b"")
     error = stopped(InputError("no score", where="in.txt:3: score", fix=fix), entry, "in.txt")
-    assert str(error) == f"in.txt:3: stopped at an error record: score: no score. {advice}"
+    goes_on = "(--max-errors N goes on without N such)"
+    assert (
+        str(error) == f"in.txt:3: stopped at an error record: score: no score {goes_on}. {advice}"
+    )
 
 
 def test_a_refused_file_leaves_a_resumable_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -12,12 +13,14 @@ from pydantic import Field
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.base import Metric
-from ...metrics.errors import InputError
+from ...metrics.errors import MAX_NAMES, InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Context, Text
 from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors
+from ...report.number_legend import legend
+from ...report.words import sum_in_words
 from ...rerank.choice import Ranking
 from ...rerank.distinct import Distinct
 from ...rerank.engines.local import LocalEngine
@@ -27,7 +30,6 @@ from ...rerank.runs.rows import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
-from .explain_legend import legend
 
 NEAREST = 3
 MAX_SHOWN = 8  # entries of each part of a reason, in text
@@ -41,11 +43,13 @@ class ExplainOptions:
         id: ids of the lists to explain; the first ones if not given.
         limit: how many lists to explain; of a search, with the rest of the document of the last one.
         format: text or json.
+        choice: segment; whole documents (document) cannot be explained.
     """
 
     id: tuple[str, ...] = ()
     limit: Annotated[int, Field(ge=1)] | None = 10
     format: Literal["text", "json"] = "text"
+    choice: Literal["segment", "document"] = "segment"
 
 
 OPTIONS = Options(
@@ -62,6 +66,9 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Explains; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    if values["choice"] == "document":
+        fix = "Decide with discorank decode --choice document: each row says what was chosen"
+        raise InputError("whole documents are not explained", where="--choice", fix=fix)
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     check_model(values, [utility, shortlist] if shortlist else [utility])
@@ -74,15 +81,13 @@ def run(arguments: Sequence[str]) -> int:
     ids_to_read = frozenset[str]() if decoder.width else ids
     with open_input(values) as lists:
         is_whole = decoder.search is not None
-        first = _first(_records(lists, ids_to_read), values["limit"], is_whole)
+        seen: list[str] = []
+        first = _first(_records(lists, ids_to_read, seen), values["limit"], is_whole)
         records = {record.id: record for record in first}
     missing = sorted(ids - records.keys())
     if missing:
-        raise InputError(
-            f"no list {', '.join(missing)}",
-            where=lists.name,
-            fix="Raise --limit, or see the input's ids",
-        )
+        is_cut = not ids_to_read and len(records) == values["limit"]
+        raise _missing(missing, seen, is_cut, lists.name)
     for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
@@ -98,6 +103,15 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _missing(ids: Sequence[str], seen: Sequence[str], is_cut: bool, name: str) -> InputError:
+    """The error for ids that no list has, with the nearest of those read."""
+    near = get_close_matches(ids[0], seen, n=3, cutoff=0.5)
+    fix = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Give ids of the input"
+    if is_cut:
+        fix = f"Only {len(seen)} lists were read: raise --limit"
+    return InputError(f"no list {', '.join(ids)}", where=name, fix=fix)
+
+
 def _first(
     records: Iterable[CandidateList], limit: int | None, is_whole: bool
 ) -> Iterator[CandidateList]:
@@ -111,11 +125,16 @@ def _first(
         yield record
 
 
-def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
-    """The lists of these ids, all if there are none; raises the first error record."""
+def _records(lists: Lists, ids: frozenset[str], seen: list[str]) -> Iterator[CandidateList]:
+    """The lists of these ids, all if there are none; raises the first error record.
+
+    `seen` gets the first ids of all lists.
+    """
     for entry in lists:
         if entry.error is not None:
             raise entry.error
+        if entry.record is not None and len(seen) < MAX_NAMES:
+            seen.append(entry.record.id)
         if entry.record is not None and (not ids or entry.record.id in ids):
             yield entry.record
 
@@ -284,7 +303,7 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
     """An explanation for people."""
     winner, gap = explained["ranking"][0], explained["gap"]
     counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
-    utility = f"{decoder.metrics[-1].signature()} {_number(winner['utility'])}"
+    utility = f"{sum_in_words(decoder.metrics[-1].signature())} {_number(winner['utility'])}"
     lead = _lead(gap, winner["utility"], explained["distinct"])
     lines = [f"{explained['id']}: {counts}"]
     if explained["source"]:

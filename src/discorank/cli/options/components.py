@@ -53,12 +53,18 @@ def _of_option(error: InputError, component: type, prefix: str = "") -> InputErr
     return InputError(f"found {rest}", where=f"--{FLAG_NAMES.get(name, name).replace('_', '-')}")
 
 
+EXAMPLES = {
+    "--utility": ", such as -u chrf (discorank metrics lists all),",
+    "--metric": ", such as -m chrf (discorank metrics lists all),",
+}
+
+
 def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
     """The value of an option without a default; InputError if it is missing."""
     if values.get(name) in (None, (), ""):
-        raise InputError(
-            "is missing", where=flag, fix=f"Give {flag} on the command line or {name}: in --config"
-        )
+        example = EXAMPLES.get(flag, "")
+        fix = f"Give {flag} on the command line{example} or {name}: in --config"
+        raise InputError("is missing", where=flag, fix=fix)
     return values[name]
 
 

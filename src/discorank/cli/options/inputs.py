@@ -131,6 +131,18 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
             )
 
 
+def check_references(values: Mapping[str, Any], metrics: Iterable[Utility]) -> None:
+    """Raises InputError where --hypotheses stand without --references and a metric needs some."""
+    if not values["hypotheses"] or values["references"]:
+        return
+    parts = [part for metric in metrics for _, part in metric.parts]
+    needing = [part.name for part in parts if part.info.needs_references]
+    if needing:
+        fix = "Add a file with a reference per line: --references FILE"
+        problem = f"is missing, and {needing[0]} compares with references"
+        raise InputError(problem, where="--references", fix=fix)
+
+
 def answers_folder(values: Mapping[str, Any]) -> str | None:
     """Where judges keep answers: in the cache, or beside the output of a command that has a bound on calls."""
     if values.get("cache"):

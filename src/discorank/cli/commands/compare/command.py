@@ -27,7 +27,7 @@ from ....rerank.selection.significance import Correction
 from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading, EvalSetTexts
-from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
+from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
 from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
@@ -130,6 +130,8 @@ def run(arguments: Sequence[str]) -> int:
     files = checked_files(values)
     paths = needed(values, "input", "SYSTEMS") if files is None else files.paths
     inputs = _checked_inputs(paths, files, values)
+    if files is not None:
+        check_references(values, inputs.metrics)
     if values["tasks"]:
         return run_task_set(only_folder(paths), inputs.metrics, values)
     if values["statistics"] == "wmt":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,15 +14,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ....integrations.formats.open_lists import Lists
-from ....metrics.errors import InputError, MetricError
+from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.allowed_code import CodeRefusedError
 from ....metrics.spec.checked_settings import settings
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.extra import plot_package, template_package
+from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
 from ....report.page import rendered
 from ....report.words import with_noun
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
+from ....rerank.mbr_decoder import MBRDecoder
 from ....rerank.reranker import Reranker
 from ....rerank.selection.comparison_folder import FILES, load
 from ....rerank.selection.kept_comparison import KeptComparison
@@ -78,6 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     if max(len(compared), len(decided)) > 1:
         problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
         raise InputError(problem, where="RUN", fix="Give one, or one of each")
+    for path in decided:
+        _check_is_run(path)
     output = values["output"]
     if output != "-":
         check_not_input(output, _files_read(compared, decided, values["input"]))
@@ -93,6 +98,23 @@ def run(arguments: Sequence[str]) -> int:
         file.write(page)
     say(f"{output}: {len(page) / 1e6:.1f} MB", values["quiet"])
     return 0
+
+
+def _check_is_run(path: str) -> None:
+    """Raises InputError for what neither decode nor rerank wrote, with what does make a page of it."""
+    if Path(f"{path}.run.json").exists():
+        return
+    if not Path(path).exists():
+        fix = (
+            near_files(path) or "Give the output of decode or rerank, or a folder of compare --save"
+        )
+        raise InputError("is not there", where=path, fix=fix)
+    given = shlex.quote(path)
+    raise InputError(
+        f"is no output of decode or rerank: there is no {path}.run.json",
+        where=path,
+        fix=f"Decide the lists: discorank decode {given} -u chrf -o chosen.jsonl && discorank report chosen.jsonl",
+    )
 
 
 def _files_read(
@@ -146,7 +168,9 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
             why = explanation(ranking, record, metrics, REASONS)
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
-    return replace(run, lists=tuple(shown))
+    numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
+    is_scaled = decider.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int, is_whole: bool) -> Iterator[CandidateList]:

@@ -26,7 +26,14 @@ from ....rerank.runs.rows import as_line
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetTexts
-from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
+from ...options.inputs import (
+    CodeOptions,
+    JudgeOptions,
+    cache_in,
+    check_model,
+    check_references,
+    metric_in,
+)
 from ...row_files import complete_rows
 from ...running import OutputOptions, check_not_input
 from ...terminal.console import say
@@ -103,7 +110,8 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
-    _check_references(values, metrics)
+    if not values["input"]:
+        check_references(values, metrics)
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
@@ -131,18 +139,6 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
     sys.stdout.write(text)
     return 0
-
-
-def _check_references(values: Mapping[str, Any], metrics: Sequence[Utility]) -> None:
-    """Raises InputError where files hold no references and a metric needs some."""
-    if not values["hypotheses"] or values["references"] or values["input"]:
-        return
-    parts = [part for metric in metrics for _, part in metric.parts]
-    needing = [part.name for part in parts if part.info.needs_references]
-    if needing:
-        fix = "Add a file with a reference per line: --references FILE"
-        problem = f"is missing, and {needing[0]} compares with references"
-        raise InputError(problem, where="--references", fix=fix)
 
 
 def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:

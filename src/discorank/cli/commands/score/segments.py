@@ -121,9 +121,9 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
             first_longer = next(i for i, line in enumerate(lines) if line is not None)
             num_lines = number + 1 + sum(1 for _ in columns[first_longer])
             raise InputError(
-                f"{number} lines, another file has {num_lines}",
+                f"{number} lines, {names[first_longer]} has {num_lines}",
                 where=names[lines.index(None)],
-                fix="Align the files",
+                fix="Give files with a segment per line, in the same order",
             )
         yield tuple(line for line in lines if line is not None)
 

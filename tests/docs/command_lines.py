@@ -1,0 +1,102 @@
+"""What README and docs show: which lines and blocks run, and which cannot.
+
+Everything runs from a clone's root, what stands on one page in one clone, in its order.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(sh|python|text)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+IN_A_LINE = re.compile(r"(?<!`)`(discorank [a-z]+ [^`]*examples/[^`]*)`(?!`)")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+)
+
+INSTALLS = "installs packages"
+WHOLE_CLONE = "sets up, checks or changes a whole clone; .ci/run and CI do it"
+MEASURES = "a measurement of minutes to hours, over data that are no part of the project"
+FAIRSEQ = "needs fairseq and a model of it; tests/docs/test_source_docs.py has a hub in its place"
+SERVES = "serves until it is stopped, or asks such a server; tests/docs/test_serve_docs.py runs it"
+OWN = "tests/docs/test_generator_docs.py runs it with shorter texts"
+CLUSTER = "starts Ray; tests/rerank/engines run it"
+OWN_CODE = "needs a module of the user's own"
+METRIC = "a module for -u; tests/docs/test_docs.py runs it"
+DATASETS = "starts Ray or needs datasets; tests/integrations/arrow run it"
+# (how a line or block of Python begins, on which pages, why it is not run with the others)
+EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
+    ("pip install", "", INSTALLS),
+    ("make ", "CONTRIBUTING.md", WHOLE_CLONE),
+    (". .venv/bin/activate", "CONTRIBUTING.md", WHOLE_CLONE),
+    ("python -m pytest", "CONTRIBUTING.md", WHOLE_CLONE),
+    ("git worktree", "CONTRIBUTING.md", WHOLE_CLONE),
+    ("python -m benchmarks.", "", MEASURES),
+    ("fairseq-generate", "docs/fairseq.md", FAIRSEQ),
+    ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
+    ("", "docs/serve.md", SERVES),
+    ("", "docs/generators.md", OWN),
+    ("discorank decode examples/demo.jsonl -u comet", "docs/ray.md", CLUSTER),
+    ("from discorank import MBRDecoder", "docs/ray.md", CLUSTER),
+    ("import ray", "docs/parquet.md", DATASETS),
+    ("discorank decode examples/demo.jsonl -u 'combination", "docs/security.md", OWN_CODE),
+    ("# length.py", "docs/writing-a-metric.md", METRIC),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command line, a block of Python, or the output right behind them."""
+
+    page: str
+    kind: str  # sh, python, text
+    code: str
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not run."""
+        for beginning, page, why in EXCEPTIONS:
+            if self.code.startswith(beginning) and page in ("", self.page):
+                return why
+        return None
+
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> str:
+        """The code with other models and servers than the page names."""
+        code = self.code
+        for name, other in stand_ins.items():
+            code = re.sub(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", lambda _, to=other: to, code)
+        return code
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a command line as a shell makes them."""
+    line = re.sub(r"\s+# .*", "", line)
+    line = re.sub(r"\$'([^']*)'", lambda found: f"'{found[1]}'".replace("\\n", "\n"), line)
+    return shlex.split(line)
+
+
+def shown_on(page: str) -> list[Shown]:
+    """What a page shows, in its order; lines in sentences are last."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = list(_in_blocks(page, text))
+    in_sentences = IN_A_LINE.findall(BLOCK.sub("", text))
+    return found + [Shown(page, "sh", " ".join(line.split())) for line in in_sentences]
+
+
+def _in_blocks(page: str, text: str) -> Iterator[Shown]:
+    end = -1
+    for block in BLOCK.finditer(text):
+        kind, code = block[1], block[2]
+        is_behind = not text[max(0, end) : block.start()].strip() and end >= 0
+        end = block.end()
+        if kind == "sh":
+            lines = code.replace("\\\n", " ").splitlines()
+            yield from (Shown(page, kind, line) for line in lines if line and line[0] != "#")
+        elif kind == "python" or is_behind:
+            yield Shown(page, kind, code)

