@@ -23,10 +23,11 @@ are_linked = all((face / folder).is_dir() for folder in FOLDERS)
 
 root = Path(__file__).parent
 c_files = sorted((root / "metrics" / "lexical" / "compiled").glob("*.c"))
+headers = sorted((root / "metrics" / "lexical" / "compiled").glob("*.h"))
 kernels = Extension(
     "discorank.metrics.lexical.compiled._kernels",
     sources=[path.relative_to(root).as_posix() for path in c_files],
-    depends=["metrics/lexical/compiled/kernels.h"],
+    depends=[path.relative_to(root).as_posix() for path in headers],
     extra_compile_args=[] if sys.platform == "win32" else ["-std=c11", "-O3"],
     py_limited_api=True,
     optional=True,

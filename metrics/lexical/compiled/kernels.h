@@ -36,6 +36,7 @@ void places_move(PlacesOf *places, Texts texts, int64_t row); /* to another text
 void places_end(PlacesOf *places);
 
 PyObject *ngram_matches(PyObject *self, PyObject *arguments);
+PyObject *shift_edits(PyObject *self, PyObject *arguments);
 PyObject *weighted_common(PyObject *self, PyObject *arguments);
 PyObject *word_alignments(PyObject *self, PyObject *arguments);
 

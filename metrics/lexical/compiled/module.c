@@ -3,6 +3,7 @@
 
 static PyMethodDef methods[] = {
     {"ngram_matches", ngram_matches, METH_VARARGS, "Clipped n-gram matches of small lists."},
+    {"shift_edits", shift_edits, METH_VARARGS, "Fewest edits when blocks of words may move."},
     {"weighted_common", weighted_common, METH_VARARGS, "Weighted longest common subsequences."},
     {"word_alignments", word_alignments, METH_VARARGS, "One-to-one alignments of words."},
     {NULL, NULL, 0, NULL},

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics import ter as sacrebleu
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
@@ -27,8 +28,10 @@ from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.lexical.compiled import list_matches
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.lexical.rouge import RougeW
+from discorank.metrics.lexical.ter import TER
 from discorank.metrics.representations import Block, Ragged
 
+SACREBLEU = sacrebleu.TER()
 ROOT = Path(__file__).parents[3]
 NAME = "discorank.metrics.lexical.compiled._kernels"
 METRICS = (
@@ -36,6 +39,7 @@ METRICS = (
     ChrF(word_order=2, char_order=3),
     BLEU(),
     METEOR(stem_weight=0.6),
+    TER(),
     RougeW(),
     RougeW(weight=3),
 )
@@ -165,6 +169,49 @@ def test_long_texts_of_few_words_are_refused(
         assert METEOR().score(["a " * 9], ["a " * 11])[0] > 0
         with pytest.raises(InputError, match="100 pairs of equal words"):
             METEOR().score(["a " * 10], ["a " * 10 + "b"])
+
+
+@settings(max_examples=30)
+@given(
+    base=st.lists(st.sampled_from("abcdefghijkl"), min_size=8, max_size=60),
+    chance=st.randoms(use_true_random=False),
+)
+def test_shifts_are_sacrebleus(kernels: ModuleType, base: list[str], chance: random.Random) -> None:
+    texts = [" ".join(moved(base, chance)) for _ in range(3)]
+    expected = [[SACREBLEU.sentence_score(h, [r]).score for r in texts] for h in texts]
+    with taken(kernels):
+        assert TER().pairwise(texts, texts).tolist() == (-np.array(expected)).tolist()
+
+
+def moved(base: list[str], chance: random.Random) -> list[str]:
+    """The words with some blocks elsewhere."""
+    words = list(base)
+    for _ in range(chance.randint(0, 4)):
+        start, size = chance.randrange(len(words)), chance.randint(1, 12)
+        block = words[start : start + size]
+        words[start : start + size] = []
+        target = chance.randint(0, len(words))
+        words[target:target] = block
+    return words
+
+
+@pytest.mark.parametrize(
+    ("lengths", "vocabulary"),
+    [
+        ((160, 140, 41), 300),  # much farther apart than the beam is wide
+        ((20, 320, 319), 60),  # windows that move by sixteen columns
+        ((1, 16, 2, 31, 0), 3),
+        ((90, 90), 2),  # more shifts than are tried
+        ((1, 3, 30, 200), 8),  # a reference so long that the beam widens
+    ],
+)
+def test_edits_at_the_limits(
+    kernels: ModuleType, lengths: tuple[int, ...], vocabulary: int
+) -> None:
+    chance = random.Random(7)
+    texts = [" ".join(str(chance.randrange(vocabulary)) for _ in range(n)) for n in lengths]
+    fast, plain = both_ways(kernels, lambda: values_of(TER(), texts, texts))
+    assert fast == plain
 
 
 def test_what_is_given_must_be_arrays(kernels: ModuleType) -> None:
