@@ -2,14 +2,17 @@
 
 The folders `metrics`, `rerank`, `integrations` and `configs` stand at the top of the repository and are linked into
 `src/discorank`, so that whoever reads `src` (an editable install, a type checker, an editor) sees one whole package.
-Where links cannot be checked out, the folders are mapped into the package instead.
+Where links cannot be checked out, the folders are mapped into the package instead. The kernels in C are optional:
+without a compiler, or with DISCORANK_PURE=1, the package is built without them.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 
 FOLDERS = ("metrics", "rerank", "integrations", "configs")
 LINKED = {"": "src"}
@@ -17,4 +20,21 @@ MAPPED = {"discorank": "src/discorank", **{f"discorank.{folder}": folder for fol
 
 face = Path(__file__).parent / "src" / "discorank"
 are_linked = all((face / folder).is_dir() for folder in FOLDERS)
-setup(package_dir=LINKED if are_linked else MAPPED)
+
+root = Path(__file__).parent
+c_files = sorted((root / "metrics" / "lexical" / "compiled").glob("*.c"))
+headers = sorted((root / "metrics" / "lexical" / "compiled").glob("*.h"))
+kernels = Extension(
+    "discorank.metrics.lexical.compiled._kernels",
+    sources=[path.relative_to(root).as_posix() for path in c_files],
+    depends=[path.relative_to(root).as_posix() for path in headers],
+    extra_compile_args=[] if sys.platform == "win32" else ["-std=c11", "-O3"],
+    py_limited_api=True,
+    optional=True,
+)
+is_pure = bool(os.environ.get("DISCORANK_PURE"))
+setup(
+    package_dir=LINKED if are_linked else MAPPED,
+    ext_modules=[] if is_pure else [kernels],
+    options={} if is_pure else {"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representations import Array, FloatArray, IntArray, Ragged
+from . import compiled
 from .ranges import owners, ranges
 
 PLACES = 1 << 19  # matching places of the pairs aligned together
@@ -46,6 +47,8 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
     Raises:
         InputError: two long texts of the same few words.
     """
+    if compiled.kernels is not None:
+        return _align_compiled(words, stems, h, r)
     totals = Aligned(*np.zeros((3, len(h))))
     index = _Index(stems)
     for pairs in _tiles(index, stems, h, r):
@@ -53,6 +56,27 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
         for total, values in zip(totals, tile, strict=True):
             total[pairs] = values
     return totals
+
+
+def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
+    """`align` by the kernel in C."""
+    by_r = np.argsort(r, kind="stable")
+    aligned = np.empty((3, len(h)))
+    too_many = compiled.kernels.word_alignments(
+        words.values,
+        stems.values,
+        words.offsets,
+        int(stems.values.max(initial=0)) + 1,
+        int(words.lengths.max(initial=0)),
+        MAX_PLACES,
+        h[by_r],
+        r[by_r],
+        aligned,
+    )
+    _check_size(too_many)
+    totals = np.empty_like(aligned)
+    totals[:, by_r] = aligned
+    return Aligned(*totals)
 
 
 class _Index:

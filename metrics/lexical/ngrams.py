@@ -25,10 +25,11 @@ from ..representations import (
     with_turned,
 )
 from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, ListGroup, begins, clipped_matches
+from .compiled.list_matches import list_matches
 from .ranges import ranges
+from .symbol_numbers import dense
 
 KEY_BITS = 63
-PLAIN_SYMBOLS = 1 << 17  # symbols up to here are numbered by a table, whatever their number
 
 
 class _Line(NamedTuple):
@@ -67,6 +68,10 @@ def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[Fl
 
 def _matches_one_way(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
     """`matches` of blocks of which none is another one turned."""
+    counted = list_matches(symbols, blocks, order)
+    if counted is not None:
+        yield from counted
+        return
     shapes = np.array([_padded_shape(block) for block in blocks])
     kinds = sorted(set(shapes.tolist()))
     if len(kinds) == 1:
@@ -188,21 +193,6 @@ def _line(symbols: Ragged, lists: ListGroup, order: int) -> _Line:
     if int(lists.slots[-1]) < 1 << 31 - 2 * COUNT_BITS:
         slots_left = slots_left.astype(np.int32)
     return _Line(line_symbols, num_symbols.bit_length(), slots_left)
-
-
-def dense(values: Array) -> tuple[IntArray, int]:
-    """The same values as 1..n in order, and n."""
-    low = int(values.min())
-    num_possible = int(values.max()) - low + 1
-    if num_possible > max(PLAIN_SYMBOLS, 4 * len(values)):
-        unique, inverse = np.unique(values, return_inverse=True)
-        return inverse + 1, len(unique)
-    # Close together: a table of those present numbers them without a sort.
-    values = values - values.dtype.type(low)
-    present = np.zeros(num_possible, np.bool_)
-    present[values] = True
-    number = present.cumsum(dtype=np.int64)
-    return number.take(values), int(number[-1])
 
 
 def _depth(line: _Line, prefix: IntArray, orders_left: int) -> int:

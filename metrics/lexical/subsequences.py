@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
+from . import compiled
 from .ranges import ranges
 from .word_columns import equal_texts, word_columns
 
@@ -139,40 +140,68 @@ def _cells(block: Block) -> tuple[IntArray, IntArray]:
 
 def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> FloatArray:
     """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]."""
-    # The shorter text of every pair is h: WLCS is symmetric.
-    longer = words.lengths[h] > words.lengths[r]
-    h, r = np.where(longer, r, h), np.where(longer, h, r)
     n = words.lengths[h]
     m = words.lengths[r]
 
     # Equal texts, and those without a word, need no table.
     text = equal_texts(words)
     same = text[h] == text[r]
-    roots = np.where(same, n, 0).astype(float)
-    undecided = (n > 0) & ~same
+    shorter = np.minimum(n, m)
+    roots = np.where(same, shorter, 0).astype(float)
+    undecided = np.flatnonzero((shorter > 0) & ~same)
 
-    longest = int(n.max(initial=0))
+    longest = int(shorter.max(initial=0))
     f = np.arange(longest + 1) ** weight
     gains = np.diff(f, prepend=0.0)  # f(k) - f(k - 1), and 0 for k = 0
-    for pairs in _tiles(n, m, undecided):
-        columns_h = word_columns(words, h[pairs], -1)
-        columns_r = word_columns(words, r[pairs], -2)[::-1]
-        wlcs = _wlcs(columns_h, columns_r, n[pairs], m[pairs], gains)
-        inverses = [value ** (1 / weight) for value in wlcs.tolist()]
-        roots[pairs] = np.minimum(inverses, n[pairs])  # rounding aside
+    search = _all_wlcs if compiled.kernels is None else _all_wlcs_compiled
+    wlcs = search(words, h[undecided], r[undecided], gains)
+    inverses = [value ** (1 / weight) for value in wlcs.tolist()]
+    roots[undecided] = np.minimum(inverses, shorter[undecided])  # rounding aside
     return roots
 
 
-def _tiles(n: IntArray, m: IntArray, undecided: Array) -> Iterator[IntArray]:
-    """The undecided pairs, longest texts first, so many at a time that they have about CELLS words.
+def _all_wlcs_compiled(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
+    """WLCS of rows `h` and `r`, [pairs], by the kernel in C."""
+    by_r = np.argsort(r, kind="stable")
+    wlcs = np.empty(len(h))
+    compiled.kernels.weighted_common(
+        words.values,
+        words.offsets,
+        int(words.values.max(initial=0)) + 1,
+        int(words.lengths.max(initial=0)),
+        h[by_r],
+        r[by_r],
+        gains,
+        wlcs,
+    )
+    unsorted = np.empty(len(h))
+    unsorted[by_r] = wlcs
+    return unsorted
+
+
+def _all_wlcs(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
+    """WLCS of rows `h` and `r`, [pairs], none without a word."""
+    # The shorter text of every pair is h: WLCS is symmetric.
+    longer = words.lengths[h] > words.lengths[r]
+    h, r = np.where(longer, r, h), np.where(longer, h, r)
+    n = words.lengths[h]
+    m = words.lengths[r]
+    wlcs = np.zeros(len(h))
+    for pairs in _tiles(n, m):
+        columns_h = word_columns(words, h[pairs], -1)
+        columns_r = word_columns(words, r[pairs], -2)[::-1]
+        wlcs[pairs] = _wlcs(columns_h, columns_r, n[pairs], m[pairs], gains)
+    return wlcs
+
+
+def _tiles(n: IntArray, m: IntArray) -> Iterator[IntArray]:
+    """All pairs, longest texts first, so many at a time that they have about CELLS words.
 
     Args:
         n: words of the shorter text, [pairs].
         m: words of the longer text, [pairs].
-        undecided: a mask, [pairs].
     """
     order = np.lexsort((n, m))[::-1]
-    order = order[undecided[order]]
     start = 0
     while start < len(order):
         longest = int(m[order[start]])

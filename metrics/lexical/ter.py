@@ -21,10 +21,11 @@ import numpy as np
 
 from ..base import Metric
 from ..papers import POST_2018, SNOVER_2006
-from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
+from . import compiled
 from .beam_pairs import BeamPairs
 from .beam_rows import MAX_RATIO
 from .edit_distance import TextPairs
@@ -154,21 +155,52 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     longer = np.maximum(words.lengths[h], words.lengths[r])
     edits = np.where(differ, longer - common, 0)  # [pairs]
     undecided = np.flatnonzero(differ & (common > 0))
-    n = words.lengths[h[undecided]]
-    m = words.lengths[r[undecided]]
-    narrow = m <= MAX_RATIO * n
-    for tile in _tiles(n[narrow], m[narrow], ROWS):
-        pairs = undecided[narrow][tile]
-        beam_pairs = BeamPairs.of(words, h[pairs], r[pairs])
-        edits[pairs] = fewest_edits(beam_pairs, edits[pairs])
-    for tile in _tiles(n[~narrow], m[~narrow], ROWS // PLAIN):
-        pairs = undecided[~narrow][tile]
-        text_pairs = TextPairs.of(words, h[pairs], r[pairs])
-        edits[pairs] = fewest_edits(text_pairs, edits[pairs])
+    narrow = words.lengths[r[undecided]] <= MAX_RATIO * words.lengths[h[undecided]]
+    searches = ((_narrow, undecided[narrow]), (_wide, undecided[~narrow]))
+    for search, pairs in searches:
+        edits[pairs] = search(words, h[pairs], r[pairs], edits[pairs])
 
     matrices = by_block(edits[pair_of_cell].astype(float), local)
     for block, matrix in zip(local, matrices, strict=True):
         yield matrix, words.lengths[block.references].astype(float)
+
+
+def _narrow(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
+    """The fewest edits of rows `h` and `r`, whose beam is narrow, [pairs]; `floor` is lower bounds."""
+    if compiled.kernels is not None:
+        return _compiled(words, h, r, floor)
+    edits = floor.copy()
+    for pairs in _tiles(words.lengths[h], words.lengths[r], ROWS):
+        beam_pairs = BeamPairs.of(words, h[pairs], r[pairs])
+        edits[pairs] = fewest_edits(beam_pairs, floor[pairs])
+    return edits
+
+
+def _wide(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
+    """As `_narrow`, of any width."""
+    edits = floor.copy()
+    for pairs in _tiles(words.lengths[h], words.lengths[r], ROWS // PLAIN):
+        text_pairs = TextPairs.of(words, h[pairs], r[pairs])
+        edits[pairs] = fewest_edits(text_pairs, floor[pairs])
+    return edits
+
+
+def _compiled(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
+    """As `_narrow`, by the kernel in C."""
+    by_r = np.argsort(r, kind="stable")
+    sorted_edits = floor[by_r]
+    compiled.kernels.shift_edits(
+        words.values,
+        words.offsets,
+        int(words.values.max(initial=0)) + 1,
+        int(words.lengths.max(initial=0)),
+        h[by_r],
+        r[by_r],
+        sorted_edits,
+    )
+    edits = np.empty_like(floor)
+    edits[by_r] = sorted_edits
+    return edits
 
 
 def _tiles(n: IntArray, m: IntArray, rows: int) -> Iterator[IntArray]:

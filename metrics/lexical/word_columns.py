@@ -27,7 +27,8 @@ def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray
 
 
 def _encoded(words: Sequence[str]) -> bytes:
-    return "".join(f"{word} " for word in words).encode("utf-8", "surrogatepass")
+    line = " ".join(words) + " " if words else ""
+    return line.encode("utf-8", "surrogatepass")
 
 
 def unpacked(reps: Reps, rows: IntArray) -> list[list[str]]:

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from discorank import InputError, load_metric
+from discorank.metrics.lexical.tokenizers import words_13a
 
 BOUNDED = bounded(max_examples=15, deadline=None, database=None, print_blob=True)
 
@@ -246,3 +248,13 @@ def test_an_unknown_tokenizer_is_named() -> None:
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_metric("bleu", **settings)
+
+
+PIECES = [*".,-1a9$& \n\"'é—٣x/(", "<skipped>", "&amp;", "&lt;", "-\n", "&quot;"]
+
+
+@bounded(BOUNDED, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text())
+def test_13a_is_sacrebleus(text: str) -> None:
+    tokenizer: Any = Tokenizer13a
+    assert words_13a(text) == tokenizer()(text)
