@@ -11,8 +11,6 @@ from dataclasses import field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self, final
 
-from pydantic import Field
-
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate
 from .execution.by_sentence import compared, is_aligned, lift, plan_of
@@ -24,7 +22,7 @@ from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
-from .spec.checked_settings import settings
+from .spec.checked_settings import Field, settings
 from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
 from .text.sentence_splitting import as_document
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList

@@ -6,10 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.budget.plan import Method
 from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
 from ...rerank.engines.interface import Engine

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.spec.digests import digest_of
 from ...metrics.spec.small_files import check_regular
 from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
