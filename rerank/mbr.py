@@ -24,7 +24,6 @@ from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Context
 from .budget.settings import Budget
-from .budgeted_list import estimated
 from .choice import Spent, choose
 from .decider import combined_matrix, combined_values
 from .distinct import Distinct
@@ -155,6 +154,8 @@ class MBR:
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities from as many pairs of a task as the budget has."""
+        from .budgeted_list import estimated
+
         cheap = None
         if budget.cheap is not None:
             cheap = self._task(budget.cheap, record, distinct, kept, context)

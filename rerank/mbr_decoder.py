@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any, overload
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
@@ -16,7 +16,6 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
-from .documents.document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
@@ -34,6 +33,9 @@ from .strategies import (
     check_searched,
     resolve,
 )
+
+if TYPE_CHECKING:
+    from .documents.document_search import DocumentSearch
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
@@ -179,6 +181,8 @@ class MBRDecoder:
         strategy = self.resolved_strategy
         if strategy not in SEARCHES:
             return None
+        from .documents.document_search import DocumentSearch
+
         beam = self.beam if strategy == "beam" else None
         return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 

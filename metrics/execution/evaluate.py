@@ -19,14 +19,12 @@ from ..errors import InputError, MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
-from .aligned_plan import AlignedPlan, OwnMeans
 from .batches import in_halves, is_out_of_memory
 from .by_sentence import is_aligned, lift, plan_of
 from .failures import failures_named
 from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
-from .window_plan import WindowPiece, WindowPlan
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
@@ -265,6 +263,9 @@ class Link(NamedTuple):
 
 def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]:
     """What is compared with what in one document and one reference or its source; of aligned ones, or of windows."""
+    from .aligned_plan import AlignedPlan, OwnMeans
+    from .window_plan import WindowPiece, WindowPlan
+
     is_windowed = metric.documents.windows is not None
     plan = WindowPlan(metric, pair).of_pair if is_windowed else AlignedPlan(metric, pair)
     (piece,) = plan.pieces

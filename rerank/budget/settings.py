@@ -12,7 +12,7 @@ from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import Converted, Field, settings
-from .plan import Method
+from .methods import Method
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
