@@ -19,6 +19,7 @@ _BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
     "min_length": lambda value, least: len(value) >= least,
     "max_length": lambda value, most: len(value) <= most,
     "allow_inf_nan": lambda value, allowed: allowed or isfinite(value),
+    "strict": lambda value, is_strict: True,  # what has the type needs no conversion
 }
 
 
@@ -34,6 +35,7 @@ class Field:
     max_length: int | None = None
     pattern: str | None = None
     allow_inf_nan: bool | None = None
+    strict: bool | None = None
 
     __is_annotated_types_grouped_metadata__ = True  # pydantic reads it as the constraints it yields
 
