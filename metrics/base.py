@@ -27,6 +27,8 @@ from .text.arguments import as_long_as, check_equally_many, check_texts, referen
 from .text.sentence_splitting import as_document
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
 
+_LOADED = frozenset({"scorer", "documents"})  # attributes made on first use
+
 
 @settings
 class Metric(ABC):
@@ -93,7 +95,7 @@ class Metric(ABC):
         _check_windows(cls.name, more.get("windows"), more.get("stride"))
         return super().__new__(cls)
 
-    @property
+    @cached_property
     def documents(self) -> DocumentReading:
         """How whole documents are read."""
         return DocumentReading(*(getattr(self, name) for name in DocumentReading._fields))
@@ -207,7 +209,7 @@ class Metric(ABC):
         """
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "scorer"}
+        return {name: value for name, value in self.__dict__.items() if name not in _LOADED}
 
     @property
     def products(self) -> str:

@@ -161,14 +161,14 @@ class Store:
     def _rows(self, items: Sequence[Item], new: list[Item]) -> IntArray:
         """The row of every item, [items]; an item without one gets the next and is added to `new`."""
         row_of = self.row
-        rows = np.empty(len(items), np.int64)
-        for i, item in enumerate(items):
+        rows = []
+        for item in items:
             row = row_of.get(item)
             if row is None:
                 row = row_of[item] = len(row_of)
                 new.append(item)
-            rows[i] = row
-        return rows
+            rows.append(row)
+        return np.array(rows, np.int64)
 
     def _represent(self, new: Sequence[Item]) -> None:
         """Represents items that have a row already, and keeps them; all of them or none."""

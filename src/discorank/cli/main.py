@@ -62,6 +62,10 @@ NAMED = frozenset(
 )
 
 
+# so many objects more are there before garbage is looked for: thousands of lists wait for each other, none is garbage
+GARBAGE_OBJECTS = 50_000
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     # numpy's products are small: several threads would cost twice the CPU time and save none (torch has its own)
@@ -72,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     if argv is None:
+        gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         repair()
         warnings.showwarning = show_warning
     with stoppable(is_program=argv is None) as stop:
