@@ -11,12 +11,9 @@ from dataclasses import field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self, final
 
-from pydantic import Field
-
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate, segment_scores
 from .execution.by_sentence import compared, is_aligned, lift, plan_of
-from .execution.document_links import links_of_pair
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
@@ -26,10 +23,12 @@ from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
-from .spec.checked_settings import settings
+from .spec.checked_settings import Field, settings
 from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
 from .text.sentence_splitting import as_document
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
+
+_LOADED = frozenset({"scorer", "documents"})  # attributes made on first use
 
 
 @settings
@@ -97,7 +96,7 @@ class Metric(ABC):
         _check_windows(cls.name, more.get("windows"), more.get("stride"))
         return super().__new__(cls)
 
-    @property
+    @cached_property
     def documents(self) -> DocumentReading:
         """How whole documents are read."""
         return DocumentReading(*(getattr(self, name) for name in DocumentReading._fields))
@@ -212,7 +211,7 @@ class Metric(ABC):
         """
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "scorer"}
+        return {name: value for name, value in self.__dict__.items() if name not in _LOADED}
 
     @property
     def products(self) -> str:
@@ -354,6 +353,8 @@ class Metric(ABC):
 
     def _explained_pair(self, pair: Comparison, store: Store) -> dict[str, Any]:
         """What belongs together in an aligned document and its reference, or its source."""
+        from .execution.document_links import links_of_pair
+
         explanations = []
         for unit, share in links_of_pair(self, pair, store):
             (block,) = store.add([unit])

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +106,9 @@ BUILT_IN: Mapping[str, Registration] = {
 
 @cache
 def names() -> Mapping[str, Registration]:
-    """All registered names; a plug-in may not take a built-in name."""
+    """All registered names; a plug-in may not take a built-in name, which means the built-in metric anyhow."""
+    from importlib.metadata import entry_points
+
     plug_ins = {point.name: Registration(point.value) for point in entry_points(group=GROUP)}
     clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
     if clashes:
@@ -119,9 +120,14 @@ def names() -> Mapping[str, Registration]:
     return {**BUILT_IN, **plug_ins}
 
 
+def _registration(name: str) -> Registration | None:
+    """What is registered under a name; plug-ins are looked for where it is not built in."""
+    return BUILT_IN.get(name) or names().get(name)
+
+
 def registered_name(name: str) -> str:
     """The registered name that this is in other letters, BLEU or doc_comet; what is none stays as it is."""
-    if name in names() or ":" in name:
+    if name in BUILT_IN or ":" in name or name in names():
         return name
     plain = name.lower().replace("_", "-")
     return plain if plain in names() else name
@@ -321,7 +327,8 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     if target is Combination:
         from_file = partial(load_from_data, allowed=allowed._replace(users_own=False))
         return Combination.make(call.settings, from_file)
-    fixed = names()[call.name].settings if call.name in names() else {}
+    registration = _registration(call.name)
+    fixed = registration.settings if registration else {}
     if isinstance(target, type) and issubclass(target, Metric):
         if in_data and not allowed.users_own:
             _check_users_own(target, call)
@@ -339,7 +346,7 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
 
 def _object(name: str) -> Any:
     """What a registered name or a ``module:Class`` leads to."""
-    registration = names().get(name)
+    registration = _registration(name)
     if registration is None and ":" not in name:
         raise unknown_metric(name)
     module, _, attribute = (registration.target if registration else name).partition(":")

@@ -7,10 +7,11 @@ never wins, whatever its sign.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from math import isfinite, isinf
+from math import inf, isfinite, isinf
 from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
@@ -172,6 +173,9 @@ def choose(
     matrix: FloatArray | None = None,
     distinct: Distinct | None = None,
     left_out: Collection[int] = (),
+    *,
+    budget: Spent | None = None,
+    context: Context = NO_CONTEXT,
 ) -> Ranking:
     """The ranking of a list by the value of every candidate [N], higher is better; what is not finite stands last.
 
@@ -179,8 +183,8 @@ def choose(
     place.
     """
     distinct = distinct or Distinct(record.candidates)
-    counts = np.bincount(distinct.of).tolist()
     number = distinct.of.tolist()
+    counts = Counter(number)
     places: list[Place] = []
     placed = set(left_out)
     wanted = len(distinct) if nbest is None else nbest
@@ -211,8 +215,10 @@ def choose(
         tuple(flags),
         record.extra,
         matrix,
-        source=record.source,
-        references=record.references,
+        budget,
+        record.source,
+        record.references,
+        context,
     )
 
 
@@ -247,10 +253,10 @@ def in_order(expected: FloatArray) -> Iterator[int]:
 
     Behind them stands what is not finite: -inf, then NaN and +inf, which are no values of anything.
     """
-    missing = np.isnan(expected) | np.isposinf(expected)
-    usable = np.flatnonzero(~missing)
-    order: list[int] = usable[np.argsort(-expected[usable], kind="stable")].tolist()
     values: list[float] = expected.tolist()
+    usable = [i for i, value in enumerate(values) if value < inf]
+    # stable: of equal ones the lowest index is first
+    order = sorted(usable, key=values.__getitem__, reverse=True)
     taken: set[int] = set()
     window: list[int] = []  # heap of indices as good as the best that is left
     best = ahead = 0
@@ -265,4 +271,4 @@ def in_order(expected: FloatArray) -> Iterator[int]:
         index = heappop(window)
         taken.add(index)
         yield index
-    yield from np.flatnonzero(missing).tolist()
+    yield from (i for i, value in enumerate(values) if not value < inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .dataset_rows import list_rows
-from .documents.document_scheduler import DocumentScheduler
-from .documents.document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList
@@ -24,6 +22,9 @@ from .normalization import Normalize, normalized
 from .plain_lists import list_of
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .strategies import Strategy
+
+if TYPE_CHECKING:
+    from .documents.document_search import DocumentSearch
 
 
 class Decider(Protocol):
@@ -64,6 +65,8 @@ def scheduled(
     """The outcomes of a decider's programs; see `Scheduler`, and `DocumentScheduler` for searches."""
     search = decider.search
     if search is not None:
+        from .documents.document_scheduler import DocumentScheduler
+
         return DocumentScheduler(search, engine, accept).run(records)
     scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
     return scheduler.run(records)

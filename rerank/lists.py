@@ -17,6 +17,7 @@ from .shown_texts import short_text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
+_SPECIAL = frozenset({"logprob", *ANNOTATIONS})  # keys of candidates that are no fields
 OUTPUT_KEYS = frozenset(
     {
         "index",
@@ -204,7 +205,23 @@ def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
     if not isinstance(given, list | tuple):
         raise InputError(f"found {_kind(given)}, expected an array", where=key)
     limits().check("candidates", len(given), key)
-    return tuple(read_candidate(value, f"{key}[{i}]") for i, value in enumerate(given))
+    read = []
+    for i, value in enumerate(given):
+        read.append(_plain_candidate(value) or read_candidate(value, f"{key}[{i}]"))
+    return tuple(read)
+
+
+def _plain_candidate(value: Any) -> Candidate | None:
+    """A candidate of one plain text that has texts as fields, as most are; None for any other."""
+    if type(value) is str:
+        return Candidate(value, None, NOTHING)
+    if type(value) is not dict or not _SPECIAL.isdisjoint(value):
+        return None
+    fields = {key: field for key, field in value.items() if type(field) is str}
+    text = fields.pop("text", None)
+    if text is None or len(fields) != len(value) - 1:
+        return None
+    return Candidate(text, None, fields or NOTHING)
 
 
 def read_candidate(value: Any, where: str) -> Candidate:

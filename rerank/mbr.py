@@ -13,7 +13,7 @@ with its ties, `diverse` a k-best list of texts that are unlike; `pseudo_referen
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Context
 from .budget.settings import Budget
-from .budgeted_list import estimated
 from .choice import Spent, choose
 from .decider import combined_matrix, combined_values
 from .distinct import Distinct
@@ -96,18 +95,26 @@ class MBR:
                 self.shortlist, record, distinct, context, flags
             )
         expected = yield from self.expected(record, distinct, kept, context, flags)
-        values = np.full(len(distinct), np.nan)
-        values[kept] = expected.values
-        left_out = set(range(len(distinct))) - set(kept.tolist())
-        left_out.update(kept[list(expected.given_up)].tolist())
+        values, left_out = expected.values, set[int]()
+        if len(kept) < len(distinct):
+            values = np.full(len(distinct), np.nan)
+            values[kept] = expected.values
+            left_out.update(set(range(len(distinct))) - set(kept.tolist()))
+        left_out.update(kept[i] for i in expected.given_up)
         if self.diverse is not None:
             left_out.update(kept[self._unlike(expected, self.diverse)].tolist())
         matrix = expected.matrix if self.keep_matrix else None
-        of_candidates = values[distinct.of]
-        ranking = choose(
-            record, of_candidates, self.nbest, expected.flags, matrix, distinct, left_out
+        return choose(
+            record,
+            values[distinct.of],
+            self.nbest,
+            expected.flags,
+            matrix,
+            distinct,
+            left_out,
+            budget=expected.spent,
+            context=context,
         )
-        return replace(ranking, budget=expected.spent, context=context)
 
     def _unlike(self, expected: Expected, penalty: float) -> IntArray:
         """The numbers of the texts that are not in the diverse list."""
@@ -155,6 +162,8 @@ class MBR:
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities from as many pairs of a task as the budget has."""
+        from .budgeted_list import estimated
+
         cheap = None
         if budget.cheap is not None:
             cheap = self._task(budget.cheap, record, distinct, kept, context)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated, Any, overload
-
-from pydantic import AfterValidator, Field, PlainValidator
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.checked_settings import Checked, Converted, Field, settings
 from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
-from .documents.document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
@@ -36,6 +33,9 @@ from .strategies import (
     check_searched,
     resolve,
 )
+
+if TYPE_CHECKING:
+    from .documents.document_search import DocumentSearch
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
@@ -74,25 +74,25 @@ class MBRDecoder:
         budget: a `Budget`, or its share alone: some of the pairs are computed; None for all.
     """
 
-    utility: Annotated[MetricLike, PlainValidator(load_metric)]
-    weights: Annotated[str, AfterValidator(checked_weights)] = "uniform"
+    utility: Annotated[MetricLike, Converted(load_metric)]
+    weights: Annotated[str, Checked(checked_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
     expectation: Mean = "mean"
     trim: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.2
     num_groups: Annotated[int, Field(ge=1)] = 5
     normalize_parts: Normalize = "none"
-    prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
+    prior: Annotated[Prior | str | None, Converted(load_prior)] = None
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
-    shortlist: Annotated[MetricLike | None, PlainValidator(_optional_metric)] = None
+    shortlist: Annotated[MetricLike | None, Converted(_optional_metric)] = None
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
     keep_matrix: bool = False
     diverse: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
+    budget: Annotated[Budget | float | None, Converted(load_budget)] = None
 
     def __post_init__(self) -> None:
         self._check_budget()
@@ -181,6 +181,8 @@ class MBRDecoder:
         strategy = self.resolved_strategy
         if strategy not in SEARCHES:
             return None
+        from .documents.document_search import DocumentSearch
+
         beam = self.beam if strategy == "beam" else None
         return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 

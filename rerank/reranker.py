@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Annotated, Any, cast, overload
 
 import numpy as np
-from pydantic import Field, PlainValidator
 
 from ..metrics.errors import InputError, MetricError
 from ..metrics.mixture import Mix, Utility, added
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.checked_settings import Converted, Field, settings
 from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .budgeted_features import check_features, estimated_sums
@@ -82,13 +81,13 @@ class Reranker:
             all. It needs normalize="none".
     """
 
-    features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
+    features: Annotated[Mapping[Any, float] | WeightedFeatures, Converted(weighted_features)]
     normalize: Normalize = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     decoder: MBRDecoder | None = None
-    budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
+    budget: Annotated[Budget | float | None, Converted(load_budget)] = None
 
     def __post_init__(self) -> None:
         if (self.decoder is not None) != (EXPECTED in dict(self._features)):

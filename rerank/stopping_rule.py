@@ -32,11 +32,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ..metrics.errors import InputError
 from ..metrics.representations import Array, FloatArray, IntArray
-from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.checked_settings import Field, settings
 from ..metrics.spec.limits import limits
 from .choice import Ranking, in_order
 from .distinct import Distinct

@@ -20,7 +20,7 @@ from benchmarks.reliability import (
 )
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import Target, stormed
-from discorank.integrations.formats.written_lists import FORMS
+from discorank.integrations.formats.output_forms import FORMS
 from discorank.rerank.budget.plan import METHODS
 
 Trial = Callable[[int, int, Path], list[Tried]]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...metrics.errors import InputError
 from ...metrics.spec.arrow_package import is_table
 from ...metrics.text.line_source import LineSource
 from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.entry import Entry
-from .arrow_source import ArrowSource
-from .columns import ColumnNames, RowKind
 
+if TYPE_CHECKING:
+    from .arrow_source import ArrowSource
+    from .columns import RowKind
+
+    RowSource = LineSource | ArrowSource
 T = TypeVar("T")
-RowSource = LineSource | ArrowSource
 
 
 def open_rows(
@@ -33,6 +35,9 @@ def open_rows(
         ModelLoadError: it needs pyarrow, which is not installed.
     """
     if is_table(path):
+        from .arrow_source import ArrowSource
+        from .columns import ColumnNames
+
         return ArrowSource(path, ColumnNames.read(columns), kind)
     if columns:
         problem = "names columns of a file that has none"
@@ -43,4 +48,8 @@ def open_rows(
 
 def placed_entries(source: NumberedLines, entries: Iterable[Entry[T]]) -> Iterator[Entry[T]]:
     """The entries of a file, errors with row group and row where it has them."""
+    if isinstance(source, LineSource):
+        return iter(entries)
+    from .arrow_source import ArrowSource
+
     return source.placed(entries) if isinstance(source, ArrowSource) else iter(entries)

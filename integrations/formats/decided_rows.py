@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.text.texts import Text
 from ...rerank.choice import LOOKED_AHEAD, Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList
 from .fairseq_blocks import RECORD
+from .output_forms import FEATURE, Order
 from .written_columns import SCORE
 from .written_lists import FormWriter, read_back
 
-Order = Literal["kept", "choice"]
-FEATURE = "discorank"
 _STEP = 1e-6  # relative: between candidates without a value, well over what counts as a tie
 _LOG_KEYS = ("seconds", "constraints")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.numbered_lines import NumberedLines
 from ..arrow.open_rows import open_rows
+from .form_names import DOCUMENT_FORMS
 from .mtme.eval_set_folder import (
     EvalSetOptions,
     is_eval_set_folder,
@@ -36,14 +36,6 @@ _READERS: dict[str, Callable[[str], Iterator[Row]]] = {
     "sacrebleu": read_sacrebleu,
     "summeval": read_summeval,
 }
-_ABOUT = {
-    "mtme": "folder of a test set of mt-metrics-eval, with --language-pair where it has several",
-    "wmt-xml": "XML of a WMT test set, with hypotheses of systems",
-    "wmt-jsonl": "JSON lines of a WMT test set, a segment per line",
-    "sacrebleu": "the file SET.PAIR.src of a test set of sacrebleu, beside its other fields",
-    "summeval": "JSON lines in the style of SummEval, a summary per line",
-}
-DOCUMENT_FORMS: Mapping[str, str] = MappingProxyType(_ABOUT)
 
 
 def open_documents(

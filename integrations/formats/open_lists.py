@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -14,19 +16,8 @@ from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.output_checks import check_beside
 from ..arrow.open_rows import open_rows, placed_entries
 from ..files.entries import ListEntry, with_order_errors
-from .aligned_files import with_aligned_lines
-from .batch import read_batch
-from .document_forms import DOCUMENT_FORMS, open_documents
-from .fairseq_log import read_fairseq
-from .flat import count_candidates, count_lines, read_flat
-from .harness import read_harness
-from .human_scores import HumanKey
+from .form_names import DOCUMENT_FORMS
 from .jsonl import read_jsonl
-from .marian import read_marian
-from .moses import read_moses
-from .mtme.eval_set_folder import is_eval_set_folder
-from .sockeye import read_sockeye
-from .systems import SystemsOptions, read_systems
 
 
 class Lists:
@@ -91,10 +82,12 @@ class _Format:
     options: frozenset[str] = frozenset()
 
 
-def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
-    """How to open a format of one file that is read without options."""
+def _one_file(reader: str) -> OpenFormat:
+    """How to open a format of one file that is read without options, by ``module:function``."""
 
     def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+        module, _, name = reader.partition(":")
+        read = getattr(import_module(f".{module}", __package__), name)
         source = LineSource(path)
         return [source], read(source)
 
@@ -102,14 +95,24 @@ def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
 
 
 def _open_jsonl(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    if is_eval_set_folder(path):
-        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
-        raise InputError(problem, where=str(path), fix=fix)
+    if os.path.isdir(path):
+        _check_folder(path)
     source = open_rows(path, options["columns"], "list")
     return [source], read_jsonl(source)
 
 
+def _check_folder(path: str | Path) -> None:
+    """Raises InputError for a folder whose format can be told."""
+    from .mtme.eval_set_folder import is_eval_set_folder
+
+    if is_eval_set_folder(path):
+        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
+        raise InputError(problem, where=str(path), fix=fix)
+
+
 def _open_flat(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    from .flat import count_candidates, read_flat
+
     num_candidates = count_candidates(path, options["sources"], options["num_candidates"])
     candidates = LineSource(path)
     if options["sources"] is None:
@@ -119,12 +122,19 @@ def _open_flat(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
 
 
 def _open_fairseq(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    from .fairseq_log import read_fairseq
+    from .flat import count_lines
+
     num_sentences = None if options["sources"] is None else count_lines(options["sources"])
     source = LineSource(path)
     return [source], read_fairseq(source, num_sentences)
 
 
 def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    from .document_forms import open_documents
+    from .human_scores import HumanKey
+    from .systems import SystemsOptions, read_systems
+
     keys = tuple(map(HumanKey.read, options["human"]))
     systems_options = SystemsOptions(keys, options["as_systems"], options["include"])
     source = open_documents(path, columns=options["columns"])
@@ -135,6 +145,10 @@ def _of_form(form: str) -> OpenFormat:
     """How to open documents with systems in another form than the systems file."""
 
     def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+        from .document_forms import open_documents
+        from .human_scores import HumanKey
+        from .systems import SystemsOptions, read_systems
+
         keys = tuple(map(HumanKey.read, options["human"]))
         source = open_documents(path, form, options["language_pair"])
         return [source], read_systems(source, SystemsOptions(keys, options["as_systems"]))
@@ -143,6 +157,8 @@ def _of_form(form: str) -> OpenFormat:
 
 
 def _open_batch(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    from .batch import read_batch
+
     source = LineSource(path)
     if options["requests"] is None:
         return [source], read_batch(source)
@@ -161,17 +177,17 @@ _FORMATS = {
     "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _open_fairseq, _NUMBERED),
     "marian": _Format(
         "Marian n-best list: id ||| text ||| F0= logprob ||| score",
-        _one_file(read_marian),
+        _one_file("marian:read_marian"),
         _NUMBERED,
     ),
     "moses": _Format(
         "Moses n-best list: id ||| text ||| features ||| score",
-        _one_file(read_moses),
+        _one_file("moses:read_moses"),
         _NUMBERED,
     ),
     "sockeye": _Format(
         "JSON lines of sockeye-translate --nbest-size",
-        _one_file(read_sockeye),
+        _one_file("sockeye:read_sockeye"),
         _NUMBERED,
     ),
     "batch": _Format(
@@ -179,7 +195,7 @@ _FORMATS = {
         _open_batch,
         frozenset({"requests"}),
     ),
-    "lm-eval": _Format("samples of lm-evaluation-harness", _one_file(read_harness)),
+    "lm-eval": _Format("samples of lm-evaluation-harness", _one_file("harness:read_harness")),
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
         _open_systems,
@@ -252,11 +268,20 @@ def open_lists(
     aligned = _aligned_files(options, format)
     opened += aligned.values()
     if aligned:
+        from .aligned_files import with_aligned_lines
+
         every_line = format != "fairseq"
         entries = with_aligned_lines(entries, opened[0].name, aligned, every_line)
-    keys = map(HumanKey.read, options["human"])
-    lower = frozenset(key.name for key in keys if key.lower)
-    return Lists(opened, entries, lower)
+    return Lists(opened, entries, _lower(options["human"]))
+
+
+def _lower(human: Sequence[str]) -> frozenset[str]:
+    """The names of those human scores of which lower ones are better."""
+    if not human:
+        return frozenset()
+    from .human_scores import HumanKey
+
+    return frozenset(key.name for key in map(HumanKey.read, human) if key.lower)
 
 
 def _names(value: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from math import isclose
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.text.line_source import LineSource
@@ -26,8 +26,6 @@ from .marian import read_marian
 from .moses import read_moses
 from .written_columns import BAR, SCORE, is_feature, marian_line, moses_line
 
-ListForm = Literal["moses", "marian", "fairseq", "flat"]
-FORMS: tuple[str, ...] = get_args(ListForm)
 # what a list may have beside its id and its candidates, with the value of one that has it not
 _PARTS: Mapping[str, Any] = {
     "source": None,

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ...rerank.runs.entry import Entry
-from ..arrow.open_rows import RowSource, placed_entries
+from ..arrow.open_rows import placed_entries
 from ..files.entries import RecordOrder, placed
 from ..files.strict_json import parse_json
 from ..formats.jsonl import id_of
 from .generator import Prompt
+
+if TYPE_CHECKING:
+    from ..arrow.open_rows import RowSource
 
 # keys of generated lists that an input may not have
 WRITTEN = (

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..generation.stop_strings import check_stops
 from .sampling import DRAWING_VERSIONS, cutoff_of
 from .token_draws import Method

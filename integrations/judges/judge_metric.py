@@ -7,13 +7,11 @@ from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 from warnings import warn
 
-from pydantic import Field
-
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.papers import KOCMI_MQM_2023, LIU_2023, ZHENG_2023, Paper
 from ...metrics.scorer import Reading
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..server.metric_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import JudgeCalls

@@ -21,10 +21,8 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from ...metrics.errors import InputError, unknown
-from ...metrics.spec.checked_settings import build, settings
+from ...metrics.spec.checked_settings import Field, build, settings
 from ...metrics.spec.digests import check_file, path_of
 from ...metrics.spec.safe_yaml import parse_yaml
 from ...metrics.spec.small_files import read_small_file

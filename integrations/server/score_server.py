@@ -17,13 +17,12 @@ from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Scorer
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Item
 from .metric_server import DEFAULTS, check_connection, connection_of
 from .pair_forms import FORMS, Pair

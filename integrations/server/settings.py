@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..files.strict_json import parse_json
 from ..generation.stop_strings import check_stops
 from .secret_keys import refuse_secrets

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from .decided_lists import DecidedList
 from .length_balance import LengthBalance
 from .preference_pairs import PreferencePair, Selection, pairs_in

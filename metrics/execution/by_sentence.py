@@ -12,9 +12,7 @@ from functools import partial
 from ..errors import InputError
 from ..scorer import Reading, Scoring
 from ..text.texts import Comparison, Document, Item, preceding
-from .aligned_plan import AlignedPlan
 from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
-from .window_plan import WindowPlan
 
 
 def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
@@ -106,6 +104,9 @@ def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
     A metric that reads documents in every context has a column, and so H representations, for each reference.
     """
     if is_aligned(metric, comparison):
+        from .aligned_plan import AlignedPlan
+        from .window_plan import WindowPlan
+
         in_windows = metric.documents.windows is not None
         return WindowPlan(metric, comparison) if in_windows else AlignedPlan(metric, comparison)
     everywhere = metric.reads.everywhere and comparison.references

@@ -14,7 +14,6 @@ from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison
 from .batches import in_halves
 from .by_sentence import is_aligned, lift
-from .document_links import links_of_pair
 from .evaluate import counted, matrices
 from .failures import failures_named
 from .store import Store
@@ -88,6 +87,8 @@ def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Compar
     Raises:
         InputError: documents are transported, or read in windows.
     """
+    from .document_links import links_of_pair
+
     reading = metric.documents
     if reading.align != "monotone" or reading.windows is not None:
         setting = "windows" if reading.windows is not None else f'align="{reading.align}"'

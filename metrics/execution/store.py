@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from ..errors import MetricError
 from ..representations import TRUNCATION_COLUMN, Block, IntArray, Reps, turned
 from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
-from . import cache
 from .batches import in_batches
 from .freed_memory import keep_freed_memory
 from .growing_reps import GrowingReps
 from .meter import Meter
+
+if TYPE_CHECKING:
+    from .cache import Cache
 
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
 GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call
@@ -94,7 +96,7 @@ class Store:
     def __init__(
         self,
         scorer: Scorer,
-        cache: cache.Cache | None = None,
+        cache: Cache | None = None,
         meter: Meter | None = None,
     ) -> None:
         keep_freed_memory()
@@ -159,14 +161,14 @@ class Store:
     def _rows(self, items: Sequence[Item], new: list[Item]) -> IntArray:
         """The row of every item, [items]; an item without one gets the next and is added to `new`."""
         row_of = self.row
-        rows = np.empty(len(items), np.int64)
-        for i, item in enumerate(items):
+        rows = []
+        for item in items:
             row = row_of.get(item)
             if row is None:
                 row = row_of[item] = len(row_of)
                 new.append(item)
-            rows[i] = row
-        return rows
+            rows.append(row)
+        return np.array(rows, np.int64)
 
     def _represent(self, new: Sequence[Item]) -> None:
         """Represents items that have a row already, and keeps them; all of them or none."""
@@ -189,9 +191,11 @@ class Store:
             return self._cached(self.cache, new)
         return self._computed(new)
 
-    def _cached(self, shared: cache.Cache, new: Sequence[Item]) -> Fresh:
+    def _cached(self, shared: Cache, new: Sequence[Item]) -> Fresh:
         """What the cache has of these items; the rest is computed and put into it."""
-        keys = [cache.key(self.scorer.identity, *_identity(item)) for item in new]
+        from .cache import key as key_of
+
+        keys = [key_of(self.scorer.identity, *_identity(item)) for item in new]
         damaged, unchecked = shared.faults.counts
         with self.meter.stage("cache"):
             read = shared.get(keys)

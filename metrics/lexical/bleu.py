@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..papers import PAPINENI_2002, POST_2018
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..scorer import Info
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from .clipped_statistics import StatisticsScorer
 from .ngrams import matches

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..papers import POPOVIC_2015, POPOVIC_2017, POST_2018, Paper
@@ -28,7 +27,7 @@ from ..representations import (
     turned,
 )
 from ..scorer import Info, Scorer
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from .ngrams import matches
 from .word_columns import numbered, packed

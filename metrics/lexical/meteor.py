@@ -19,13 +19,12 @@ from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..papers import BANERJEE_2005
 from ..representations import Block, FloatArray, IntArray, Reps, best_cells, by_block, cell_rows
 from ..scorer import Info, Scorer
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from .alignment import align
 from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for

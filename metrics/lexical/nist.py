@@ -19,14 +19,13 @@ from math import inf, log
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..errors import InputError
 from ..papers import DODDINGTON_2002
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..spec.digests import DIGITS, MARK, check_file, path_of
 from ..text.lines import numbered_lines
 from ..text.texts import Document, Item, Text

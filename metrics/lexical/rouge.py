@@ -18,13 +18,12 @@ from functools import cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..papers import LIN_2004
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned, with_turned
 from ..scorer import Info, Scorer
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from .subsequences import longest_common, weighted_common
 from .tokenizers import porter_stemmer

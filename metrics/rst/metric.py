@@ -21,14 +21,13 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
 
 from ..base import Metric
 from ..errors import InputError
 from ..papers import GUZMAN_2014, JOTY_2014, JOTY_2017, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from ..spec.digests import check_file
 from ..text.texts import Item
 from .kernel_matrix import kernels

@@ -18,10 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from ..errors import InputError
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from .edits import Edit, applied
 from .masked_model import MaskedLM, Masking
 from .spaced_words import Words, bare, is_punctuation

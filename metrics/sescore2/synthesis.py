@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ..errors import InputError
 from ..neural.models.encoder import device_of
 from ..representations import Array, FloatArray, IntArray
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 from .edit_sampling import Operations, mined, random_edits, sampled
 from .edits import Edit, applied, edits_between
 from .embedding import SentenceEncoder, digest_of

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from pydantic import Field
-
-from ..spec.checked_settings import settings
+from ..spec.checked_settings import Field, settings
 
 
 @settings

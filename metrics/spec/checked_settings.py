@@ -7,59 +7,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field as DataclassField
-from dataclasses import field, fields
-from functools import wraps
-from typing import Any, TypeVar, dataclass_transform
-
-from pydantic import ConfigDict, Field, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
-from pydantic.dataclasses import rebuild_dataclass
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from ..errors import InputError, unknown
+from .constraints import Checked, Converted, Field
+from .plain_values import UndecidedError, plain_settings
 from .readable_signatures import ReadableSignature
 
-_CONFIG = ConfigDict(
-    strict=True,
-    extra="forbid",
-    arbitrary_types_allowed=True,
-    defer_build=True,  # until one is made: a command needs few of all classes
-)
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import SchemaValidator
+
+__all__ = ["Checked", "Converted", "Field", "build", "changed", "settings"]
+
+_CONFIG = {"strict": True, "extra": "forbid", "arbitrary_types_allowed": True}  # of pydantic
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(Field, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def settings(cls: type[T]) -> type[T]:
     """Makes a class of annotated fields a frozen, hashable, checked dataclass.
 
     Raises (from the constructor):
         InputError: a value of the wrong type or out of range, or an unknown key (with its nearest match).
     """
-    checked: Any = checked_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
-    if checked.__repr__ is object.__repr__:
-        checked.__repr__ = _short_repr
-    plain_init = checked.__init__
+    made: Any = dataclass(frozen=True, repr=False)(cls)
+    made.__pydantic_config__ = _CONFIG
+    if made.__repr__ is object.__repr__:
+        made.__repr__ = _short_repr
+    plain_init = made.__init__
 
-    @wraps(plain_init)
     def __init__(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        """Checks the settings."""
         try:
-            plain_init(self, *args, **kwargs)
-        except ValidationError as error:
-            raise _in_our_words(checked, error) from None
-        finally:
-            if checked.__init__ is not __init__:  # building the checks puts pydantic's own there
-                checked.__init__, checked.__signature__ = __init__, signature
+            plain_init(self, **plain_settings(made, args, kwargs))
+        except InputError:
+            raise
+        except (UndecidedError, ValueError, AssertionError):
+            _check(made, self, args, kwargs)
 
-    def complete() -> None:
-        if not checked.__pydantic_complete__:
-            rebuild_dataclass(checked, raise_errors=False)
-            checked.__init__, checked.__signature__ = __init__, signature
+    # what help() shows of it
+    __init__.__qualname__, __init__.__annotations__ = plain_init.__qualname__, {}
+    made.__init__, made.__signature__ = __init__, ReadableSignature()
+    return made  # type: ignore[no-any-return]
 
-    signature = ReadableSignature(complete)
-    # what help() shows of it: no names and types of pydantic's
-    del __init__.__wrapped__
-    __init__.__annotations__, __init__.__doc__ = {}, "Checks the settings."
-    checked.__init__, checked.__signature__ = __init__, signature
-    return checked  # type: ignore[no-any-return]
+
+def _check(cls: type, instance: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Has pydantic check the arguments of a constructor and set the fields of its instance."""
+    from pydantic import ValidationError
+    from pydantic_core import ArgsKwargs
+
+    arguments = ArgsKwargs(tuple(args), dict(kwargs))
+    try:
+        _validator(cls).validate_python(arguments, self_instance=instance)
+    except ValidationError as error:
+        raise _in_our_words(cls, error) from None
+
+
+@cache
+def _validator(cls: type) -> SchemaValidator:
+    """What pydantic checks a class with."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls).validator  # type: ignore[return-value]
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:

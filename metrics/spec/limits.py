@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ..errors import InputError, unknown
-from .checked_settings import settings
+from .checked_settings import Field, settings
 
 Bound = Annotated[int, Field(ge=1)]
 MiB = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, Signature
 from typing import Any
@@ -19,18 +18,10 @@ class Written(str):
 
 
 class ReadableSignature:
-    """The attribute ``__signature__`` of a class of settings, made when it is asked for.
-
-    Args:
-        complete: builds the checks of the class, which would replace its constructor while it is shown.
-    """
-
-    def __init__(self, complete: Callable[[], None]) -> None:
-        self._complete = complete
+    """The attribute ``__signature__`` of a class of settings, made when it is asked for."""
 
     def __get__(self, instance: object, owner: type) -> Signature:
         """The signature of the constructor of `owner`."""
-        self._complete()
         parameters = [_parameter(setting) for setting in fields(owner) if setting.init]
         return Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
 from ..errors import InputError, ModelLoadError, excerpt
 
@@ -92,6 +89,9 @@ def identity(name: str) -> str:
         "wordfreq",
     ):
         return " ".join(f"{part} {_version(part)}" for part in name.split(":"))
+    import inspect
+    from uuid import uuid4
+
     try:
         source = inspect.getsourcefile(function_named(name, "plug"))
     except TypeError:
@@ -100,6 +100,8 @@ def identity(name: str) -> str:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package.replace("_", "-"))
     except PackageNotFoundError:

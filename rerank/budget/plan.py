@@ -8,7 +8,6 @@ function. A budget of all pairs asks for all of them at once and has the expecta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from .canonical import Order, canonical_order
 from .centroids import centroids
 from .halving import halving
 from .low_rank import low_rank
+from .methods import METHODS, Method
 from .observed import Observed, Problem
 from .pruning import pruning
 from .requests import Estimate, Plan, Request, Search
@@ -27,8 +27,6 @@ from .statement import state
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
-Method = Literal["adaptive", "pruning", "halving", "low-rank", "centroids"]
-METHODS: tuple[Method, ...] = get_args(Method)
 _SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
     "adaptive": adaptive,
     "pruning": pruning,

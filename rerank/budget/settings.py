@@ -8,13 +8,11 @@ from __future__ import annotations
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator
-
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
-from ...metrics.spec.checked_settings import settings
-from .plan import Method
+from ...metrics.spec.checked_settings import Converted, Field, settings
+from .methods import Method
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
@@ -47,7 +45,7 @@ class Budget:
     share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
     method: Method = "adaptive"
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    cheap_utility: Annotated[MetricLike | None, PlainValidator(load_cheap_utility)] = CHEAP
+    cheap_utility: Annotated[MetricLike | None, Converted(load_cheap_utility)] = CHEAP
     seed: Annotated[int, Field(ge=0)] = 0
     force: bool = False
 

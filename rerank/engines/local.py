@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, ResourceError
 from ...metrics.execution.by_sentence import plan_of
-from ...metrics.execution.cache import Cache
 from ...metrics.execution.failures import is_interrupt
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.reading_plan import comparisons_of
@@ -19,6 +19,9 @@ from .interface import Loaded, Result, Task, loaded_as
 from .list_results import problem_of, result_of
 from .part_values import Expectation, expectations, places_of
 from .status import Status
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
 
 # representations kept for later lists: those that a model made, and those that cost little to make again
 MODEL_STORE_BYTES = 1 << 26

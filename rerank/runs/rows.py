@@ -10,6 +10,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ..choice import Ranking
 
 _STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
@@ -50,7 +51,7 @@ def as_line(row: dict[str, Any]) -> bytes:
     null.
     """
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        text = _STRICT.encode(row)
     except ValueError:
         text = json.dumps(row, ensure_ascii=False)
         text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)

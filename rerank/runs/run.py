@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
@@ -27,8 +25,6 @@ from .row_forms import JsonRows, RowForm, row_form
 from .run_file import Measured
 from .run_identity import identity_of, parts_of, signature_of
 from .run_outputs import completing, outputs
-from .saved_matrices import header, matrix_row
-from .searched_outcomes import written_whole
 from .stream import Stream
 from .written_outcomes import Written, num_errors, write_outcomes
 
@@ -91,6 +87,8 @@ def run_lists(
         replayed = replayed_choices(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         if decider.search is not None:
+            from .searched_outcomes import written_whole
+
             outcomes = written_whole(outcomes, lambda: run.max_errors - num_errors(checkpoint))
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
@@ -177,6 +175,8 @@ def _writes(
         return {}, {"context_only": 1}
     writes = {"rows": form.row(outcome)}
     if run.save_utilities:
+        from .saved_matrices import header, matrix_row
+
         signature = decider.identity["utility"]
         has_header = checkpoint.state.sizes.get("utilities", 0) > 0
         first = b"" if has_header else header(signature)

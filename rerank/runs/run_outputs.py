@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, distribution, version
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
 from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
 from ..lists import NOTHING
+from .block_digests import BlockDigests
 from .resumable import Checkpoint
 from .run_file import Measured
 from .stream import Stream
-from .table_files import write_table
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
+# what an installer leaves beside a package (importlib.metadata, which reads it too, takes long to import)
+_INSTALLED = re.compile(rf"({'|'.join(PACKAGES)})-(.+)\.dist-info")
 
 
 def outputs(
@@ -40,8 +43,20 @@ def outputs(
     if of_table:
         require_arrow(str(out))
     sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
-    write = write_table if of_table else None
-    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write)
+    return Checkpoint(
+        out,
+        sinks,
+        identity,
+        {**about, "versions": _versions()},
+        _table_writer() if of_table else None,
+    )
+
+
+def _table_writer() -> Callable[[Path, Path], BlockDigests]:
+    """What makes a table of lines."""
+    from .table_files import write_table
+
+    return write_table
 
 
 @contextmanager
@@ -60,15 +75,11 @@ def completing(
 
 def _versions() -> dict[str, str]:
     """Of Python and of those packages that are installed."""
-    versions = {package: _version_of(package) for package in PACKAGES}
-    return {"python": python_version(), **{name: one for name, one in versions.items() if one}}
-
-
-def _version_of(package: str) -> str:
-    """As `importlib.metadata.version`, without parsing the package's description; empty where it is not installed."""
-    try:
-        headers = distribution(package).read_text("METADATA") or ""
-    except PackageNotFoundError:
-        return ""
-    header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
-    return header[1] if header else version(package)
+    installed: dict[str, str] = {}
+    for folder in sys.path:
+        with suppress(OSError):
+            for name in sorted(os.listdir(folder or ".")):
+                if match := _INSTALLED.fullmatch(name):
+                    installed.setdefault(match[1], match[2])
+    packages = {package: installed[package] for package in PACKAGES if package in installed}
+    return {"python": python_version(), **packages}

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ...metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, loss, units
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from .candidate_features import Against
 
 

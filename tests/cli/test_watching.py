@@ -301,6 +301,7 @@ def test_rates_move_within_a_large_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
     monkeypatch.setattr(tiles, "WIDEST", 130)
     row = {"id": "large", "candidates": different_texts(500)}
     assert main(["decode", str(write_lists(tmp_path / "l.jsonl", [row])), "-u", "rouge-l"]) == 0

@@ -184,6 +184,30 @@ def test_decoding_loads_no_torch() -> None:
     assert run_python(code).strip() == "[]"
 
 
+def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
+    code = (
+        "import sys; from discorank.cli.main import main;"
+        f"main(['decode', {str(ROOT / 'examples' / 'demo.jsonl')!r}, '-u', 'chrf',"
+        f" '-o', {str(tmp_path / 'out')!r}, '--quiet']); print(*sys.modules)"
+    )
+    imported = set(run_python(code).split())
+    others = ("pydantic", "tqdm", "importlib.metadata", "sacrebleu", "yaml", "sqlite3", "asyncio")
+    own = (
+        "integrations.arrow.arrow_source",
+        "integrations.formats.document_forms",
+        "integrations.formats.written_lists",
+        "metrics.alignment",
+        "metrics.execution.cache",
+        "rerank.budgeted_list",
+        "rerank.budget.plan",
+        "rerank.chooser",
+        "rerank.documents.document_scheduler",
+        "rerank.selection",
+    )
+    assert not imported & {*others, *(f"discorank.{name}" for name in own)}
+    assert len([name for name in imported if name.startswith("discorank")]) < 160
+
+
 def test_help_is_light() -> None:
     code = "import sys; from discorank.cli.main import main; main(['--help']); print('numpy' in sys.modules)"
     assert run_python(code).endswith("False\n")

@@ -32,14 +32,13 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ...errors import InputError
 from ...neural.models.inner_products import products
 from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, IntArray, Ragged, Reps, cell_rows
 from ...scorer import Info
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, row_of, unpacked
 from .token_vectors import states_of
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...errors import InputError, ModelLoadError
 from ...neural.models.encoder import Encoder
@@ -18,7 +17,7 @@ from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...neural.models.settings import ModelMetric
 from ...representations import Array, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ...text.texts import Item, Text
 from .entities import named_by_longest, named_by_members, read_vectors
 from .foci import Foci, FocusMetric, FocusReader, check_spans, foci_of_reference

@@ -15,13 +15,12 @@ from math import log
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...errors import InputError
 from ...papers import LIU_2024
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from .densities import TERMS, Densities, counts, in_parts
 from .role_sources import RoleMetric, RoleScorer
 

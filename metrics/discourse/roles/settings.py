@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from .schemas import Schema
 
 

@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from ...errors import InputError
 from ...papers import PU_2021, SELLAM_2020, Paper
 from ...scorer import Info, Reading, Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ..comet.head import Head
 from ..models.encoder import Encoder
 from ..models.files import model_files

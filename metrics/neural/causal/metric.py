@@ -23,12 +23,10 @@ from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from ...errors import InputError
 from ...papers import YEE_2019, YU_2020, YUAN_2021, Paper
 from ...scorer import Info, Reading, Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ..likelihood.likelihood_scorer import (
     HYPOTHESIS_GIVEN_REFERENCE,
     HYPOTHESIS_GIVEN_SOURCE,

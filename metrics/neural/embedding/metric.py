@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from ...errors import InputError, ModelLoadError
 from ...papers import REIMERS_2019
 from ...scorer import Info, Reading
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files

@@ -15,12 +15,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 from warnings import warn
 
-from pydantic import Field
-
 from ...errors import InputError, ModelLoadError
 from ...papers import JURASKA_2023, JURASKA_2024, Paper
 from ...scorer import Info, Reading, Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
 from ..models.pretrained import tokenizer_of

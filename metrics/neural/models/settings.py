@@ -9,12 +9,10 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
-
 from ...base import Metric
 from ...errors import ModelLoadError
 from ...scorer import Reading, Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ...spec.digests import MARK
 from .context_tokens import TruncationRule
 from .encoder import DType

@@ -19,13 +19,11 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import Field
-
 from ...errors import InputError, ModelLoadError
 from ...execution.store import Store
 from ...papers import GUERREIRO_2024, Paper
 from ...scorer import Info, Reading, Scorer
-from ...spec.checked_settings import settings
+from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
 from ..comet.metric import encoder_folder, head_of, mixer_of

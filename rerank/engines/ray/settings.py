@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Field, settings
 
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

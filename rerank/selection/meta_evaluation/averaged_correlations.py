@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ....metrics.errors import InputError
 from ....metrics.representations import FloatArray
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Field, settings
 from ..correlation import scipy_stats
 from ..pair_differences import PairDifferences
 from .pair_counts import kendall_like, pair_counts

@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ....metrics.representations import FloatArray, IntArray
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Field, settings
 from ...ties import TIE
 from ..statistics import assignments
 from .averaged_correlations import CALIBRATED, Coefficient, averaged

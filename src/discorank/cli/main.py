@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -61,6 +62,10 @@ NAMED = frozenset(
 )
 
 
+# so many objects more are there before garbage is looked for: thousands of lists wait for each other, none is garbage
+GARBAGE_OBJECTS = 50_000
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     # numpy's products are small: several threads would cost twice the CPU time and save none (torch has its own)
@@ -71,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     if argv is None:
+        gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         repair()
         warnings.showwarning = show_warning
     with stoppable(is_program=argv is None) as stop:
@@ -127,10 +133,25 @@ def _writes_to_stdout(arguments: Sequence[str]) -> bool:
     return not any(argument.startswith(names) for argument in arguments)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is looked for inside: what is imported stays."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _run(arguments: list[str]) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
-        with put_off():  # there are libraries that panic when they are half imported
+        with (
+            put_off(),
+            _uncollected(),
+        ):  # there are libraries that panic when they are half imported
             from ..metrics.spec.limits import use_limits
 
             module: Any = import_module(f".commands.{arguments[0]}", __package__)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from discorank.cli.main import main
 from discorank.integrations.formats.decided_rows import DecidedRows, decision_values
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.written_lists import FORMS, FormWriter, list_writer
+from discorank.integrations.formats.output_forms import FORMS
+from discorank.integrations.formats.written_lists import FormWriter, list_writer
 from discorank.metrics.errors import InputError
 from discorank.metrics.text.texts import Document
 from discorank.rerank.choice import Place, Ranking

@@ -142,7 +142,7 @@ def test_a_plug_in_is_the_user_s_own(
 ) -> None:
     """Somebody installed it under a plain name: files may name it, but report, check and cite import nothing."""
     point = EntryPoint("plugged", "tests.support.contextual:Echo", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     registry.names.cache_clear()
     try:
         utility = f'combination(model="{write(tmp_path, "plugged")}")'

@@ -15,14 +15,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_without_code
 from ...metrics.spec.allowed_code import CodeRefusedError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Document, Text
 from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import Budget, two_texts_are_one_pair

@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, BinaryIO
 
-from pydantic import Field
-
 from ...integrations.files.entries import ListEntry
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.rows import error_row
 from ...rerank.runs.written_outcomes import stopped

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...integrations.formats.document_forms import DOCUMENT_FORMS, the_language_pair
+from ...integrations.formats.document_forms import the_language_pair
+from ...integrations.formats.form_names import DOCUMENT_FORMS
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
     EvalSetOptions,

@@ -10,7 +10,6 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run import RunSettings
-from ...rerank.runs.saved_engine import SavedEngine
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
@@ -74,6 +73,8 @@ def run(arguments: Sequence[str]) -> int:
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
             raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
+        from ...rerank.runs.saved_engine import SavedEngine
+
         saved = SavedEngine(values["utilities"])
         values["utility"] = saved.utility
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.allowed_code import AllowedCode
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ..options.engines import engine_in
 from ..options.inputs import adapted
 from ..running import check_not_input, run_decider

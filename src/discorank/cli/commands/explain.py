@@ -9,13 +9,12 @@ from math import isfinite
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.base import Metric
 from ...metrics.errors import MAX_NAMES, InputError
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Context, Text
 from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors

@@ -8,8 +8,6 @@ from dataclasses import fields
 from time import monotonic
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.generation.document_turns import Turns
 from ...integrations.generation.generation_run import run_generation
@@ -19,7 +17,7 @@ from ...integrations.generation.stop_strings import unescaped
 from ...integrations.huggingface.settings import GenerationSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.few_shot import read_examples
 from ...metrics.text.prompt_template import Template
 from ...rerank.engines.local import LocalEngine

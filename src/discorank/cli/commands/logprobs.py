@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...integrations.generation.stop_strings import unescaped
 from ...integrations.huggingface.forced_sequences import ScoringSettings
 from ...integrations.scoring.chosen_texts import read_chosen_texts
@@ -20,7 +18,7 @@ from ...integrations.server.prompt_logprobs import ServerScoringOptions
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.few_shot import SEPARATOR, read_examples
 from ...metrics.text.prompt_template import Template
 from ..options import MODEL_OPTIONS, Options, build, needed

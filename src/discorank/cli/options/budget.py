@@ -6,17 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
-from ...rerank.budget.plan import Method
+from ...metrics.spec.checked_settings import Field, settings
+from ...rerank.budget.methods import Method
 from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run_file import read_run_file
-from ...rerank.timed_share import PROBED_LISTS, Totals, timed_share
 from ..terminal.console import say
 from . import build
 from .inputs import adapted, open_input
@@ -103,6 +100,8 @@ def share_of_seconds(values: Mapping[str, Any], decoder: MBRDecoder, engine: Eng
     Raises:
         InputError: the input is read once, or the time is too short.
     """
+    from ...rerank.timed_share import PROBED_LISTS, Totals, timed_share
+
     earlier = _earlier_share(values["output"])
     if earlier is not None:
         return earlier

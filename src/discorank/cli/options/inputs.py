@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
-from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.spec.digests import digest_of
 from ...metrics.spec.small_files import check_regular
 from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
 
 JUDGE_OPTIONS = ("max_calls", "max_tokens")
 
@@ -158,7 +158,11 @@ def answers_beside(output: str) -> str:
 
 def cache_in(values: Mapping[str, Any]) -> Cache | None:
     """The cache that the options name."""
-    return Cache(values["cache"], values["cache_bytes"]) if values["cache"] else None
+    if not values["cache"]:
+        return None
+    from ...metrics.execution.cache import Cache
+
+    return Cache(values["cache"], values["cache_bytes"])
 
 
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:

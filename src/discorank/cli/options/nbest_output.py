@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...integrations.formats.decided_rows import FEATURE, DecidedRows, Order
-from ...integrations.formats.written_lists import ListForm, ListWriter, list_writer
+from ...integrations.formats.output_forms import FEATURE, ListForm, Order
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.runs.row_forms import RowForm
+
+if TYPE_CHECKING:
+    from ...integrations.formats.written_lists import ListWriter
 
 
 @settings
@@ -67,12 +69,16 @@ def row_form_in(values: dict[str, Any]) -> RowForm | None:
     form = values["output_format"]
     if form is None:
         return None
+    from ...integrations.formats.decided_rows import DecidedRows
+
     order: Order = values["order"] or ("choice" if form == "flat" else "kept")
     return DecidedRows(form, order, values["feature"], values["lossy"])
 
 
 def list_writer_in(values: dict[str, Any]) -> ListWriter:
     """What writes lists as the options say; what stands in files of its own is not lost."""
+    from ...integrations.formats.written_lists import list_writer
+
     elsewhere = ["source"] if values["sources"] else []
     elsewhere += ["document", "position"] if values["documents"] else []
     return list_writer(values["output_format"], values["lossy"], elsewhere)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from time import time
 from types import TracebackType
-from typing import Protocol, Self, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, cast
 
 from ...printable import printable
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+DELAY_SECONDS = 0.5  # before anything is shown
 TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
 # what stands in front in a log and on a terminal, and behind it without and with estimates
 LINE, BAR = "{n_fmt}/{total_fmt}{unit} ", "{l_bar}{bar}| {n_fmt}/{total_fmt} "
@@ -51,31 +56,53 @@ class Progress:
         quiet: bool,
         watched: Watched | None = None,
     ) -> None:
+        self.unit, self.quiet = unit, quiet
+        self.fraction, self.watched = fraction, watched
+        self.begun = time()
+        self.seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
+        self.errors = 0
+        self.first: int | None = None  # so many were done at the first call
+        self.first_wave = 0  # so many units were read when the first was done
+
+    @cached_property
+    def bar(self) -> tqdm[Any]:
+        """What is shown, made when there is something to show: a short run does without it."""
         from tqdm import tqdm
 
-        self.fraction, self.watched = fraction, watched
         terminal = sys.stderr.isatty()
-        self.seconds = TERMINAL_SECONDS if terminal else LOG_SECONDS
-        self.errors = 0
         self.head = BAR if terminal else LINE
-        self.first_wave: int | None = None  # so many units were read when the first was done
-        self.bar = tqdm(
-            unit=f" {unit}",
-            disable=quiet,
+        bar = tqdm(
+            unit=f" {self.unit}",
+            disable=self.quiet,
             mininterval=self.seconds,
             miniters=1,
-            delay=0.5,
+            delay=DELAY_SECONDS,
             file=sys.stderr if terminal else cast(TextIO, _Lines()),
             dynamic_ncols=terminal,
             bar_format=self.head + ELAPSED,
             smoothing=0,
         )
+        bar.start_t = bar.last_print_t = self.begun
+        if self.first is not None:
+            self._begin(bar, self.first)
+        return bar
+
+    def _is_shown(self) -> bool:
+        """Whether there is something to show by now."""
+        if self.quiet:
+            return False
+        return "bar" in self.__dict__ or time() - self.begun >= DELAY_SECONDS
 
     def __call__(self, done: int, errors: int = 0) -> None:
         """Shows that `done` are done, of which some are errors."""
-        if self.first_wave is None:
-            self._begin(done)
-        elif done > self.first_wave:
+        is_first = self.first is None
+        if self.first is None:
+            self._note_first(done)
+        if not self._is_shown():
+            return
+        if is_first and "bar" in self.__dict__:
+            self._begin(self.bar, done)
+        elif not is_first and done > self.first_wave:
             self.bar.bar_format = self.head + ESTIMATED
         share = self.fraction()
         if share:
@@ -86,20 +113,28 @@ class Progress:
             self._note()
         self.bar.update(done - self.bar.n)
 
-    def _begin(self, done: int) -> None:
+    def _note_first(self, done: int) -> None:
         """Starts the clock: what an earlier run did is not this run's speed."""
-        self.bar.initial = self.bar.n = done - 1
-        self.first_wave = done
+        self.first = self.first_wave = done
+        self.begun_first = time()
         if self.watched:
             self.first_wave = max(done, self.watched.read)
-            self.bar.start_t = time() - self.watched.seconds
-        else:  # how long the first one took with loading is not known
-            self.bar.initial = done
-            self.bar.start_t = time()
+            self.begun_first -= self.watched.seconds
+
+    def _begin(self, bar: tqdm[Any], first: int) -> None:
+        """Has the bar begin where the clock did."""
+        bar.n = first - 1
+        # without a watch, how long the first one took with loading is not known
+        bar.initial = bar.n if self.watched else first
+        bar.start_t = self.begun_first
 
     def refresh(self) -> None:
         """Shows what the work has come to where none of the units was done for a while."""
-        if self.bar.disable or time() - self.bar.last_print_t < self.seconds:
+        if (
+            not self._is_shown()
+            or self.bar.disable
+            or time() - self.bar.last_print_t < self.seconds
+        ):
             return
         self._note()
         self.bar.refresh()
@@ -119,6 +154,8 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._is_shown():
+            return
         if kind is None and self.bar.n:
             self.bar.total = self.bar.n
         if not self.bar.disable:

@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
-
 from ....integrations.formats.aligned_outputs import OutputFiles
 from ....integrations.formats.human_scores import HumanKey
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Checked, Field, settings
 from ....report.baseline_table import baseline_tables
 from ....rerank.selection.comparison_folder import check_folder, save
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
@@ -86,7 +84,7 @@ class CompareOptions:
     draws: Annotated[int, Field(ge=1)] = DRAWS
     seed: Annotated[int, Field(ge=0)] = 0
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    unit: Annotated[str | int, AfterValidator(_checked_unit)] = "auto"
+    unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
     correction: Correction = "none"
     baseline: str | None = None
     segment_scores: str | None = None

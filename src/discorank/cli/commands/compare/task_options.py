@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ....metrics.errors import InputError
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Field, settings
 
 BLOCK = 100  # draws between looks at p
 

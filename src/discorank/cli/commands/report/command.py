@@ -11,12 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ....integrations.formats.open_lists import Lists
 from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.allowed_code import CodeRefusedError
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Field, settings
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.extra import plot_package, template_package
 from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
