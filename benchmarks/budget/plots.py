@@ -10,7 +10,9 @@ file of `calibration --json`, DOCS the folder for ``budget-regret.svg``, ``budge
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +53,10 @@ SETTINGS = {
 }
 
 
+_DECIMALS = re.compile(r"(-?\d+\.\d)\d+")
+_SPACE = re.compile(r"\n\s+")
+
+
 class Curve(NamedTuple):
     """Means over lists by budget: shares of pairs, regrets, and how often the choice is the same."""
 
@@ -87,7 +93,7 @@ def draw(plots: Any, found: Mapping[str, Mapping[str, Curve]], of_regret: bool) 
     """One small figure for each set and utility."""
     num_rows = -(-len(found) // PER_ROW)
     figure, axes = plots.subplots(
-        num_rows, PER_ROW, figsize=(11.0, 2.15 * num_rows + 0.6), sharex=True, sharey=True
+        num_rows, PER_ROW, figsize=(11.0, 2.15 * num_rows + 0.9), sharex=True, sharey=True
     )
     for axis, (name, methods) in zip(axes.flat, found.items(), strict=False):
         for method, curve in methods.items():
@@ -96,12 +102,11 @@ def draw(plots: Any, found: Mapping[str, Mapping[str, Curve]], of_regret: bool) 
             axis.plot(curve.share, values, line, color=colour, marker=mark, label=label)
         axis.set_title(name.replace(".", " "), pad=3)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(
-            [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1], ["1/32", "1/16", "1/8", "1/4", "1/2", "1"]
-        )
+        axis.set_xticks([1 / 32, 1 / 8, 1 / 2], ["1/32", "1/8", "1/2"])
         axis.grid(color="#dddddd", linewidth=0.5)
         if of_regret:
             axis.set_yscale("log")
+            axis.minorticks_off()
             axis.axhline(0.01, color="#888888", linewidth=0.8, linestyle="--")
     for axis in list(axes.flat)[len(found) :]:
         axis.set_visible(False)
@@ -110,8 +115,8 @@ def draw(plots: Any, found: Mapping[str, Mapping[str, Curve]], of_regret: bool) 
         "regret in standard deviations" if of_regret else "same choice", fontsize=PIXELS
     )
     handles, labels = next(iter(axes.flat)).get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / (2.15 * num_rows + 0.6)))
+    figure.legend(handles, labels, loc="upper center", ncols=-(-len(labels) // 2), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.55 / (2.15 * num_rows + 0.9)))
     return figure
 
 
@@ -132,6 +137,7 @@ def draw_calibration(plots: Any, figures: Mapping[str, Any]) -> Any:
         _diagonal(axis, low, 1.0)
     axes[1].set_xscale("log")
     axes[1].set_yscale("log")
+    axes[1].minorticks_off()
     for key, colour, mark, label in (
         ("pairs, new", "#c25700", "x", "kind not known"),
         ("pairs, known", "#0b5fa5", "o", "kind known, other lists"),
@@ -155,7 +161,12 @@ def _diagonal(axis: Any, low: float, high: float) -> None:
 
 def write(figure: Any, path: Path) -> None:
     """As SVG with a white ground, of the same bytes every time."""
-    figure.savefig(path, format="svg", metadata={"Date": None}, facecolor="white")
+    written = io.StringIO()
+    figure.savefig(written, format="svg", metadata={"Date": None}, facecolor="white")
+    lines = _SPACE.sub("\n", written.getvalue()).split("\n")
+    # a tenth of a pixel is enough, but for the numbers that are read
+    short = [line if "</text>" in line else _DECIMALS.sub(r"\1", line) for line in lines]
+    path.write_text("\n".join(short), encoding="utf-8")
     print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")
 
 

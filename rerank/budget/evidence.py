@@ -9,7 +9,7 @@ from .observed import Observed
 from .posterior import Posterior, posterior, scale_of
 from .regressors import regressors_of
 from .requests import BoolArray, Found
-from .statement import DRAWS, Evidence, Statement, stated
+from .statement import DRAWS, OTHER_METHODS, Evidence, Statement, stated
 
 FEWEST = 3  # pairs of which anything is said
 UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of them
@@ -24,12 +24,13 @@ def state(observed: Observed, found: Found) -> Statement:
     if observed.known.sum() < FEWEST:
         chance = nbest / num_rows
         return Statement(chance, chance, np.nan, np.nan, np.nan)
-    evidence = found.evidence
-    if evidence is None:
+    evidence, kind = found.evidence, problem.kind
+    if evidence is None:  # a method whose lists no constants were fitted on
+        kind = OTHER_METHODS
         known = posterior(observed, regressors_of(problem))
         draws = possible(known.draws(DRAWS), observed.broken)
         evidence = evidence_of(observed, known, draws, leaders(found.values, nbest))
-    return stated(evidence, problem.kind, stopped=found.stopped)
+    return stated(evidence, kind, stopped=found.stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:

@@ -16,13 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .constants import PAIRS, SCORES, Constants, Line
+from .constants import PAIRS, PLAIN, SCORES, Constants, Line
 
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
 MOST_STEP, MOST_GAP = 5.0, 10.0
 SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
 ODDS, LOSS = 1, 2  # places of these signs
+SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
 
 
 class Evidence(NamedTuple):
@@ -115,7 +116,8 @@ def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
 
     Args:
         evidence: what is known of it.
-        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score.
+        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score,
+            OTHER_METHODS where another method than adaptive has chosen.
         stopped: whether the plan stops here, or has used up its budget.
     """
     constants = constants_of(kind)
@@ -134,12 +136,9 @@ def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
     )
 
 
-SCORES_OF_TEXTS = "scores"
-
-
 def constants_of(kind: str) -> Constants:
     """The constants for a kind."""
-    return SCORES if kind == SCORES_OF_TEXTS else PAIRS
+    return {SCORES_OF_TEXTS: SCORES, OTHER_METHODS: PLAIN}.get(kind, PAIRS)
 
 
 def signs_of(evidence: Evidence) -> FloatArray:
