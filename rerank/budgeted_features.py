@@ -72,7 +72,7 @@ def estimated_sums(
         None,
         cheap.T[:, :, None],
         pairs=budget.pairs(num_texts),
-        confidence=budget.confidence,
+        target=budget.target,
         nbest=nbest if nbest is not None and nbest < num_texts else 1,
         seed=budget.seed,
     )

@@ -20,7 +20,7 @@ from ..metrics.mixture import Mix, Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Comparison
 from .budget.plan import Estimate, Request, num_pairs, plan
-from .budget.settings import Budget, asked_parts, two_texts_are_one_pair
+from .budget.settings import Budget, asked_parts, kind_of, two_texts_are_one_pair
 from .choice import Spent
 from .decider import combined_matrix, combined_values
 from .engines.finite_pairs import FLAG
@@ -73,12 +73,13 @@ def estimated(
         whole.own,
         known.cheap,
         pairs=pairs,
-        confidence=budget.confidence,
+        target=budget.target,
         nbest=nbest if nbest is not None and nbest < num_rows else 1,
         seed=budget.seed,
         square=square,
         symmetric=is_symmetric,
         addend=known.of_parts,
+        kind=kind_of(whole.metric, budget.force),
     )
     flags = known.flags
     try:
@@ -98,7 +99,7 @@ def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
     values = combined_values(whole.metric, result)
     matrix = combined_matrix(whole.metric, result)
     shape = len(values), len(whole.weights)
-    spent = Spent(size, size, 1.0, 1.0, 0.0, np.ones(shape, bool))
+    spent = Spent.everything(values, size, np.ones(shape, bool))
     return Estimated(values, result.flags, spent, np.empty(0, np.int64), matrix)
 
 

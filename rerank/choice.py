@@ -36,8 +36,10 @@ class Spent(NamedTuple):
         pairs: how many pairs were computed.
         of: how many there are.
         confidence: the probability that all of them would choose the same.
-        at_least: what that is also of lists and utilities on which the confidence is too high.
+        at_least: what that is also of utilities of a kind that is not known.
         regret: the expected loss in expected utility by what was chosen.
+        at_most: what that is also of utilities of a kind that is not known.
+        spread: the standard deviation of the candidates' expected utilities, as estimated.
         computed: which pairs were, [distinct candidates, distinct pseudo-references].
     """
 
@@ -46,7 +48,16 @@ class Spent(NamedTuple):
     confidence: float
     at_least: float
     regret: float
+    at_most: float
+    spread: float
     computed: NDArray[np.bool_]
+
+    @classmethod
+    def everything(cls, values: FloatArray, pairs: int, computed: NDArray[np.bool_]) -> Spent:
+        """All pairs were computed, so that the expected utilities [H] are known."""
+        finite = values[np.isfinite(values)]
+        spread = float(finite.std()) if len(finite) else np.nan
+        return cls(pairs, pairs, 1.0, 1.0, 0.0, 0.0, spread, computed)
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
@@ -56,6 +67,8 @@ class Spent(NamedTuple):
             "confidence": float(self.confidence),
             "at_least": float(self.at_least),
             "regret": float(self.regret),
+            "at_most": float(self.at_most),
+            "spread": float(self.spread),
         }
 
 

@@ -203,7 +203,7 @@ class Reranker:
         if self._budget is None:
             return ranking
         all_read = np.ones((len(distinct), 1), bool)
-        spent = Spent(len(distinct), len(distinct), 1.0, 1.0, 0.0, all_read)
+        spent = Spent.everything(scores, len(distinct), all_read)
         return replace(ranking, budget=spent)
 
     def _sums(

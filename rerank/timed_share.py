@@ -88,7 +88,7 @@ def _timed(
 ) -> tuple[int, float]:
     """How many pairs a share of them is, and the seconds that they took; lists that fail count nothing."""
     budget = load_budget(decoder.budget) or Budget(share)
-    probe = replace(decoder, budget=replace(budget, share=share, confidence=None))
+    probe = replace(decoder, budget=replace(budget, share=share, confidence=None, regret=None))
     independent = [replace(record, id=str(i)) for i, record in enumerate(records)]
     start, pairs = perf_counter(), 0
     for _, outcome in probe.outcomes(enumerate(independent), engine):

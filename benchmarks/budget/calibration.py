@@ -1,111 +1,368 @@
-"""Whether what plans state is true: confidence against how often the choice was the same, stated regret against regret.
+"""Fits the constants of statements, and shows whether what is stated is true of lists and utilities not fitted on.
 
-    python -m benchmarks.budget.calibration RESULTS [--method adaptive]
+    python -m benchmarks.budget.calibration RESULTS [--write rerank/budget/constants.py] [--json FILE]
 
-RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on replays that
-used their whole budget, and every figure is of replays that were not fitted on: under "lists" of every other list of
-the same sets, under "new set" of a set and utility whose constants come from all the others. "stopped" are replays with
-a confidence at which they stop, under the constants in the program, which must be those of the replays. Bins have
-equally many replays.
+RESULTS is a folder that `trajectories` wrote. Every figure is of lists that the constants were not fitted on: of every
+other list of each set, or, under "new kind", of all lists of a utility when constants come from the other utilities
+alone. "stopped" are lists that meet a target within half of their pairs, with what is said then. `--write` writes the
+constants that all replays give, `--json` the figures, of which `plots` draws the page's.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.statement import CALIBRATION, DRAWS, MARGIN, Calibration
+from benchmarks.budget.trajectories import COLUMNS, TRUTH
+from discorank.metrics.representations import FloatArray, IntArray
+from discorank.rerank.budget.constants import Constants, Line
+from discorank.rerank.budget.requests import BoolArray
+from discorank.rerank.budget.statement import (
+    LOSS,
+    ODDS,
+    SCORES_OF_TEXTS,
+    SLOPE_UNIT,
+    Evidence,
+    on_line,
+    signs_of,
+)
 
-BINS = 10
-STEPS, STEP = 50, 0.2  # of Newton's method: how many, and how large at most
+KINDS = {"ter": "ter", "dr-lex": "kernel", "bertscore": "bertscore", "prism": "prism"}
+STOP_BUDGETS = (0.25, 0.5)
+SHOWN_BUDGET = 0.5  # of stops
+SURE = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
+SMALL = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+SHOWN = (
+    ("confidence", 0.9),
+    ("confidence", 0.95),
+    ("confidence", 0.99),
+    ("regret", 0.05),
+    ("regret", 0.01),
+)
+RIDGE, KIND_RIDGE = 3.0, 4.0
+WEIGHT = 1200.0  # replays that a set counts for at most
+MOST_REGRET = 5.0
+ROUNDS = 3  # of stops and constants
+BINS = 12
 
 
-def replays(folder: Path, method: str) -> dict[str, list[FloatArray]]:
-    """Replays with the whole of their budget that state a regret, by set and utility, with what the posterior said.
+class Steps(NamedTuple):
+    """The steps of some lists under a utility."""
 
-    Columns are those of `replay.Replay`; confidence and regret are the posterior's.
-    """
-    found: dict[str, list[FloatArray]] = {}
-    for path in sorted(folder.glob(f"*.{method}.*.npy")):
-        if _stops(path):
-            continue
-        name = path.name.partition(f".{method}.")[0]
-        found.setdefault(name, []).append(of_posterior(_with_regret(np.load(path))))
+    name: str
+    kind: str
+    truth: FloatArray  # columns of TRUTH
+    signs: FloatArray
+    share: FloatArray
+
+    def of(self, rows: Any) -> Steps:
+        """Some of them."""
+        return Steps(self.name, self.kind, self.truth[rows], self.signs[rows], self.share[rows])
+
+    @property
+    def same(self) -> FloatArray:
+        return self.truth[:, 4]
+
+    @property
+    def regret(self) -> FloatArray:
+        return np.minimum(self.truth[:, 3], MOST_REGRET)
+
+    @property
+    def is_last(self) -> BoolArray:
+        return self.truth[:, 2] == 1
+
+    @property
+    def replay(self) -> IntArray:
+        """A number for each replay."""
+        return np.unique(self.truth[:, :2], axis=0, return_inverse=True)[1].ravel()
+
+
+def read(path: Path) -> Steps:
+    """The steps of a file, without those of whole matrices."""
+    table = np.load(path)
+    evidence = Evidence(np.empty(0, np.int64), *table[:, len(TRUTH) :].T)
+    name = path.name.removesuffix(".npy")
+    utility = name.split(".")[1]
+    kind = SCORES_OF_TEXTS if name.startswith("judged.") else KINDS.get(utility, utility)
+    steps = Steps(
+        name, kind, table[:, : len(TRUTH)], signs_of(evidence), np.asarray(evidence.share)
+    )
+    return steps.of((table[:, COLUMNS.index("share")] < 1) & np.isfinite(steps.signs).all(axis=1))
+
+
+def design(signs: FloatArray, kind: str, kinds: Sequence[str], sloped: int) -> FloatArray:
+    """Signs with a shift and a slope of each kind."""
+    own = np.zeros((len(signs), 2 * len(kinds)))
+    if kind in kinds:
+        place = 2 * kinds.index(kind)
+        own[:, place], own[:, place + 1] = 1.0, signs[:, sloped] / SLOPE_UNIT
+    return np.hstack([signs, own])
+
+
+def regression(
+    designs: list[FloatArray],
+    responses: list[FloatArray],
+    weights: list[FloatArray],
+    kinds: Sequence[str],
+    of_odds: bool,
+) -> Line:
+    """A logistic or a quasi-Poisson regression with ridge, by Newton's method."""
+    design, response = np.concatenate(designs), np.concatenate(responses)
+    weight = np.concatenate(weights)
+    width = design.shape[1]
+    ridge = np.full(width, RIDGE)
+    ridge[0] = 1e-6
+    ridge[width - 2 * len(kinds) :] = KIND_RIDGE
+    ours = np.zeros(width)
+    for _ in range(100):
+        line = design @ ours
+        mean = 1 / (1 + np.exp(-line)) if of_odds else np.exp(np.clip(line, -12, 1))
+        size = mean * (1 - mean) if of_odds else mean
+        hessian = design.T @ ((weight * size)[:, None] * design) + np.diag(ridge)
+        step = np.linalg.solve(hessian, design.T @ (weight * (response - mean)) - ridge * ours)
+        ours += np.clip(step, -0.5, 0.5)
+        if np.abs(step).max() < 1e-7:
+            break
+    own = ours[width - 2 * len(kinds) :].reshape(-1, 2)
+    return Line(
+        tuple(map(float, ours[: width - 2 * len(kinds)])),
+        {kind: (float(a), float(b)) for kind, (a, b) in zip(kinds, own, strict=True)},
+    )
+
+
+def at_end(sets: Sequence[Steps], kinds: Sequence[str], of_odds: bool) -> Line:
+    """A line for the end of a budget: the last step of a replay counts as much as all before it."""
+    weights = []
+    for steps in sets:
+        _, inverse, counts = np.unique(steps.replay, return_inverse=True, return_counts=True)
+        weight = np.where(steps.is_last, 1.0, 1 / counts[inverse])
+        weights.append(weight * min(1.0, 2 * WEIGHT / weight.sum()))
+    return _line(sets, weights, kinds, of_odds)
+
+
+def at_stop(sets: Sequence[Steps], kinds: Sequence[str], of_odds: bool, line: Line) -> Line:
+    """A line for the first step that meets a target, which is what the line itself says."""
+    sets = [steps.of(np.isin(steps.truth[:, 1], STOP_BUDGETS)) for steps in sets]
+    sets = [steps for steps in sets if len(steps.truth)]
+    for _ in range(ROUNDS):
+        chosen, weights = [], []
+        for steps in sets:
+            said = on_line(line, steps.signs, ODDS if of_odds else LOSS, steps.kind)
+            bounds = np.log([t / (1 - t) for t in SURE]) if of_odds else np.log(SMALL)
+            firsts = [first(steps.replay, said >= b if of_odds else said <= b) for b in bounds]
+            rows = np.concatenate(firsts)
+            chosen.append(steps.of(rows))
+            num_replays = steps.replay.max() + 1
+            weights.append(np.full(len(rows), min(1.0, WEIGHT / num_replays) / len(bounds)))
+        line = _line(chosen, weights, kinds, of_odds)
+    return line
+
+
+def _line(
+    sets: Sequence[Steps], weights: list[FloatArray], kinds: Sequence[str], of_odds: bool
+) -> Line:
+    sloped = ODDS if of_odds else LOSS
+    designs = [design(steps.signs, steps.kind, kinds, sloped) for steps in sets]
+    responses = [steps.same if of_odds else steps.regret for steps in sets]
+    return regression(designs, responses, weights, kinds, of_odds)
+
+
+def first(replay: IntArray, is_met: BoolArray) -> IntArray:
+    """The first step of each replay at which something is met."""
+    met = np.flatnonzero(is_met)
+    _, places = np.unique(replay[met], return_index=True)
+    return met[places]
+
+
+def fitted(sets: Sequence[Steps]) -> Constants:
+    """The constants of some lists; margins are set apart."""
+    kinds = sorted({steps.kind for steps in sets} - {SCORES_OF_TEXTS})
+    sure, loss = (at_end(sets, kinds, of_odds) for of_odds in (True, False))
+    return Constants(
+        sure, loss, at_stop(sets, kinds, True, sure), at_stop(sets, kinds, False, loss), 0.0, 0.0
+    )
+
+
+def said_of(
+    steps: Steps, constants: Constants, stopped: bool, kind: str
+) -> tuple[FloatArray, FloatArray]:
+    """Confidence and regret."""
+    sure, loss = constants.lines(stopped)
+    odds = on_line(sure, steps.signs, ODDS, kind)
+    return 1 / (1 + np.exp(-odds)), np.exp(np.minimum(on_line(loss, steps.signs, LOSS, kind), 1))
+
+
+class Judged(NamedTuple):
+    """What was said of some steps, at the end and at a stop, by constants that they were not fitted on."""
+
+    steps: Steps
+    end: tuple[FloatArray, FloatArray]
+    stop: tuple[FloatArray, FloatArray]
+
+
+def crossed(sets: Sequence[Steps]) -> list[Judged]:
+    """Every list judged by the constants of the other half of the lists."""
+    halves = [fitted([steps.of(steps.truth[:, 0] % 2 != h) for steps in sets]) for h in (0, 1)]
+    found = []
+    for steps in sets:
+        half = (steps.truth[:, 0] % 2).astype(np.int64)
+        both = [
+            [said_of(steps, c, stopped, steps.kind) for c in halves] for stopped in (False, True)
+        ]
+        end, stop = (
+            tuple(np.where(half == 0, one[0][i], one[1][i]) for i in (0, 1)) for one in both
+        )
+        found.append(Judged(steps, end, stop))  # type: ignore[arg-type]
     return found
 
 
-def stopped(folder: Path, method: str) -> dict[str, FloatArray]:
-    """Replays that could stop early, by set, utility and settings, with what the program said."""
-    paths = sorted(filter(_stops, folder.glob(f"*.{method}.*.npy")))
-    return {path.name.removesuffix(".npy"): _with_regret(np.load(path)) for path in paths}
+def left_out(sets: Sequence[Steps]) -> list[Judged]:
+    """Every list judged by the constants of other utilities; of judges, of other judges."""
+    found = []
+    for steps in sets:
+        is_judge = steps.kind == SCORES_OF_TEXTS
+        others = [o for o in sets if (o.name != steps.name if is_judge else o.kind != steps.kind)]
+        constants = fitted(others)
+        end, stop = (said_of(steps, constants, stopped, "") for stopped in (False, True))
+        found.append(Judged(steps, end, stop))
+    return found
 
 
-def _stops(path: Path) -> bool:
-    """Whether a file is of replays with a confidence, which stands before the number of places in its name."""
-    return path.name.split(".")[-3] != "0"
+def summary(judged: Judged) -> dict[str, Any]:
+    """Said and true figures at the end of budgets."""
+    last = judged.steps.is_last
+    same, regret = judged.steps.same[last], judged.steps.regret[last]
+    confidence, loss = (values[last] for values in judged.end)
+    return {
+        "name": judged.steps.name,
+        "replays": int(last.sum()),
+        "same": float(same.mean()),
+        "error": clustered(same - confidence, judged.steps.truth[last, 0]),
+        "said": float(confidence.mean()),
+        "regret": float(regret.mean()),
+        "regret_error": clustered(regret - loss, judged.steps.truth[last, 0]),
+        "regret_said": float(loss.mean()),
+        "stops": [stop for target in SHOWN if (stop := stopped(judged, *target)) is not None],
+    }
 
 
-def _with_regret(table: FloatArray) -> FloatArray:
-    return table[np.isfinite(table[:, 3])]
+def clustered(values: FloatArray, lists: FloatArray) -> float:
+    """The standard error of a mean over replays, of which those of a list are not independent."""
+    _, inverse = np.unique(lists, return_inverse=True)
+    sums = np.bincount(inverse, values - values.mean())
+    return float(np.sqrt((sums**2).sum()) / len(values))
 
 
-def of_posterior(table: FloatArray) -> FloatArray:
-    """Replays with what was stated taken back to what the posterior said."""
-    table = table.copy()
-    x = np.log(table[:, 5] / 100)
-    odds = (
-        logit(np.clip(table[:, 2], 1e-9, 1 - 1e-9)) - CALIBRATION.shift - CALIBRATION.by_pairs * x
+def stopped(judged: Judged, of: str, bound: float) -> dict[str, Any] | None:
+    """Lists that meet a target within half of their pairs, and what they cost; None if fewer than ten do."""
+    rows = np.flatnonzero(judged.steps.truth[:, 1] == SHOWN_BUDGET)
+    steps = judged.steps.of(rows)
+    confidence, loss = (values[rows] for values in judged.stop)
+    met = first(steps.replay, confidence >= bound if of == "confidence" else loss <= bound)
+    if len(met) < 10:
+        return None
+    num_lists = len(np.unique(steps.replay))
+    return {
+        "of": of,
+        "bound": bound,
+        "stopped": len(met) / num_lists,
+        "lists": len(met),
+        "share": float(steps.share[met].mean()),
+        "same": float(steps.same[met].mean()),
+        "said": float(confidence[met].mean()),
+        "regret": float(steps.regret[met].mean()),
+        "regret_error": float(steps.regret[met].std() / len(met) ** 0.5),
+        "regret_said": float(loss[met].mean()),
+    }
+
+
+def bins(found: Iterable[Judged]) -> dict[str, list[list[float]]]:
+    """Said, true and the number of replays in bins of equally many; of confidence, and of regret."""
+    lasts = [(j, j.steps.is_last) for j in found]
+    columns = {
+        "confidence": [
+            np.concatenate([j.end[0][m] for j, m in lasts]),
+            np.concatenate([j.steps.same[m] for j, m in lasts]),
+        ],
+        "regret": [
+            np.concatenate([j.end[1][m] for j, m in lasts]),
+            np.concatenate([j.steps.regret[m] for j, m in lasts]),
+        ],
+    }
+    return {
+        name: [
+            [float(said[rows].mean()), float(true[rows].mean()), len(rows)]
+            for rows in np.array_split(np.argsort(said, kind="stable"), BINS)
+        ]
+        for name, (said, true) in columns.items()
+    }
+
+
+def margins(found: Sequence[Judged], but: str) -> tuple[float, float]:
+    """Logits, and log regret, by which what is said of a new kind was too good on the worst set but those of a kind."""
+    off, factors = [0.0], [0.0]
+    for one in map(summary, (j for j in found if j.steps.kind != but)):
+        off.append(_logit(one["said"]) - _logit(one["same"]))
+        factors.append(float(np.log(one["regret"] / one["regret_said"])))
+    return max(off), max(factors)
+
+
+def _logit(share: float) -> float:
+    inside = min(max(share, 1e-3), 1 - 1e-3)
+    return float(np.log(inside / (1 - inside)))
+
+
+def show(title: str, found: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Prints the figures of some sets."""
+    figures = [summary(one) for one in found]
+    total = sum(one["replays"] for one in figures)
+    print(f"{title}: {total} replays")
+    for one in figures:
+        print(
+            f"  {one['name']:26} {one['replays']:5}  same {one['same']:.3f}, said {one['said']:.3f} "
+            f"({one['said'] - one['same']:+.3f} +- {one['error']:.3f});  regret {one['regret']:.4f}, "
+            f"said {one['regret_said']:.4f} ({one['regret_said'] - one['regret']:+.4f} +- {one['regret_error']:.4f})"
+        )
+        for stop in one["stops"]:
+            print(
+                f"      {stop['of']} {stop['bound']:g}: {stop['stopped']:.2f} stopped at {stop['share']:.3f} of pairs, "
+                f"same {stop['same']:.3f}, said {stop['said']:.3f}, regret {stop['regret']:.4f} +- "
+                f"{stop['regret_error']:.4f}, said {stop['regret_said']:.4f}"
+            )
+    for name in ("same", "regret"):
+        said = "said" if name == "same" else "regret_said"
+        mean, stated = (sum(o[key] * o["replays"] for o in figures) / total for key in (name, said))
+        print(f"  all: {name} {mean:.4f}, said {stated:.4f}")
+    return figures
+
+
+def module(pairs: Constants, scores: Constants, path: Path) -> str:
+    """The text of the module of constants, of which all before the first constants stays."""
+    head = path.read_text(encoding="utf-8").partition("\nPAIRS = ")[0]
+    return f"{head}\nPAIRS = {_written(pairs)}\nSCORES = {_written(scores)}\n"
+
+
+def _written(constants: Constants) -> str:
+    lines = []
+    for line in constants[:4]:
+        coefficients = ", ".join(f"{value:.4f}" for value in line.coefficients)
+        kinds = ", ".join(
+            f'"{kind}": ({a:.4f}, {b:.4f})'
+            for kind, (a, b) in line.kinds.items()
+            if kind in SHIPPED
+        )
+        lines.append(f"    Line(({coefficients}), {{{kinds}}}),\n")
+    return (
+        f"Constants(\n{''.join(lines)}    {constants.margin:.2f},\n    {constants.factor:.2f},\n)"
     )
-    inside = 1 / (1 + np.exp(-odds / CALIBRATION.slope))
-    table[:, 2] = np.clip((inside * (DRAWS + 1) - 0.5) / DRAWS, 0, 1)
-    table[:, 3] /= np.exp(CALIBRATION.level + CALIBRATION.growth * x)
-    return table
 
 
-def logit(share: FloatArray) -> FloatArray:
-    return np.asarray(np.log(share / (1 - share)))
-
-
-def fitted(table: FloatArray) -> Calibration:
-    """Constants by maximum likelihood: of a logistic model of "same", and of regret in proportion (quasi-Poisson)."""
-    regret, same, confidence, stated, _, pairs = table.T[:6]
-    x = np.log(pairs / 100)
-    odds = logit((confidence * DRAWS + 0.5) / (DRAWS + 1))
-    design = np.stack([np.ones(len(table)), odds, x], axis=1)
-    ours = np.array([0.0, 1.0, 0.0])
-    for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(-design @ ours))
-        hessian = design.T @ ((chance * (1 - chance))[:, None] * design)
-        ours += np.clip(np.linalg.solve(hessian, design.T @ (same - chance)), -STEP, STEP)
-    design, growth = design[:, [0, 2]], np.zeros(2)
-    for _ in range(STEPS):
-        mean = stated * np.exp(design @ growth)
-        hessian = design.T @ (mean[:, None] * design)
-        growth += np.clip(np.linalg.solve(hessian, design.T @ (regret - mean)), -STEP, STEP)
-    return Calibration(*map(float, (*ours, *growth)))
-
-
-def stated(table: FloatArray, calibration: Calibration) -> tuple[FloatArray, FloatArray]:
-    """Confidence and regret of replays under a calibration."""
-    x = np.log(table[:, 5] / 100)
-    odds = logit((table[:, 2] * DRAWS + 0.5) / (DRAWS + 1))
-    odds = calibration.shift + calibration.slope * odds + calibration.by_pairs * x
-    return 1 / (1 + np.exp(-odds)), table[:, 3] * np.exp(calibration.level + calibration.growth * x)
-
-
-def show(name: str, table: FloatArray, confidence: FloatArray, regret: FloatArray) -> None:
-    """Stated and true figures of some replays."""
-    same = table[:, 1].mean()
-    error = np.sqrt(same * (1 - same) / len(table))
-    inside = np.clip(confidence, 1e-9, 1 - 1e-9)
-    lower = 1 / (1 + np.exp(MARGIN - logit(inside)))
-    print(
-        f"{name:42} {len(table):6}  same {same:.3f} +- {error:.3f}, said {confidence.mean():.3f}, "
-        f"at least {lower.mean():.3f};  regret {table[:, 0].mean():.4f}, said {regret.mean():.4f}"
-    )
+SHIPPED = ("ter", "kernel")  # kinds of which the replays have the utility that users have
 
 
 def main() -> None:
@@ -113,34 +370,27 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("results", type=Path, metavar="RESULTS")
-    parser.add_argument("--method", default="adaptive")
+    parser.add_argument("--write", type=Path, metavar="MODULE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    tables = replays(options.results, options.method)
-    seen = np.concatenate([table[::2] for some in tables.values() for table in some])
-    unseen = np.concatenate([table[1::2] for some in tables.values() for table in some])
-    print(
-        f"{len(seen) + len(unseen)} replays; constants of all: {fitted(np.concatenate([seen, unseen]))}"
-    )
-    calibration = fitted(seen)
-    confidence, regret = stated(unseen, calibration)
-    show("lists", unseen, confidence, regret)
-    for name, some in tables.items():
-        table = np.concatenate([table[1::2] for table in some])
-        show(f"lists of {name}", table, *stated(table, calibration))
-    for name, some in tables.items():
-        others = [table for other, kept in tables.items() if other != name for table in kept]
-        table = np.concatenate(some)
-        show(f"new set {name}", table, *stated(table, fitted(np.concatenate(others))))
-    for name, table in stopped(options.results, options.method).items():
-        show(f"stopped {name}", table, table[:, 2], table[:, 3])
-    print(f"{'said':>8} {'same':>8} {'+-':>8} {'regret said':>12} {'regret':>8}")
-    for rows in np.array_split(np.argsort(confidence, kind="stable"), BINS):
-        same = unseen[rows, 1].mean()
-        error = np.sqrt(same * (1 - same) / len(rows))
-        print(
-            f"{confidence[rows].mean():8.3f} {same:8.3f} {error:8.3f} {regret[rows].mean():12.4f} "
-            f"{unseen[rows, 0].mean():8.4f}"
-        )
+    sets = [read(path) for path in sorted(options.results.glob("*.npy"))]
+    figures: dict[str, Any] = {}
+    kept: list[Constants] = []
+    for family, is_scores in (("pairs", False), ("scores", True)):
+        some = [steps for steps in sets if (steps.kind == SCORES_OF_TEXTS) == is_scores]
+        if not some:
+            continue
+        known, new = crossed(some), left_out(some)
+        figures[f"{family}, known"] = show(f"{family}, other lists", known)
+        figures[f"{family}, new"] = show(f"{family}, new kind", new)
+        figures[f"{family}, bins"] = bins(known)
+        margin, factor = margins(new, "kernel")
+        print(f"  margin {margin:.2f}, factor {factor:.2f}")
+        kept.append(fitted(some)._replace(margin=margin, factor=factor))
+    if options.write is not None:
+        options.write.write_text(module(kept[0], kept[1], options.write), encoding="utf-8")
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.budget.replay import Case
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import drive, plan
 
@@ -34,15 +35,29 @@ class Judged(NamedTuple):
 
 
 def segments(path: Path, judge: str, cheap: tuple[str, ...]) -> Iterator[Judged]:
-    """The segments whose candidates the judge tells apart."""
+    """The segments of a file that have all scores."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for document in map(json.loads, file):
             systems = list(document["systems"])
             for i in range(len(document["source"])):
                 scores = [[document[j][s][i] for j in (judge, *cheap)] for s in systems]
                 table = np.array(scores, np.float64)
-                if np.isfinite(table).all() and np.ptp(table[:, 0]) > 0:
+                if np.isfinite(table).all():
                     yield Judged(table[:, 0], table[:, 1:])
+
+
+def guides(judge: str) -> tuple[str, ...]:
+    """The four prompts of a cheaper model, another one than the judge's."""
+    return tuple(name.replace("Turbo", "Chat") for name in CHEAP) if "Turbo" in judge else CHEAP
+
+
+def cases(paths: Iterable[Path], judge: str, most: int) -> list[Case]:
+    """Segments, evenly spread, as lists of one score per candidate."""
+    every = [one for path in paths for one in segments(path, judge, guides(judge))]
+    return [
+        Case(one.cheap.T[:, :, None], one.costly[:, None], np.ones(1), one.costly)
+        for one in every[:: max(1, len(every) // most)][:most]
+    ]
 
 
 def chosen(method: str, one: Judged, calls: int, seed: int) -> tuple[int, float]:
@@ -72,7 +87,10 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=600)
     options = parser.parse_args()
     every = [
-        one for path in options.data for one in segments(path, options.judge, tuple(options.cheap))
+        one
+        for path in options.data
+        for one in segments(path, options.judge, tuple(options.cheap))
+        if np.ptp(one.costly) > 0
     ]
     lists = every[:: max(1, len(every) // options.most)]
     size = np.mean([len(one.costly) for one in lists])

@@ -1,7 +1,9 @@
 """The approximate decoders of mbrs 0.1.8, rebuilt from their formulas, over a whole matrix of which they see a part.
 
 They return values [H] and the number of pairs they used. Pruning has no budget: it stops by its own schedule, and a
-curve comes from its setting alpha.
+curve comes from its setting alpha. Its decoders by centroids and by aggregation need representations of a metric
+(COMET; BLEU, chrF and COMET), which utilities with costly pairs do not have; `centroids` of our own has the formula of
+the first.
 """
 
 from __future__ import annotations
@@ -47,6 +49,14 @@ def pruning(matrix: FloatArray, weights: FloatArray, alpha: float, seed: int) ->
     values = np.full(num_rows, np.nan)
     values[left] = matrix[left, :used].mean(axis=1)
     return Peer(values, round(pairs * num_distinct / num_columns))
+
+
+def sampled(matrix: FloatArray, weights: FloatArray, pairs: int, seed: int) -> Peer:
+    """The plain decoder over as many references, drawn from all copies, as the pairs allow for every hypothesis."""
+    count = max(1, min(len(weights), pairs // len(matrix)))
+    random = np.random.default_rng(seed)
+    columns = random.choice(len(weights), count, replace=False, p=weights / weights.sum())
+    return Peer(matrix[:, columns].mean(axis=1), count * len(matrix))
 
 
 def low_rank(matrix: FloatArray, weights: FloatArray, pairs: int, seed: int) -> Peer:

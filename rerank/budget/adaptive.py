@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
+from .evidence import evidence_of, leaders, possible
 from .observed import Observed
-from .posterior import posterior
+from .posterior import Posterior, posterior
 from .references import representative_order
 from .regressors import regressors_of
-from .requests import Asking, BoolArray, Search
-from .statement import CALIBRATION, leaders, possible, state_of
+from .requests import Asking, BoolArray, Found, Search
+from .statement import DRAWS, Evidence
 
-DRAWS = 400
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
 FIRST_SCORES = 3  # where a pair is a whole row
@@ -33,22 +33,21 @@ WIDER = (1, 2, 4, 8)  # times the errors
 
 
 def adaptive(observed: Observed) -> Search:
-    """The posterior means [H] of the expected utilities."""
+    """The posterior means [H] of the expected utilities, and what is known of the choice."""
     problem = observed.problem
     features = regressors_of(problem)
     order = representative_order(problem, features)
     rows, level = _pilot(observed, order)
     yield from observed.ask(rows, np.sort(order[:level]))
     if not observed.known.any():
-        return np.full(problem.num_rows, np.nan)
+        return Found(np.full(problem.num_rows, np.nan))
     known = posterior(observed, features)
     while observed.left > 0:
         draws = possible(known.draws(DRAWS), observed.broken)
-        chosen = leaders(np.where(observed.broken, -np.inf, known.mean), problem.nbest)
-        statement = CALIBRATION.applied(state_of(draws, chosen), observed.pairs, DRAWS)
-        wanted = problem.confidence
-        if wanted is not None and statement.at_least >= wanted:
-            break
+        if problem.target.is_set:
+            evidence = _evidence(observed, known, draws)
+            if problem.target.met(evidence, problem.kind):
+                return Found(_choosable(observed, known.mean), evidence, stopped=True)
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
@@ -57,11 +56,22 @@ def adaptive(observed: Observed) -> Search:
         columns = _next_columns(observed, order, rows)
         yield from _ask_in_order(observed, rows, columns, min(cost, observed.left))
         known = posterior(observed, features, known.variances, 2)
-    return _choosable(observed, known.mean)
+    draws = possible(known.draws(DRAWS), observed.broken)
+    return Found(_choosable(observed, known.mean), _evidence(observed, known, draws))
+
+
+def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Evidence:
+    """What is known of the choice as it would be now."""
+    chosen = leaders(_choosable(observed, known.mean), observed.problem.nbest)
+    return evidence_of(observed, known, draws, chosen)
 
 
 def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
-    """The means; where a pair is a whole row, only of hypotheses that were scored, if there are enough of them."""
+    """The means, NaN of what has no expectation.
+
+    Where a pair is a whole row, only of hypotheses that were scored, if there are enough of them.
+    """
+    mean = np.where(observed.broken, np.nan, mean)
     is_scored = observed.known.any(axis=1)
     if observed.seen.shape[1] > 1 or is_scored.sum() < observed.problem.nbest:
         return mean
@@ -113,6 +123,8 @@ def _contenders(draws: FloatArray, mean: FloatArray, nbest: int, is_open: BoolAr
 
 def _among_best(draws: FloatArray, nbest: int) -> IntArray:
     """In how many draws [n, H] each hypothesis is among the best, [H]."""
+    if nbest == 1:
+        return np.bincount(draws.argmax(axis=1), minlength=draws.shape[1])
     tops = np.argpartition(-draws, nbest - 1, axis=1)[:, :nbest]
     return np.bincount(tops.ravel(), minlength=draws.shape[1])
 

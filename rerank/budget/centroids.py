@@ -13,7 +13,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from .observed import Observed
 from .regressors import regressors_of
-from .requests import Search
+from .requests import Found, Search
 from .survivors import affordable_rows, only
 
 ITERATIONS = 20
@@ -43,7 +43,7 @@ def centroids(observed: Observed) -> Search:
     total = np.stack([problem.shares[:, problem.columns[cluster == k]].sum(axis=1) for k in kept])
     counting = np.where(total.T > 0, observed.utilities[:, chosen], 0.0)
     with np.errstate(invalid="ignore"):  # rows of infinities have no mean
-        return only((counting * total.T).sum(axis=1), rows)
+        return Found(only((counting * total.T).sum(axis=1), rows))
 
 
 def k_means(

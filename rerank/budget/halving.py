@@ -12,7 +12,7 @@ from math import ceil, log2
 import numpy as np
 
 from .observed import Observed
-from .requests import Search
+from .requests import Found, Search
 from .survivors import affordable_rows, best, only
 
 
@@ -35,4 +35,4 @@ def halving(observed: Observed) -> Search:
         survivors = best(observed.sample_means(), survivors, half)
     if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
         yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
-    return only(observed.sample_means(), survivors)
+    return Found(only(observed.sample_means(), survivors))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...metrics.representations import FloatArray
 from .observed import Observed
-from .requests import BoolArray, Search
+from .requests import BoolArray, Found, Search
 from .survivors import affordable_rows, only
 
 RANK = 8
@@ -30,10 +30,10 @@ def low_rank(observed: Observed) -> Search:
         drawn = random.choice(problem.columns, count, replace=False)
         yield from observed.ask(np.sort(shuffled[top : top + ROWS]), np.sort(drawn))
     if not observed.known.any():
-        return np.full(problem.num_rows, np.nan)
+        return Found(np.full(problem.num_rows, np.nan))
     completed = np.where(observed.known, observed.utilities, completion(observed))
     shares = problem.shares
-    return only(np.where(shares > 0, completed * shares, 0.0).sum(axis=1), rows)
+    return Found(only(np.where(shares > 0, completed * shares, 0.0).sum(axis=1), rows))
 
 
 def completion(observed: Observed) -> FloatArray:

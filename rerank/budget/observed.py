@@ -9,6 +9,7 @@ import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from .requests import Asking, BoolArray, Request
+from .statement import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,22 +22,24 @@ class Problem:
         prior: cheap utilities, [K, H, R]; None if there are none.
         selves: which column is the hypothesis itself, [H], -1 for none.
         pairs: how many may be computed.
-        confidence: the plan may stop when its confidence is this high; None to use the whole budget.
+        target: what stops the plan before its budget is used up.
         nbest: how many places are ranked.
         seed: of random draws.
         symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
         addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
+        kind: of the utility, for what is stated.
     """
 
     shares: FloatArray
     prior: FloatArray | None
     selves: IntArray
     pairs: int
-    confidence: float | None
+    target: Target
     nbest: int
     seed: int
     symmetric: bool = False
     addend: FloatArray | None = None
+    kind: str = ""
 
     @property
     def num_rows(self) -> int:

@@ -13,17 +13,19 @@ import numpy as np
 
 from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
+from ..choice import Spent
 from ..expectation import NO_WEIGHT, expected_utility
 from .adaptive import adaptive
 from .canonical import Order, canonical_order
 from .centroids import centroids
+from .evidence import state
 from .halving import halving
 from .low_rank import low_rank
 from .methods import METHODS, Method
 from .observed import Observed, Problem
 from .pruning import pruning
-from .requests import Estimate, Plan, Request, Search
-from .statement import state
+from .requests import Estimate, Found, Plan, Request, Search
+from .statement import SCORES_OF_TEXTS, Target
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
@@ -44,12 +46,13 @@ def plan(
     prior: FloatArray | None = None,
     *,
     pairs: int,
-    confidence: float | None = None,
+    target: Target | None = None,
     nbest: int = 1,
     seed: int = 0,
     square: bool = False,
     symmetric: bool = False,
     addend: FloatArray | None = None,
+    kind: str = "",
 ) -> Plan:
     """A plan for one list.
 
@@ -62,13 +65,14 @@ def plan(
         prior: cheap utilities of the same pairs, K kinds, higher is better, [K, H, R]; None if there are none. A metric
             without references has one column.
         pairs: the budget, at least 1; no plan asks for more.
-        confidence: stop as soon as the estimate's confidence is this high; None to use the whole budget.
+        target: stop as soon as the statement meets it; None to use the whole budget.
         nbest: how many places of the ranking matter.
         seed: of random draws.
         square: whether column i is hypothesis i, also without `own`.
         symmetric: whether what is asked for is the same of (h, r) and (r, h), so that two texts are one pair; `square`
             must hold.
         addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
+        kind: of the utility, as the constants of statements name it; any other is not known.
 
     Raises:
         InputError: there is no such method.
@@ -84,11 +88,12 @@ def plan(
         _ordered_prior(prior, order),
         _selves(order, square or own is not None),
         pairs,
-        confidence,
+        target or Target(),
         min(nbest, num_hypotheses),
         seed,
         symmetric,
         None if addend is None else addend[np.ix_(order.rows, order.columns)],
+        SCORES_OF_TEXTS if len(weights) == 1 else kind,
     )
     return _restored(method, problem, order, of)
 
@@ -124,15 +129,17 @@ def _everything(
     if addend is not None:
         matrix = matrix + addend
     values = expected_utility(matrix, weights, own)
-    return Estimate(values, of, of, 1.0, 1.0, 0.0, matrix, np.ones(shape, bool))
+    spent = Spent.everything(values, of, np.ones(shape, bool))
+    return Estimate(values, *spent[:-1], matrix, spent.computed)
 
 
 def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
-    values = yield from _translated(_SEARCHES[method](observed), order)
+    found = yield from _translated(_SEARCHES[method](observed), order)
+    values = found.values
     values[observed.broken] = np.nan
-    statement = state(observed, values)
+    statement = state(observed, found)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
     block = np.ix_(order.rows, order.columns)
@@ -142,11 +149,10 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
         in_list,
         observed.pairs,
         of,
-        statement.confidence,
-        statement.at_least,
-        statement.regret,
+        *statement,
         utilities,
         seen,
+        found.evidence,
     )
 
 
@@ -158,8 +164,8 @@ def _translated(search: Search, order: Order) -> Search:
             utilities = yield order.original(request)
             request = search.send(utilities)
     except StopIteration as end:
-        values: FloatArray = end.value
-        return values
+        found: Found = end.value
+        return found
 
 
 def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> FloatArray:

@@ -11,6 +11,7 @@ prior.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from .observed import Observed
 from .regressors import Regressors
 from .requests import BoolArray
 
+BLOCK = 64  # columns of draws that are kept together
 STEPS = 6  # of EM, from the variances of the last time
 USUAL_SELF = 3.0  # units that a text is better against itself than against others
 STRENGTH = 3.0  # observations that the prior of a variance counts for
@@ -77,10 +79,22 @@ class Posterior:
 
     def draws(self, count: int) -> FloatArray:
         """Draws [count, H], the same ones every time."""
-        random = np.random.default_rng(0)
-        own = random.standard_normal((count, len(self.mean))) * self.deviation
-        common = random.standard_normal((count, self.factor.shape[1])) @ self.factor.T
+        own = normal_draws(0, count, len(self.mean)) * self.deviation
+        common = normal_draws(1, count, self.factor.shape[1]) @ self.factor.T
         return self.mean + own + common
+
+
+def normal_draws(seed: int, count: int, width: int) -> FloatArray:
+    """Standard normal draws [count, width], whose first columns are the same at every width."""
+    return _kept_draws(seed, count, -(-width // BLOCK) * BLOCK)[:width].T
+
+
+@lru_cache(maxsize=32)
+def _kept_draws(seed: int, count: int, width: int) -> FloatArray:
+    """Standard normal draws [width, count], which are not made again for every step of every list."""
+    draws = np.random.default_rng(seed).standard_normal((width, count))
+    draws.flags.writeable = False
+    return draws
 
 
 class _Sums(NamedTuple):
@@ -133,10 +147,14 @@ class UtilityScale(NamedTuple):
 def scale_of(utilities: FloatArray, is_self: BoolArray) -> UtilityScale:
     """The scale of computed pairs [n]; one of zero width or of no pairs of a kind is replaced by what is usual."""
     others = utilities if is_self.all() else utilities[~is_self]
+    values_of_selves = utilities[is_self]
     centre = float(others.mean())
     unit = max(float(others.std()), 1e-9 * abs(centre), 1e-300)
+    if is_self.any():  # pairs that are all the same say nothing of how far apart others are
+        gap = abs(float(values_of_selves.mean()) - centre)
+        unit = gap / USUAL_SELF if unit <= 1e-12 * gap else unit
     # of any size: a kernel's is 1 where all others may be 1e-8
-    of_selves = utilities[is_self].mean() if is_self.any() else centre + USUAL_SELF * unit
+    of_selves = values_of_selves.mean() if is_self.any() else centre + USUAL_SELF * unit
     return UtilityScale(centre, unit, float(of_selves))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...metrics.representations import IntArray
 from .observed import Observed
-from .requests import Search
+from .requests import Found, Search
 from .survivors import affordable_rows, only
 
 ALPHA = 0.99  # as in the paper
@@ -36,7 +36,7 @@ def pruning(observed: Observed) -> Search:
         survivors = _with_a_chance(observed, survivors, np.sort(order[:used]), random)
     if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
         yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
-    return only(observed.sample_means(), survivors)
+    return Found(only(observed.sample_means(), survivors))
 
 
 def _with_a_chance(

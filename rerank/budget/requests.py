@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
+from .statement import Evidence
 
 BoolArray = NDArray[np.bool_]
 
@@ -34,10 +35,13 @@ class Estimate(NamedTuple):
         of: how many the whole matrix has.
         confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
             set of them.
-        at_least: what the confidence is also of lists and utilities on which it is too high.
+        at_least: what the confidence is also of utilities of a kind that is not known.
         regret: the expected loss by that in expected utility, on average over the places.
+        at_most: what the regret is also of utilities of a kind that is not known.
+        spread: the standard deviation of the list's expected utilities, as estimated.
         utilities: what was computed, NaN elsewhere, [H, R].
         computed: which pairs were, [H, R]; of a symmetric utility both ways round.
+        evidence: what the statement is made of; None where all or next to nothing was computed.
     """
 
     values: FloatArray
@@ -46,17 +50,41 @@ class Estimate(NamedTuple):
     confidence: float
     at_least: float
     regret: float
+    at_most: float
+    spread: float
     utilities: FloatArray
     computed: BoolArray
+    evidence: Evidence | None = None
 
     @property
     def spent(self) -> Spent:
         """What a row says of it."""
         return Spent(
-            self.pairs, self.of, self.confidence, self.at_least, self.regret, self.computed
+            self.pairs,
+            self.of,
+            self.confidence,
+            self.at_least,
+            self.regret,
+            self.at_most,
+            self.spread,
+            self.computed,
         )
+
+
+class Found(NamedTuple):
+    """What a method finds.
+
+    Args:
+        values: [H], NaN for those given up.
+        evidence: of the choice by them; None if the method knows of none.
+        stopped: whether a target was met before the budget was used up.
+    """
+
+    values: FloatArray
+    evidence: Evidence | None = None
+    stopped: bool = False
 
 
 Plan = Generator[Request, FloatArray, Estimate]
 Asking = Generator[Request, FloatArray, None]
-Search = Generator[Request, FloatArray, FloatArray]  # returns values [H], NaN for those given up
+Search = Generator[Request, FloatArray, Found]

@@ -13,6 +13,7 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import Converted, Field, settings
 from .methods import Method
+from .statement import Target
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
@@ -33,18 +34,22 @@ class Budget:
         method: which pairs, and what is made of them.
         confidence: stop with a list as soon as its choice is that of the whole matrix with at least this probability;
             None to use the whole budget.
+        regret: stop with a list as soon as what its choice is expected to lose is at most so many standard deviations
+            of the list's expected utilities, such as 0.01; with a confidence, when both are met.
         cheap_utility: a utility whose values of all pairs are computed first and guide the method; each part of a sum
             says by itself what it can, whatever its weight; None for none.
         seed: of the methods' random draws.
         force: allow it for utilities whose pairs cost next to nothing.
 
     Raises:
-        InputError: a share out of range, an unknown method, centroids without a cheap utility.
+        InputError: a share out of range, an unknown method, centroids without a cheap utility, something to stop at
+            with a method that does not stop.
     """
 
     share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
     method: Method = "adaptive"
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     cheap_utility: Annotated[MetricLike | None, Converted(load_cheap_utility)] = CHEAP
     seed: Annotated[int, Field(ge=0)] = 0
     force: bool = False
@@ -53,6 +58,15 @@ class Budget:
         if self.method == "centroids" and self.cheap is None:
             problem = "centroids without a cheap utility to cluster by"
             raise InputError(problem, where="budget", fix="Give one, or take another method")
+        if self.target.is_set and self.method != "adaptive":
+            problem = f"{self.method} stops by its own rule, and not at a confidence or a regret"
+            fix = "Leave them out, or take the method adaptive"
+            raise InputError(problem, where="budget", fix=fix)
+
+    @property
+    def target(self) -> Target:
+        """What stops a list before its budget is used up."""
+        return Target(self.confidence, self.regret)
 
     def pairs(self, of: int) -> int:
         """How many pairs of so many may be computed."""
@@ -70,6 +84,7 @@ class Budget:
             "share": self.share,
             "method": self.method,
             "confidence": self.confidence,
+            "regret": self.regret,
             "cheap_utility": self.cheap and self.cheap.signature(),
             "seed": self.seed,
         }
@@ -105,6 +120,22 @@ def asked_parts(utility: Utility, force: bool) -> list[int]:
     ]
     costly = [i for i in with_pairs if utility.parts[i][1].costly_pairs]
     return with_pairs if force and not costly else costly
+
+
+# utilities whose lists the constants of statements were fitted on, and their kind
+_KINDS = {
+    "ter": ("ter",),
+    "kernel": ("dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1"),
+}
+
+
+def kind_of(utility: Utility, force: bool) -> str:
+    """The kind of a utility of which pairs are asked for, "" for one that is not known, as a sum is."""
+    asked = [utility.parts[i][1] for i in asked_parts(utility, force)]
+    if len(asked) != 1:
+        return ""
+    name = asked[0].name
+    return next((kind for kind, names in _KINDS.items() if name in names), "")
 
 
 def two_texts_are_one_pair(utility: Utility, force: bool) -> bool:

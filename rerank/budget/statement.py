@@ -1,98 +1,181 @@
-"""How sure a choice from a part of the matrix is: its confidence and its expected regret."""
+"""What a choice from a part of the matrix says of itself, and the target at which a plan stops.
+
+    logit confidence = c . x,   log(regret / spread) = r . x,   x the signs of the evidence
+Signs are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much of
+the utility is explained, heavy tails. A list that stops does so because its signs look good, so that c and r are others
+at a stop than where the whole budget is used. Some kinds of utilities, on whose lists all was fitted, have a shift and
+a slope of their own; of others less is said to be sure by a margin.
+"""
 
 from __future__ import annotations
 
-from math import exp, log
+from dataclasses import dataclass
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .observed import Observed
-from .posterior import posterior
-from .regressors import regressors_of
-from .requests import BoolArray
+from .constants import PAIRS, PLAIN, SCORES, Constants, Line
 
-DRAWS = 2000
-FEWEST = 3  # pairs of which anything is said
-MARGIN = (
-    1.3  # logits by which the confidence was too high on the worst set that it was not fitted on
-)
+DRAWS = 1000  # of the posterior, of which a confidence is a share
+SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
+MOST_STEP, MOST_GAP = 5.0, 10.0
+SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
+ODDS, LOSS = 1, 2  # places of these signs
+SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
+
+
+class Evidence(NamedTuple):
+    """What is known of a choice, of which its statement is made; all but `chosen` may be arrays of many lists.
+
+    Args:
+        chosen: the chosen rows, in the plan's order, [k].
+        confidence: the posterior's probability that they are the best.
+        regret: the posterior's expected loss in expected utility, on average over the places.
+        spread: the standard deviation of the list's expected utilities, by the posterior.
+        pairs: how many were computed.
+        share: of all pairs, how many are known.
+        candidates: H.
+        places: k.
+        noise: share of the variance of pairs that nothing explains.
+        row: share of the variance of pairs that is the candidates' own.
+        column: share of the variance of pairs that is the references' own.
+        tails: mean fourth power of the computed pairs in standard deviations.
+        ties: share of them that have the value of another one.
+        self_gap: how much higher a text with itself is, in standard deviations; 0 where it is not known.
+        settled: share of the chosen ones' expectations that is computed.
+        gap: how much better the last of them is than the next one by the means, in spreads.
+        step: of the scale that scores are on, in their standard deviations; 0 where they are on none.
+    """
+
+    chosen: IntArray
+    confidence: float
+    regret: float
+    spread: float
+    pairs: int
+    share: float
+    candidates: int
+    places: int
+    noise: float
+    row: float
+    column: float
+    tails: float
+    ties: float
+    self_gap: float
+    settled: float
+    gap: float
+    step: float
 
 
 class Statement(NamedTuple):
-    """Confidence (a probability) and expected regret (in expected utility, on average over the places)."""
+    """What is said of a choice.
 
-    confidence: float
-    regret: float
-
-    @property
-    def at_least(self) -> float:
-        """What the confidence is also of lists and utilities on which it is too high."""
-        if not 0 < self.confidence < 1:
-            return self.confidence
-        return 1 / (1 + exp(MARGIN) * (1 / self.confidence - 1))
-
-
-class Calibration(NamedTuple):
-    """Makes the posterior's figures true on average; x = log(computed pairs / 100).
-
-        logit confidence = shift + slope logit p + by_pairs x,   regret = r exp(level + growth x)
-    The posterior is too sure after few pairs, of which it takes too much for known, and too doubtful after many.
+    Args:
+        confidence: the probability that all pairs would choose the same.
+        at_least: what that is also of a kind of utilities that is not known.
+        regret: the expected loss in expected utility, on average over the places.
+        at_most: what that is also of a kind of utilities that is not known.
+        spread: the standard deviation of the list's expected utilities.
     """
 
-    shift: float
-    slope: float
-    by_pairs: float
-    level: float
-    growth: float
-
-    def applied(self, statement: Statement, pairs: int, draws: int) -> Statement:
-        """The figures of a posterior after so many pairs, from so many draws."""
-        x = log(max(1, pairs) / 100)
-        # neither none nor all of the draws are certainty
-        inside = (statement.confidence * draws + 0.5) / (draws + 1)
-        odds = self.shift + self.slope * log(inside / (1 - inside)) + self.by_pairs * x
-        regret = statement.regret * exp(self.level + self.growth * x)
-        return Statement(1 / (1 + exp(-odds)), regret)
+    confidence: float
+    at_least: float
+    regret: float
+    at_most: float
+    spread: float
 
 
-# fitted by benchmarks/budget/calibration.py on the replays in docs/budget.md
-CALIBRATION = Calibration(0.569, 0.703, -0.052, -0.390, 0.152)
+@dataclass(frozen=True)
+class Target:
+    """What stops a plan before its budget is used up: every bound that is given must be met.
+
+    Args:
+        confidence: the choice is that of all pairs with at least this probability.
+        regret: the expected loss is at most so many standard deviations of the list's expected utilities.
+    """
+
+    confidence: float | None = None
+    regret: float | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is anything to meet."""
+        return self.confidence is not None or self.regret is not None
+
+    def met(self, evidence: Evidence, kind: str) -> bool:
+        """Whether a choice may be left as it is."""
+        said = stated(evidence, kind, stopped=True)
+        is_sure = self.confidence is None or said.at_least >= self.confidence
+        is_small = self.regret is None or said.at_most <= self.regret * said.spread
+        return is_sure and is_small
 
 
-def state(observed: Observed, values: FloatArray) -> Statement:
-    """What is known of the `nbest` hypotheses with the highest `values` [H]; after too few pairs the regret is NaN."""
-    nbest, num_rows = observed.problem.nbest, observed.problem.num_rows
-    if nbest == num_rows:
-        return Statement(1.0, 0.0)
-    if observed.known.sum() < FEWEST:
-        return Statement(nbest / num_rows, np.nan)
-    known = posterior(observed, regressors_of(observed.problem))
-    draws = possible(known.draws(DRAWS), observed.broken)
-    return CALIBRATION.applied(state_of(draws, leaders(values, nbest)), observed.pairs, DRAWS)
+def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
+    """What is said of a choice.
+
+    Args:
+        evidence: what is known of it.
+        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score,
+            OTHER_METHODS where another method than adaptive has chosen.
+        stopped: whether the plan stops here, or has used up its budget.
+    """
+    constants = constants_of(kind)
+    sure, loss = constants.lines(stopped)
+    signs = signs_of(evidence)
+    odds = float(on_line(sure, signs, ODDS, kind))
+    log_loss = float(on_line(loss, signs, LOSS, kind))
+    is_known = kind in sure.kinds
+    margin, factor = (0.0, 0.0) if is_known else (constants.margin, constants.factor)
+    return Statement(
+        _probability(odds),
+        _probability(odds - margin),
+        evidence.spread * exp(min(log_loss, 1.0)),
+        evidence.spread * exp(min(log_loss + factor, 1.0)),
+        evidence.spread,
+    )
 
 
-def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
-    """Draws [n, H] in which hypotheses without an expectation are no better than the worst."""
-    if broken.any() and not broken.all():
-        draws[:, broken] = draws[:, ~broken].min(axis=1, keepdims=True)
-    return draws
+def constants_of(kind: str) -> Constants:
+    """The constants for a kind."""
+    return {SCORES_OF_TEXTS: SCORES, OTHER_METHODS: PLAIN}.get(kind, PAIRS)
 
 
-def leaders(values: FloatArray, count: int) -> IntArray:
-    """The hypotheses with the highest values [H]; NaN comes last."""
-    return np.argsort(-values, kind="stable")[:count]
+def signs_of(evidence: Evidence) -> FloatArray:
+    """The signs of one list [n], or of many [lists, n]."""
+    inside = (np.asarray(evidence.confidence) * DRAWS + 0.5) / (DRAWS + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.divide(evidence.regret, evidence.spread)
+    loss = np.clip(np.nan_to_num(loss, nan=LARGEST, posinf=LARGEST), SMALLEST, LARGEST)
+    signs = [
+        np.ones_like(inside),
+        np.log(inside / (1 - inside)),
+        np.log(loss),
+        np.log(np.divide(evidence.pairs, 100)),
+        np.log(evidence.share),
+        np.log(np.divide(evidence.candidates, 16)),
+        np.log(evidence.places),
+        np.log(evidence.noise),
+        np.log(evidence.row),
+        np.log(evidence.column),
+        np.log(np.maximum(evidence.tails, 1)),
+        evidence.ties,
+        np.log1p(np.maximum(evidence.self_gap, 0)),
+        np.equal(evidence.self_gap, 0),
+        evidence.settled,
+        np.log1p(np.clip(evidence.gap, 0, MOST_GAP)),
+        np.minimum(evidence.step, MOST_STEP),
+    ]
+    return np.stack([np.asarray(sign, np.float64) for sign in signs], axis=-1)
 
 
-def state_of(draws: FloatArray, chosen: IntArray) -> Statement:
-    """The statement that draws [n, H] of the expected utilities make about the chosen ones [k]."""
-    count = len(chosen)
-    is_chosen = np.zeros(draws.shape[1], bool)
-    is_chosen[chosen] = True
-    if is_chosen.all():
-        return Statement(1.0, 0.0)
-    worst, best = draws[:, is_chosen].min(axis=1), draws[:, ~is_chosen].max(axis=1)
-    top = -np.partition(-draws, count - 1, axis=1)[:, :count].sum(axis=1)
-    regret = (top - draws[:, is_chosen].sum(axis=1)) / count
-    return Statement(float((worst >= best).mean()), max(0.0, float(regret.mean())))
+def on_line(line: Line, signs: FloatArray, sloped: int, kind: str) -> FloatArray:
+    """What a line says of signs [..., n]; `sloped` is the sign on which kinds have a slope of their own."""
+    shift, slope = line.kinds.get(kind, (0.0, 0.0))
+    return np.asarray(
+        signs @ np.array(line.coefficients) + shift + slope * signs[..., sloped] / SLOPE_UNIT
+    )
+
+
+def _probability(odds: float) -> float:
+    return 1 / (1 + exp(-odds)) if odds > 0 else exp(odds) / (1 + exp(odds))

@@ -40,15 +40,17 @@ def decode(source: Path, out: Path, *more: str) -> int:
     return main(["decode", str(source), "-o", str(out), "--max-errors", "1", "--quiet", *more])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_rows_and_going_on(source: Path, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("more", [*METHODS, "adaptive --regret 0.5 --confidence 0.5"])
+def test_rows_and_going_on(source: Path, tmp_path: Path, more: str) -> None:
     """A run that stops at an error record goes on where it was, with the same bytes."""
-    words = ["-u", "ter", "--budget", "0.3", "--budget-method", method, "--nbest", "2"]
+    words = ["-u", "ter", "--budget", "0.3", "--nbest", "2", "--budget-method", *more.split()]
     out, whole = tmp_path / "out", tmp_path / "whole"
     assert decode(source, whole, *words) == 3
     for row in rows(whole):
         budget = row["budget"]
-        assert set(budget) == {"pairs", "of", "confidence", "at_least", "regret"}
+        assert set(budget) == {
+            *("pairs", "of", "confidence", "at_least", "regret", "at_most", "spread")
+        }
         assert 1 <= budget["pairs"] <= max(1, -(-3 * budget["of"] // 10))
     stopped = [*words, "--max-errors", "0"]
     assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
@@ -79,6 +81,21 @@ def test_a_killed_run_goes_on(tmp_path: Path, method: str) -> None:
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_lists_stop_when_they_lose_little(source: Path, tmp_path: Path) -> None:
+    """Every list that has pairs left has met the bound that it was given; others have used what they might."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    words = ["-u", "ter", "--budget", "0.9"]
+    assert decode(source, whole, *words) == 3
+    assert decode(source, out, *words, "--regret", "0.1") == 3
+    num_stopped = 0
+    for row, other in zip(rows(out), rows(whole), strict=True):
+        budget = row["budget"]
+        if budget["pairs"] < other["budget"]["pairs"]:
+            num_stopped += 1
+            assert budget["at_most"] <= 0.1 * budget["spread"]
+    assert num_stopped > 0
+
+
 def test_other_budgets_are_other_runs(source: Path, tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "out"
     assert decode(source, out, "-u", "ter", "--budget", "0.3") == 3
@@ -87,6 +104,7 @@ def test_other_budgets_are_other_runs(source: Path, tmp_path: Path, capsys: Capt
         ["--budget", "0.3", "--budget-seed", "1"],
         ["--budget", "0.3", "--cheap-utility", "bleu"],
         ["--budget", "0.3", "--confidence", "0.9"],
+        ["--budget", "0.3", "--regret", "0.1"],
         [],
     ):
         assert decode(source, out, "-u", "ter", *more) == ResumeError.exit_code
@@ -108,6 +126,12 @@ def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) ->
         (["-u", "chrf", "--budget", "0.1"], "--force-budget"),
         (["-u", "bertscore", "--budget", "0.1"], "--force-budget"),
         (["-u", "ter", "--confidence", "0.9"], "Add --budget SHARE"),
+        (["-u", "ter", "--regret", "0.01"], "Add --budget SHARE"),
+        (["-u", "ter", "--budget", "0.1", "--regret", "0"], "regret"),
+        (
+            ["-u", "ter", "--budget", "0.1", "--regret", "1", "--budget-method", "halving"],
+            "its own rule",
+        ),
         (["-u", "ter", "--budget-seed", "3"], "Add --budget SHARE"),
         (["-u", "ter", "--budget", "0.1", "--budget-seconds", "9"], "stands beside --budget"),
         (["-u", "ter", "--budget", "0.1", "--save-utilities", "u"], "--save-utilities"),

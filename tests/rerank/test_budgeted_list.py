@@ -90,7 +90,7 @@ def test_a_budget_of_all_pairs_changes_no_bit(
         ("prism", {}),
         ("prism and chrf", {}),
         (SUM, {"budget_of": {"cheap_utility": "bleu"}}),
-        ("ter", {"budget_of": {"confidence": 0.6, "seed": 3}}),
+        ("ter", {"budget_of": {"seed": 3}}),
     ],
 )
 def test_what_is_computed_is_part_of_the_matrix(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from math import e, exp, log
-
 import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget import statement
+from discorank.rerank.budget.evidence import figures_of, leaders, smallest_step
 from discorank.rerank.budget.observed import Observed, Problem
 from discorank.rerank.budget.posterior import USUAL, coefficients, posterior, scale_of
 from discorank.rerank.budget.regressors import Regressors, regressors_of
-from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
+from discorank.rerank.budget.statement import Target
 
 from .lists import estimate_of, matrices
 
@@ -20,7 +18,7 @@ from .lists import estimate_of, matrices
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
     selves = np.arange(len(shares)) if is_square else np.full(len(shares), -1)
     prior = None if cheap is None else cheap[None]
-    return Problem(shares, prior, selves, shares.size, None, 1, 0)
+    return Problem(shares, prior, selves, shares.size, Target(), 1, 0)
 
 
 def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -> Observed:
@@ -97,40 +95,60 @@ def test_draws_have_mean_and_spread() -> None:
     assert draws.tobytes() == known.draws(40_000).tobytes()
 
 
-def test_a_statement_by_hand() -> None:
+def test_figures_by_hand() -> None:
     """Of four draws, 0 and 1 are the best two in two; the others lose 1 / 2 and 3 / 2 a place."""
     draws = np.array([[3.0, 2, 1], [3, 2, 1], [3, 2, 3], [0, 2, 3]])
-    stated = state_of(draws, leaders(np.array([0.3, 0.2, np.nan]), 2))
-    assert tuple(stated) == pytest.approx((0.5, (0.5 + 1.5) / 4))
-    assert state_of(draws, np.array([0, 1, 2])) == (1.0, 0.0)
+    chosen = leaders(np.array([0.3, 0.2, np.nan]), 2)
+    assert figures_of(draws, chosen) == pytest.approx((0.5, (0.5 + 1.5) / 4))
+    assert figures_of(draws, np.array([0, 1, 2])) == (1.0, 0.0)
+    assert figures_of(draws, chosen[:1]) == pytest.approx((0.75, 3 / 4))
 
 
-def test_a_calibration_by_hand() -> None:
-    """After 100 pairs the two figures change by themselves; after e times as many also by the number of pairs."""
-    calibration = Calibration(0.5, 2.0, -1.0, log(2), 0.5)
-    assert calibration.applied(Statement(0.5, 3.0), 100, 1000) == pytest.approx(
-        (1 / (1 + exp(-0.5)), 6.0)
-    )
-    later = calibration.applied(Statement(0.5, 3.0), round(100 * e), 1000)
-    assert later == pytest.approx((1 / (1 + exp(0.5)), 6 * exp(0.5)), rel=2e-3)
-    assert 0.999 < calibration.applied(Statement(1.0, 0.0), 100, 1000).confidence < 1
+def test_what_is_better_by_less_than_a_step_is_as_good() -> None:
+    """A judge's scores have a scale; others that two draws call better by 1 are equal if its steps are wider."""
+    draws = np.array([[3.0, 4], [3, 4], [3, 9], [3, 1]])
+    assert figures_of(draws, np.array([0]))[0] == 0.25
+    assert figures_of(draws, np.array([0]), 1.0)[0] == 0.75
+    assert smallest_step(np.array([85.0, 90, 90, 100])) == 5
+    assert smallest_step(np.array([0.31, 0.7, 0.55])) == 0
+    assert 0 < smallest_step(np.array([4.0, 4, 4])) < 1e-3
 
 
-def test_at_least_by_hand() -> None:
-    """Odds of 9 to 1 become 9 to e^1.3; what is certain stays so."""
-    assert Statement(0.9, 0.0).at_least == pytest.approx(9 / (9 + exp(1.3)))
-    assert [Statement(sure, 0.0).at_least for sure in (0.0, 1.0)] == [0.0, 1.0]
-
-
-def test_a_list_stops_when_it_is_at_least_as_sure() -> None:
-    """And not when the confidence alone is high enough; a list that could not stop uses its whole budget."""
+@pytest.mark.parametrize("target", [Target(confidence=0.8), Target(regret=0.2)])
+def test_a_list_stops_when_its_target_is_met(target: Target) -> None:
+    """And says so of itself with the very figures; a list that could not stop uses its whole budget."""
     num_stopped = 0
     for seed in range(20):
         matrix, cheap = matrices(seed)
-        estimate = estimate_of("adaptive", matrix, cheap, 200, square=True, confidence=0.8)
-        num_stopped += estimate.pairs < 200
-        assert estimate.at_least > 0.75 or estimate.pairs == 200
+        estimate = estimate_of("adaptive", matrix, cheap, 200, square=True, target=target)
+        if estimate.pairs == 200:
+            continue
+        num_stopped += 1
+        if target.confidence is not None:
+            assert estimate.at_least >= target.confidence
+        if target.regret is not None:
+            assert estimate.at_most <= target.regret * estimate.spread
     assert num_stopped > 5
+
+
+def test_both_targets_take_as_much_as_the_later_one() -> None:
+    for seed in range(6):
+        matrix, cheap = matrices(seed)
+        pairs = [
+            estimate_of("adaptive", matrix, cheap, 220, square=True, target=target).pairs
+            for target in (Target(0.8), Target(None, 0.1), Target(0.8, 0.1))
+        ]
+        assert pairs[2] >= max(pairs[:2])
+
+
+def test_pairs_that_are_all_the_same_are_finite() -> None:
+    """A kernel of texts without a common fragment: 0 of all pairs that were computed, 1 of a text with itself."""
+    matrix, cheap = matrices(6)
+    nothing = np.eye(len(matrix))
+    estimate = estimate_of("adaptive", nothing, cheap, 60, square=True, symmetric=True)
+    assert np.isfinite(estimate.values).all()
+    assert 0 < estimate.confidence < 1
+    assert 0 <= estimate.regret <= estimate.at_most < 1
 
 
 def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
@@ -144,14 +162,11 @@ def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
     assert abs(np.nanmax(estimate.values) - exact.max()) < 1e-7
 
 
-def test_what_the_posterior_says_is_true_of_synthetic_lists(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_posterior_says_is_true_of_synthetic_lists() -> None:
     """Over lists: the share of choices that are those of the whole matrix, and their regret, within their errors.
 
-    The calibration is that of real lists, of which the posterior knows less.
+    These are the posterior's own figures: the constants are those of real lists, of which it knows less.
     """
-    monkeypatch.setattr(statement, "CALIBRATION", Calibration(0, 1, 0, 0, 0))
     same, losses, stated = [], [], []
     for seed in range(250):
         matrix, cheap = matrices(seed, 12)
@@ -160,7 +175,8 @@ def test_what_the_posterior_says_is_true_of_synthetic_lists(
         chosen = int(np.argmax(estimate.values))
         same.append(chosen == int(np.argmax(exact)))
         losses.append(exact.max() - exact[chosen])
-        stated.append((estimate.confidence, estimate.regret))
+        assert estimate.evidence is not None
+        stated.append((estimate.evidence.confidence, estimate.evidence.regret))
     confidence, regret = np.mean(stated, axis=0)
     assert 0.3 < np.mean(same) < 0.95
     assert abs(np.mean(same) - confidence) < 0.08

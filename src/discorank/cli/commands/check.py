@@ -43,7 +43,7 @@ class CheckOptions:
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
-        budget: a share of pairs, whose forward passes are counted too.
+        budget: a share of pairs, whose forward passes are counted too: at most these, as lists may stop before.
         strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
         beam: how many histories beam keeps.
         format: text or json.

@@ -18,7 +18,14 @@ from ..terminal.console import say
 from . import build
 from .inputs import adapted, open_input
 
-_OF_A_BUDGET = ("budget_method", "confidence", "cheap_utility", "budget_seed", "force_budget")
+_OF_A_BUDGET = (
+    "budget_method",
+    "confidence",
+    "regret",
+    "cheap_utility",
+    "budget_seed",
+    "force_budget",
+)
 
 
 @settings
@@ -29,6 +36,8 @@ class BudgetOptions:
         budget: compute at most this share of the pairs of each list, such as 0.1; see docs/budget.md.
         budget_method: which pairs are computed.
         confidence: stop with a list when its choice is that of all pairs with at least this probability, such as 0.95.
+        regret: stop with a list when its choice is expected to lose at most so many standard deviations of the list's
+            expected utilities, such as 0.01; beside --confidence, when both are met.
         cheap_utility: a utility all of whose pairs are computed first and guide the method, or a sum, each part of
             which guides it; none for none.
         budget_seed: of the method's random draws.
@@ -38,6 +47,7 @@ class BudgetOptions:
     budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     budget_method: Method = "adaptive"
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     cheap_utility: str = CHEAP
     budget_seed: Annotated[int, Field(ge=0)] = 0
     force_budget: bool = False
@@ -70,6 +80,7 @@ def budget_in(values: Mapping[str, Any], share: float | None = None) -> Budget |
         share,
         method=values["budget_method"],
         confidence=values["confidence"],
+        regret=values["regret"],
         cheap_utility=None if cheap is None else adapted(cheap, {**values, **_NO_MODEL}),
         seed=values["budget_seed"],
         force=values["force_budget"],
