@@ -81,8 +81,20 @@ class Fit(NamedTuple):
         return first_best(self.values(data))
 
 
-def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> Fit:
-    """The chooser of some segments, judged or not; those that are not say nothing."""
+def fit(
+    data: MeasuredTexts,
+    defaults: Defaults,
+    pseudo: float = PSEUDO_SEGMENTS,
+    ship: bool = False,
+) -> Fit:
+    """The chooser of some segments, judged or not; those that are not say nothing.
+
+    Args:
+        data: the segments.
+        defaults: what is believed beforehand.
+        pseudo: P.
+        ship: whether the best system's texts are taken, whatever the losses say.
+    """
     num_systems = data.errors.shape[1]
     judged = data.rows(data.judged)
     if not len(judged.errors):
@@ -100,7 +112,7 @@ def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS
     weights[-1] = _alone(weights[-1])
     errors = chosen_errors(judged, sigma, consensus, weights)
     losses = shrunk_losses(errors - errors[defaults.best], judged.document, defaults)
-    k = int(losses.argmin())
+    k = len(STRENGTHS) - 1 if ship else int(losses.argmin())
     held_out = weights[k][0] * consensus[k] + judged.columns @ weights[k][1:]
     return Fit(STRENGTHS[k], weights[k], means, sigma, losses, held_out)
 
@@ -207,6 +219,7 @@ def standard(values: FloatArray) -> FloatArray:
     centred = values - values.mean(axis=1, keepdims=True)
     deviations = values.std(axis=1, keepdims=True)
     varies = values.max(axis=1, keepdims=True) > values.min(axis=1, keepdims=True)
+    varies &= deviations > 0  # squares of the least differences vanish
     return np.asarray(np.where(varies, centred / np.where(varies, deviations, 1), 0.0))
 
 

@@ -24,6 +24,7 @@ from .model import ExpectedRatio, TrainedChooser
 from .shipped import shipped
 
 LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
+WORSE = 1.05  # from this expected ratio on, the single system's texts are taken
 
 
 def train_chooser(
@@ -88,16 +89,24 @@ def train_chooser(
 def learn(
     data: MeasuredTexts, defaults: Defaults, default_gain: ErrorRatio
 ) -> tuple[Fit, ErrorRatio]:
-    """What judged segments teach, and what it gains on others; `UNKNOWN` where the default gain is."""
-    learned = fit(data, defaults)
+    """What judged segments teach, and what choosing gains on others; `UNKNOWN` where the default gain is.
+
+    Where choosing is expected to make more errors than the best single system, the chooser takes that system's texts.
+    """
     if np.isinf(default_gain.deviation):
-        return learned, UNKNOWN
-    return learned, measured_gain(data, defaults).mixed(default_gain)
+        return fit(data, defaults), UNKNOWN
+    gain = measured_gain(data, defaults).mixed(default_gain)
+    return fit(data, defaults, ship=is_worse(gain)), gain
 
 
 def as_good(gain: ErrorRatio) -> bool:
     """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
-    return gain.interval[0] >= LEVEL
+    return gain.interval[0] >= LEVEL or is_worse(gain)
+
+
+def is_worse(gain: ErrorRatio) -> bool:
+    """Whether choosing is expected to make more errors than the single system."""
+    return gain.ratio >= WORSE
 
 
 def _expectation(gain: ErrorRatio, names: Sequence[str], learned: Fit) -> ExpectedRatio | None:

@@ -174,6 +174,18 @@ def test_where_features_are_of_no_use_shipping_ignores_them() -> None:
     assert set(learned.choices(data).tolist()) == {int(learned.means.argmin())}
 
 
+def test_a_fit_that_is_told_to_ship() -> None:
+    data = made(5, segments=200)
+    learned = fit(data, plain_defaults(2), ship=True)
+    assert learned.strength == SHIP
+    assert set(learned.choices(data).tolist()) == {int(learned.means.argmin())}
+    assert learned.means.tolist() == fit(data, plain_defaults(2)).means.tolist()
+
+
+def test_differences_whose_squares_vanish_are_none() -> None:
+    assert standard(np.array([[0.0, 5e-324, 0.0]])).tolist() == [[0.0] * 3]
+
+
 def test_the_order_of_segments_does_not_matter_much(monkeypatch: pytest.MonkeyPatch) -> None:
     data = made(6)
     order = np.random.default_rng(0).permutation(40)
