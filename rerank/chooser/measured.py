@@ -6,7 +6,7 @@ their list as a `Reranker` does it, so that what is learned here means the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,15 +63,22 @@ def utilities_of(
     cache: Cache | None = None,
 ) -> FloatArray:
     """u(h, r) between all candidates of every list, [n, S, S], distances negated; errors as `MBRDecoder.decode`."""
+    return np.stack(list(matrices_of(utility, lists, cache)))
+
+
+def matrices_of(
+    utility: Utility,
+    lists: Sequence[CandidateList],
+    cache: Cache | None = None,
+) -> Iterator[FloatArray]:
+    """u(h, r) between all candidates of each list, [S, S]; see `utilities_of`."""
     # one-best context, where there is any: nobody has chosen yet
     strategy: StrategySetting = "one-best" if utility.reads.context else "auto"
     decoder = MBRDecoder(utility=utility, keep_matrix=True, strategy=strategy)
-    matrices = []
     for record, ranking in zip(lists, decoder.decode(lists, LocalEngine(cache)), strict=True):
         of = Distinct(record.candidates).of
         if ranking.matrix is not None:
-            matrices.append(ranking.matrix[np.ix_(of, of)])
-    return np.stack(matrices)
+            yield ranking.matrix[np.ix_(of, of)]
 
 
 def columns_of(

@@ -140,11 +140,11 @@ def judged_lists(
     lists = []
     for i in kept.tolist():
         number = int(part.owner[i])
-        lists.append(_list(documents[number], names, i - int(starts[i]), whole))
+        lists.append(texts_as_list(documents[number], names, i - int(starts[i]), whole))
     return lists, scores[kept], part.owner[kept]
 
 
-def _list(
+def texts_as_list(
     document: DocumentOutputs,
     names: Sequence[str],
     segment: int,

@@ -27,6 +27,7 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
+ROUNDING = 1e-12  # what is left of an error without noise, over the largest
 
 
 class Shrunk(NamedTuple):
@@ -83,6 +84,8 @@ def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
     residuals = np.where(known, centred - effects + mean_effects[:, None], 0.0)
     degrees_of_freedom = known.sum() - len(y) - num_systems + 1
     variance = float((residuals**2).sum()) / degrees_of_freedom
+    if variance <= (ROUNDING * float(np.abs(values).max())) ** 2:
+        variance = 0.0  # systems and segments explain all of it
     # v_s, the noise of every effect
     design = _design_effect(residuals, document, inverse, variance)
     noise = design * variance * np.diag(inverse) * num_systems / (num_systems - 1)

@@ -143,8 +143,9 @@ def expected(chooser: TrainedChooser) -> str:
     low, high = 100 * (1 - expectation.high), 100 * (1 - expectation.low)
     interval = f"[{low:+.0f}, {high:+.0f}]"
     if expectation.ships and chooser.ships and fewer < 0:
+        interval = f"[{-high:+.0f}, {-low:+.0f}]"
         taken = f"ship {expectation.system}, as this chooser does"
-        return f"{taken}: choosing would save {fewer:+.1f} % of its errors {interval}"
+        return f"{taken}: choosing would make {-fewer:.1f} % more errors {interval}"
     if expectation.ships:
         return f"ship {expectation.system}: choosing saves {fewer:+.1f} % of its errors {interval}"
     return f"expected: {fewer:.1f} % fewer errors than shipping {expectation.system} {interval}"
