@@ -63,7 +63,8 @@ def train_chooser(
     )
     _check_finite(data, lists)
     defaults = shipped().defaults(len(features))
-    learned, gain = learn(data, defaults, shipped().gain if lower else UNKNOWN)
+    has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
+    learned, gain = learn(data, defaults, shipped().gain if has_ratio else UNKNOWN)
     names = [name for name, _ in prior.systems]
     difficulty = learned_difficulty(
         np.stack([traits_of(record) for record in lists]),

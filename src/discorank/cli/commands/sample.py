@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.systems import SystemsOptions, read_documents
+from ...integrations.formats.judged_rows import with_judged
 from ...metrics.errors import InputError
 from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.line_source import LineSource
 from ...rerank.chooser.chooser_files import load_chooser
 from ...rerank.chooser.proposals import Proposal, Proposed, Unit, proposed
 from ...rerank.chooser.shipped import shipped
 from ...rerank.runs.rows import as_line
 from ..options import Options, needed
 from ..options.inputs import CodeOptions, cache_in
+from ..options.judgements import judged_rows, systems_documents
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import say
 from .decode_by_chooser import metric_of_file
@@ -38,6 +39,7 @@ class SampleOptions:
         count: how many segments, or documents.
         by: what is judged, segment or document.
         human: the key of the human scores, such as mqm: what has one is left out, and rows have it, to be filled in.
+        judged: files of judgements, such as rows of sample that were filled in: what is judged there is left out too.
         chooser: the file of a chooser, whose difficulty and utility are used; default, the one that is shipped.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
@@ -48,6 +50,7 @@ class SampleOptions:
     count: Annotated[int, Field(ge=1)] = 20
     by: Unit = "segment"
     human: str | None = None
+    judged: tuple[str, ...] = ()
     chooser: str = "default"
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -70,13 +73,14 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     path, out = needed(values, "input", "SYSTEMS"), values["output"]
     if out not in (None, "-"):
-        check_not_input(out, [path, values["chooser"]])
+        check_not_input(out, [path, values["chooser"], *values["judged"]])
         check_writable(out)
-    key = None if values["human"] is None else HumanKey.read(values["human"]).name
-    if key in _TAKEN:
-        raise InputError(f"{key!r} is a key of rows", where="--human", fix="Give it another name")
-    found = _proposed(path, values)
-    lines = [as_line(row_of(proposal, key or SCORE)) for proposal in found.segments]
+    key = replace(HumanKey.read(values["human"] or SCORE), may_lack=True)
+    if key.name in _TAKEN:
+        problem = f"{key.name!r} is a key of rows"
+        raise InputError(problem, where="--human", fix="Give it another name")
+    found = _proposed(path, key, values)
+    lines = [as_line(row_of(proposal, key.name)) for proposal in found.segments]
     if out in (None, "-"):
         sys.stdout.write(b"".join(lines).decode("utf-8"))
     else:
@@ -86,14 +90,14 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _proposed(path: str, values: Mapping[str, Any]) -> Proposed:
+def _proposed(path: str, key: HumanKey, values: Mapping[str, Any]) -> Proposed:
     """What to judge of a file."""
-    keys = () if values["human"] is None else (HumanKey.read(values["human"]),)
-    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
     chooser = load_chooser(values["chooser"])
     allowed = AllowedCode.of(values["allow_code"])
     load = partial(metric_of_file, values=values, allowed=allowed)
-    documents = list(read_documents(LineSource(path), options))
+    documents = systems_documents(path, values, [key])
+    if values["judged"]:
+        documents = with_judged(documents, judged_rows(values, [key]), key.name)
     try:
         return proposed(
             documents,
