@@ -61,7 +61,7 @@ class Fit(NamedTuple):
         means: m of every system, [S].
         sigma: the unit of errors.
         losses: p + 1.64 q of every strength, [K]; the least is that of k.
-        held_out: value(h) of every judged text, systems' means from other documents, [n judged, S].
+        held_out: value(h) of every judged text of the domain, systems' means from other documents, [n judged, S].
     """
 
     strength: float
@@ -101,15 +101,18 @@ def fit(
         return Fit(
             0.0, defaults.weights[0], np.zeros(num_systems), 1.0, defaults.losses, judged.errors
         )
-    means, sigma = effects(judged.errors, judged.document)
+    means, sigma = effects(judged.errors, judged.document, judged.weight)
     consensus = cross_fitted(judged)
     weights = np.stack(
         [
-            ridge(judged, sigma, own, b, pseudo)
-            for own, b in zip(consensus, defaults.weights, strict=True)
+            ridge(judged, sigma, of_strength, b, pseudo)
+            for of_strength, b in zip(consensus, defaults.weights, strict=True)
         ]
     )
     weights[-1] = _alone(weights[-1])
+    # strength, and what is expected, are of the domain itself
+    own = judged.own
+    judged, consensus = judged.rows(own), consensus[:, own]
     errors = chosen_errors(judged, sigma, consensus, weights)
     losses = shrunk_losses(errors - errors[defaults.best], judged.document, defaults)
     k = len(STRENGTHS) - 1 if ship else int(losses.argmin())
@@ -185,7 +188,9 @@ def _alone(weights: FloatArray) -> FloatArray:
     return np.concatenate([np.ones(1), np.zeros(len(weights) - 1)])
 
 
-def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
+def effects(
+    errors: FloatArray, document: IntArray, weight: FloatArray | None = None
+) -> tuple[FloatArray, float]:
     """The prior means [S] and sigma from errors [n, S]; all 0 and 1 where judgements do not suffice.
 
     A system that nobody judged has the mean of all.
@@ -199,7 +204,7 @@ def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
     degrees_of_freedom = known.sum() - len(own) - len(judged) + 1
     if not len(own) or degrees_of_freedom < 1 or groups(known.astype(float)).any():
         return means, 1.0
-    estimates = shrunk(own, numbers)
+    estimates = shrunk(own, numbers, None if weight is None else weight[usable])
     means[judged] = estimates.means
     return means, estimates.sigma or 1.0
 
@@ -235,7 +240,8 @@ def cross_fitted(data: MeasuredTexts) -> FloatArray:
     consensus = np.zeros((len(STRENGTHS), *data.errors.shape))
     for held in range(int(fold.max()) + 1):
         rest, own = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
-        means, sigma = effects(data.errors[rest], data.document[rest])
+        others = data.rows(rest)
+        means, sigma = effects(others.errors, others.document, others.weight)
         for k, strength in enumerate(STRENGTHS):
             weights = pseudo_weights(means, sigma, strength)
             consensus[k, own] = expected(data.utilities[own], weights)
@@ -285,8 +291,10 @@ def ridge_sums(
     x = np.concatenate([consensus[:, :, None], data.columns], axis=2)
     known = ~np.isnan(data.errors)
     y = _centred(-data.errors[:, :, None] / sigma, known)
-    flat = _centred(x, known).reshape(-1, x.shape[2])
-    return flat.T @ flat, flat.T @ y.ravel()
+    x = _centred(x, known)
+    weighted = x if data.weight is None else x * data.weight[:, None, None]
+    flat, weighted = x.reshape(-1, x.shape[2]), weighted.reshape(-1, x.shape[2])
+    return weighted.T @ flat, weighted.T @ y.ravel()
 
 
 def _centred(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:

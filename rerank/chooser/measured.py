@@ -33,6 +33,7 @@ class MeasuredTexts(NamedTuple):
         errors: of every text, lower is better, nan where nobody judged it, [n, S].
         document: its number, of every segment, [n].
         scores: what people gave, turned so that lower is better, [n, S].
+        weight: how much every segment counts, above 0, [n]; below 1 it is of another domain. 1 if not given.
     """
 
     utilities: FloatArray
@@ -40,6 +41,7 @@ class MeasuredTexts(NamedTuple):
     errors: FloatArray
     document: IntArray
     scores: FloatArray
+    weight: FloatArray | None = None
 
     def rows(self, index: IntArray) -> MeasuredTexts:
         """Some of the segments."""
@@ -49,7 +51,16 @@ class MeasuredTexts(NamedTuple):
             self.errors[index],
             self.document[index],
             self.scores[index],
+            None if self.weight is None else self.weight[index],
         )
+
+    @property
+    def own(self) -> IntArray:
+        """The segments of the domain itself; all, where every one is of another."""
+        everything = np.arange(len(self.errors))
+        if self.weight is None or not (self.weight >= 1).any():
+            return everything
+        return everything[self.weight >= 1]
 
     @property
     def judged(self) -> IntArray:

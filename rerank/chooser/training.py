@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Document
 from ..features import Feature, name_of
 from ..lists import Candidate, CandidateList
+from ..prior import Prior
 from ..selection.document_outputs import DocumentOutputs, check_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
@@ -21,6 +23,7 @@ from .difficulty import learned_difficulty, traits_of
 from .gains import UNKNOWN, ErrorRatio, measured_gain
 from .measured import MeasuredTexts, columns_of, utilities_of
 from .model import ExpectedRatio, TrainedChooser
+from .other_domains import weights_of
 from .shipped import shipped
 
 LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
@@ -35,6 +38,8 @@ def train_chooser(
     features: Sequence[Feature] = (),
     root: Root = "auto",
     cache: Cache | None = None,
+    also: Sequence[DocumentOutputs] = (),
+    also_weight: float | None = None,
 ) -> TrainedChooser:
     """The chooser that the judgements of some documents make.
 
@@ -46,29 +51,39 @@ def train_chooser(
         features: read off the lists, or metrics without references.
         root: as for `estimate_prior`.
         cache: what models made of texts.
+        also: documents of another domain, with the same systems.
+        also_weight: how much a segment of these counts, above 0; learned if not given (`other_domains`).
 
     Raises:
         InputError: as `estimate_prior`, or a list does not have a feature.
         MetricError: a text has no finite value.
     """
-    prior = estimate_prior(documents, dimension, lower, root)
-    lists, scores, document = judged_lists(documents, dimension, lower)
+    everything = [*documents, *_renamed(also, documents)]
+    is_other = [False] * len(documents) + [True] * len(also)
+    prior = estimate_prior(everything, dimension, lower, root)
+    lists, scores, document = judged_lists(everything, dimension, lower)
     errors = np.sqrt(scores) if prior.rooted else scores
+    weight, w = weights_of(is_other, also_weight, errors, document)
+    if also:
+        weights = np.where(is_other, w, 1.0).tolist()
+        prior = estimate_prior(everything, dimension, lower, root, weights)
     data = MeasuredTexts(
         utilities_of(utility, lists, cache),
         columns_of(features, lists, cache),
         errors,
         document,
         scores,
+        weight if also else None,
     )
     _check_finite(data, lists)
     defaults = shipped().defaults(len(features))
     has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
     learned, gain = learn(data, defaults, shipped().gain if has_ratio else UNKNOWN)
     names = [name for name, _ in prior.systems]
+    own = data.own
     difficulty = learned_difficulty(
-        np.stack([traits_of(record) for record in lists]),
-        data.errors,
+        np.stack([traits_of(lists[i]) for i in own.tolist()]),
+        data.errors[own],
         learned.held_out,
         learned.sigma,
         prior.rooted,
@@ -83,8 +98,31 @@ def train_chooser(
         prior=prior,
         difficulty=difficulty,
         expectation=_expectation(gain, names, learned),
-        provenance=f"{prior.segments} judged segments of {prior.documents} documents; defaults: {shipped().provenance}",
+        provenance=_provenance(prior, len(own), w),
     )
+
+
+def _provenance(prior: Prior, num_own: int, weight: float) -> str:
+    """From what a chooser was learned, in words."""
+    others = prior.segments - num_own
+    of_others = f", {others} of another domain, which count {weight:g}" if others else ""
+    segments = f"{prior.segments} judged segments of {prior.documents} documents{of_others}"
+    return f"{segments}; defaults: {shipped().provenance}"
+
+
+def _renamed(
+    also: Sequence[DocumentOutputs], documents: Sequence[DocumentOutputs]
+) -> list[DocumentOutputs]:
+    """Documents of another domain under ids that no document of the domain has."""
+    taken = {document.id for document in documents}
+    renamed = []
+    for document in also:
+        name = document.id
+        while name in taken:
+            name = f"also {name}"
+        taken.add(name)
+        renamed.append(replace(document, id=name))
+    return renamed
 
 
 def learn(

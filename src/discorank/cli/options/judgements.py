@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_judged
@@ -27,6 +29,9 @@ class JudgementOptions:
             as sample writes them; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
+        also: systems files of another domain, with the same systems, judged under the same key.
+        also_weight: how much a segment of these counts beside one of the domain itself, above 0; learned by leaving
+            documents out if not given.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
     """
@@ -35,6 +40,8 @@ class JudgementOptions:
     judged: tuple[str, ...] = ()
     raters: bool = False
     rankings: str | None = None
+    also: tuple[str, ...] = ()
+    also_weight: Annotated[float, Field(gt=0, le=1)] | None = None
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
 
@@ -83,6 +90,29 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> Judged:
         fix = f"Name one, such as --human {dimensions[0]}; or, of raters of one thing, --raters"
         raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
     return Judged(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
+
+
+def other_documents(judged: Judged, values: Mapping[str, Any]) -> list[DocumentOutputs]:
+    """The documents of another domain, judged like those of the domain itself.
+
+    Raises:
+        InputError: preferences or raters, which are not on one scale with them, or other judgements.
+    """
+    if not values["also"]:
+        if values["also_weight"] is not None:
+            raise InputError("without --also", where="--also-weight", fix="Name the other domain")
+        return []
+    if values["rankings"]:
+        fix = "Give scores of both domains"
+        raise InputError("stands beside --rankings", where="--also", fix=fix)
+    documents: list[DocumentOutputs] = []
+    for path in values["also"]:
+        own = judged_documents(path, {**values, "judged": ()})
+        if own.dimension != judged.dimension:
+            problem = f"{path}: found {own.dimension!r:.80}, expected {judged.dimension!r:.80}"
+            raise InputError(problem, where="--also", fix="Give judgements of one thing")
+        documents += own.documents
+    return documents
 
 
 def systems_documents(

@@ -21,7 +21,12 @@ from ....rerank.surface import SURFACE
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
-from ...options.judgements import JudgementOptions, has_judgements, judged_documents
+from ...options.judgements import (
+    JudgementOptions,
+    has_judgements,
+    judged_documents,
+    other_documents,
+)
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
@@ -63,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     values = OPTIONS.parse(arguments)
     out = needed(values, "output", "--output")
-    check_not_input(out, [values["input"], values["rankings"], *values["judged"]])
+    check_not_input(out, [values["input"], values["rankings"], *values["judged"], *values["also"]])
     check_writable(out)
     chooser, raters = default_chooser(), None
     if has_judgements(values):
@@ -93,6 +98,8 @@ def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
             features,
             values["root"],
             cache_in(values),
+            other_documents(judged, values),
+            values["also_weight"],
         )
     except InputError as error:
         raise error.inside(path) from None
