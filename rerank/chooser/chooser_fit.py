@@ -73,7 +73,7 @@ class Fit(NamedTuple):
 
     def values(self, data: MeasuredTexts) -> FloatArray:
         """value(h) of every text, [n, S]."""
-        consensus = expected(data.utilities, pseudo_weights(self.means, self.sigma, self.strength))
+        consensus = expected(data.utilities, self.means, self.sigma, self.strength)
         return np.asarray(self.weights[0] * consensus + data.columns @ self.weights[1:])
 
     def choices(self, data: MeasuredTexts) -> IntArray:
@@ -210,27 +210,41 @@ def effects(
 
 
 def pseudo_weights(means: FloatArray, sigma: float, strength: float) -> FloatArray:
-    """w of every system, [S], as `Prior.weights`."""
-    return np.asarray(np.exp(-strength * (means - means.min()) / sigma))
+    """w of systems [..., S], as `Prior.weights`; of a system without a text the mean is infinite."""
+    gaps = means - means.min(axis=-1, keepdims=True)
+    if not strength:
+        return np.where(np.isinf(gaps), 0.0, 1.0)
+    return np.asarray(np.exp(-strength * gaps / sigma))
 
 
-def expected(utilities: FloatArray, weights: FloatArray) -> FloatArray:
-    """Standardised expected utilities, [n, S]."""
-    return standard(utilities @ (weights / weights.sum()))
+def expected(utilities: FloatArray, means: FloatArray, sigma: float, strength: float) -> FloatArray:
+    """Standardised expected utilities, [n, S]; nan of texts that are missing."""
+    is_missing = np.isnan(np.diagonal(utilities, axis1=1, axis2=2))
+    if not is_missing.any():
+        weights = pseudo_weights(means, sigma, strength)
+        return standard(utilities @ (weights / weights.sum()))
+    weights = pseudo_weights(np.where(is_missing, np.inf, means), sigma, strength)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    sums = np.einsum("nhr,nr->nh", np.nan_to_num(utilities), shares)
+    return standard(np.where(is_missing, np.nan, sums))
 
 
 def standard(values: FloatArray) -> FloatArray:
-    """Values [n, S] less their mean, over their standard deviation, within segments; 0 where they do not vary."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    deviations = values.std(axis=1, keepdims=True)
-    varies = values.max(axis=1, keepdims=True) > values.min(axis=1, keepdims=True)
+    """Values [n, S] less their mean, over their standard deviation, within segments; 0 where they do not vary.
+
+    A nan stays one and counts for nothing.
+    """
+    centred = values - np.nanmean(values, axis=1, keepdims=True)
+    deviations = np.nanstd(values, axis=1, keepdims=True)
+    varies = np.nanmax(values, axis=1, keepdims=True) > np.nanmin(values, axis=1, keepdims=True)
     varies &= deviations > 0  # squares of the least differences vanish
-    return np.asarray(np.where(varies, centred / np.where(varies, deviations, 1), 0.0))
+    none = np.where(np.isnan(values), np.nan, 0.0)
+    return np.asarray(np.where(varies, centred / np.where(varies, deviations, 1), none))
 
 
 def first_best(values: FloatArray) -> IntArray:
-    """The best of every row [n, S], within rounding the first, [n]."""
-    best = values.max(axis=1, keepdims=True)
+    """The best of every row [n, S], within rounding the first, [n]; a nan is never the best."""
+    best = np.nanmax(values, axis=1, keepdims=True)
     return np.asarray((values >= best - 1e-9 * np.abs(best)).argmax(axis=1))
 
 
@@ -243,8 +257,7 @@ def cross_fitted(data: MeasuredTexts) -> FloatArray:
         others = data.rows(rest)
         means, sigma = effects(others.errors, others.document, others.weight)
         for k, strength in enumerate(STRENGTHS):
-            weights = pseudo_weights(means, sigma, strength)
-            consensus[k, own] = expected(data.utilities[own], weights)
+            consensus[k, own] = expected(data.utilities[own], means, sigma, strength)
     return consensus
 
 

@@ -3,8 +3,8 @@
     w = argmin_w sum_d sum_(i in d, s) (y_is - m_s(w))^2,     both less their means over the judged systems of segment i
 over the documents d of the domain, or blocks of ten segments of one document, in five folds: m(w) are systems' means
 (`selection.shrinkage`) from the other folds, every segment of which counts 1, and from the other domain, every segment
-of which counts w. Where domains agree on systems w is 1, where they do not the least; with fewer than four documents it is
-`DEFAULT`.
+of which counts w. Where domains agree on systems w is 1, where they do not the least; with fewer than four documents
+it is `DEFAULT`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ..lists import CandidateList
-from ..selection.document_outputs import DocumentOutputs, Judgements, check_systems
+from ..selection.document_outputs import DocumentOutputs, Judgements, all_systems
 from .difficulty import Difficulty, traits_of
 from .judging_order import disagreement_of, document_means, documents_judged, judging_order
 from .measured import matrices_of
@@ -58,7 +58,7 @@ def proposed(
     """What to judge next, in its order; fewer than `count` where fewer are left.
 
     Args:
-        documents: all with the same systems; what has a judgement, of any system, is left out.
+        documents: of several systems; what has a judgement, of any system, is left out.
         difficulty: what makes lists hard.
         utility: by which texts differ.
         count: how many segments, or documents.
@@ -66,10 +66,10 @@ def proposed(
         cache: what models made of texts.
 
     Raises:
-        InputError: systems differ, or there are fewer than two.
+        InputError: there are fewer than two systems.
         MetricError: a text has no finite value.
     """
-    names = check_systems(documents)
+    names = all_systems(documents)
     if len(names) < 2:
         fix = "Give the texts of two systems or more"
         raise InputError("a single system", where="systems", fix=fix)

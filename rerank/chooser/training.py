@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray, IntArray
@@ -15,13 +14,13 @@ from ...metrics.text.texts import Document
 from ..features import Feature, name_of
 from ..lists import Candidate, CandidateList
 from ..prior import Prior
-from ..selection.document_outputs import DocumentOutputs, check_systems
+from ..selection.document_outputs import DocumentOutputs, all_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
 from .chooser_fit import Defaults, Fit, fit
 from .difficulty import learned_difficulty, traits_of
 from .gains import UNKNOWN, ErrorRatio, measured_gain
-from .measured import MeasuredTexts, columns_of, utilities_of
+from .measured import MeasuredTexts, columns_of, places_of, utilities_of
 from .model import ExpectedRatio, TrainedChooser
 from .other_domains import weights_of
 from .shipped import shipped
@@ -44,14 +43,14 @@ def train_chooser(
     """The chooser that the judgements of some documents make.
 
     Args:
-        documents: all with the same systems; judgements may be missing.
+        documents: judgements may be missing, and systems.
         dimension: of the human scores.
         lower: whether lower scores are better.
         utility: of consensus.
         features: read off the lists, or metrics without references.
         root: as for `estimate_prior`.
         cache: what models made of texts.
-        also: documents of another domain, with the same systems.
+        also: documents of another domain.
         also_weight: how much a segment of these counts, above 0; learned if not given (`other_domains`).
 
     Raises:
@@ -67,15 +66,15 @@ def train_chooser(
     if also:
         weights = np.where(is_other, w, 1.0).tolist()
         prior = estimate_prior(everything, dimension, lower, root, weights)
+    places = places_of(lists, [name for name, _ in prior.systems])
     data = MeasuredTexts(
-        utilities_of(utility, lists, cache),
-        columns_of(features, lists, cache),
+        utilities_of(utility, lists, cache, places),
+        columns_of(features, lists, cache, places),
         errors,
         document,
         scores,
         weight if also else None,
     )
-    _check_finite(data, lists)
     defaults = shipped().defaults(len(features))
     has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
     learned, gain = learn(data, defaults, shipped().gain if has_ratio else UNKNOWN)
@@ -166,8 +165,8 @@ def judged_lists(
 
     Scores are turned so that lower is better. Where every score is of a whole document, so is every list.
     """
-    names = check_systems(documents)
-    people = human_scored(dimension, lower, documents)
+    names = all_systems(documents)
+    people = human_scored(dimension, lower, documents, names)
     part = people.parts[0]
     scores = np.full((len(part.owner), len(names)), np.nan)
     for name, rows in zip(people.systems, part.rows, strict=True):
@@ -189,9 +188,11 @@ def texts_as_list(
     segment: int,
     whole: bool,
 ) -> CandidateList:
-    """The texts of one segment, or of the whole document."""
+    """The texts of one segment, or of the whole document, of the systems that it has."""
     candidates = []
     for name in names:
+        if name not in document.systems:
+            continue
         texts = document.systems[name]
         text = Document(texts) if whole else texts[segment]
         candidates.append(Candidate(text, fields={"system": name}))
@@ -202,13 +203,3 @@ def texts_as_list(
         return CandidateList(document.id, tuple(candidates), source)
     identity = f"{document.id}:{segment}"
     return CandidateList(identity, tuple(candidates), source, document.id, segment)
-
-
-def _check_finite(data: MeasuredTexts, lists: Sequence[CandidateList]) -> None:
-    """Raises InputError for a list with a pair or a feature that is not finite."""
-    is_finite = np.isfinite(data.utilities).all(axis=(1, 2)) & np.isfinite(data.columns).all(
-        axis=(1, 2)
-    )
-    if not is_finite.all():
-        where = f"list {lists[int((~is_finite).argmax())].id!r:.80}"
-        raise InputError("a utility or feature that is not finite", where=where, fix="Leave it out")

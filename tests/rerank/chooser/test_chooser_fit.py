@@ -205,3 +205,32 @@ def test_defaults_of_sets_where_the_feature_tells_errors() -> None:
 
 def test_the_best_strength_is_the_least_loss() -> None:
     assert chooser_fit.STRENGTHS[plain_defaults(1).best] == 6.0
+
+
+def test_texts_that_are_missing_count_for_nothing() -> None:
+    """A system without texts: the others' values are as if it were not there."""
+    data = made(3)
+    gone = np.full(40, 2)  # the number of the system that lacks the first twenty
+    utilities, columns, errors = data.utilities.copy(), data.columns.copy(), data.errors.copy()
+    utilities[:20, 2], utilities[:20, :, 2] = np.nan, np.nan
+    columns[:20, 2], errors[:20, 2] = np.nan, np.nan
+    kept = [0, 1, 3]
+    present = standard_columns(columns[:20][:, kept])
+    columns[:20, kept] = present
+    lacking = data._replace(utilities=utilities, columns=columns, errors=errors)
+    learned = fit(lacking, plain_defaults(2))
+    assert np.isfinite(learned.weights).all()
+    assert np.isfinite(learned.means).all()
+    picks = learned.choices(lacking)
+    assert not (picks[:20] == gone[:20]).any()
+    alone = learned._replace(means=learned.means[kept])
+    without = data._replace(
+        utilities=data.utilities[:20][:, kept][:, :, kept],
+        columns=present,
+        errors=errors[:20, kept],
+    )
+    assert learned.values(lacking)[:20, kept] == pytest.approx(alone.values(without))
+    everything = learned._replace(strength=SHIP, weights=np.array([1.0, 0.0, 0.0]))
+    assert set(everything.choices(lacking)[:20].tolist()) == {
+        kept[int(learned.means[kept].argmin())]
+    }

@@ -199,7 +199,10 @@ def test_rankings_of_no_segment_or_system_are_refused() -> None:
         with_preferences(documents, {"d1:0": [{"A": 1, "X": 2}]})
     judged = with_preferences(documents, {"d1:4": [{"A": 1, "B": 2}]})
     assert judged[0].human == {PREFERENCES: {}}
-    assert judged[1].human[PREFERENCES]["A"] == (None, None, None, None, pytest.approx(-0.5))
+    own = judged[1].human[PREFERENCES]["A"]
+    assert isinstance(own, tuple)
+    assert own[:4] == (None,) * 4
+    assert own[4] == pytest.approx(-0.5)
 
 
 def filled(path: Path, documents: list[DocumentOutputs], factor: float, rater: str | None) -> None:
@@ -291,3 +294,31 @@ def test_other_rows_are_refused(
     error = capsys.readouterr().err
     assert message in error
     assert "j.jsonl:1" in error
+
+
+def test_systems_that_lack_documents(tmp_path: Path) -> None:
+    """B has no texts of half the documents: it is judged by the others, and decoding goes by what there is."""
+    documents = []
+    for d, document in enumerate(outputs(12, 12)):
+        if d % 2:
+            systems = {name: own for name, own in document.systems.items() if name != "B"}
+            scores = {name: own for name, own in document.human["mqm"].items() if name != "B"}
+            document = replace(document, systems=systems, human={"mqm": scores})
+        documents.append(document)
+    path, out = systems_file(tmp_path / "s.jsonl", documents), tmp_path / "c.json"
+    train = ["train", "chooser", str(path), "--human", "mqm:lower", "-o", str(out), "--quiet"]
+    assert main(train) == 0
+    systems = json.loads(out.read_text())["prior"]["systems"]
+    assert {name: own["segments"] for name, own in systems.items()} == {
+        "A": 60,
+        "B": 30,
+        "C": 60,
+        "D": 60,
+    }
+    assert sorted(systems, key=lambda name: systems[name]["mean"]) == list("ABCD")
+    chosen = tmp_path / "chosen.jsonl"
+    decode = ["decode", str(path), "--from", "systems", "--chooser", str(out), "-o", str(chosen)]
+    assert main([*decode, "--quiet"]) == 0
+    assert len(chosen.read_text().splitlines()) == 60
+    sample = ["sample", str(path), "-n", "3", "--quiet", "-o", str(tmp_path / "more.jsonl")]
+    assert main(sample) == 0

@@ -64,7 +64,9 @@ def test_a_whole_weight_is_a_segment_twice() -> None:
 def test_strength_and_expectation_are_of_the_domain_itself() -> None:
     data, others = made(0, segments=60), made(1, segments=60)
     joined = MeasuredTexts(
-        *(np.concatenate([a, b]) for a, b in zip(data[:3], others[:3], strict=True)),
+        np.concatenate([data.utilities, others.utilities]),
+        np.concatenate([data.columns, others.columns]),
+        np.concatenate([data.errors, others.errors]),
         np.concatenate([data.document, 100 + others.document]),
         np.concatenate([data.scores, others.scores]),
         np.repeat([1.0, 0.2], 60),
