@@ -47,7 +47,10 @@ LABELS = {
     "single": "best single system by the judged",
     "chooser": "chooser",
 }
-FIGURES = ("tau", "length", "errors", "expected")
+# rank correlation of systems, length and errors of the judged segments over those of all, expected errors of what is
+# chosen over those found, and the share that `--abstain 0.2` flags
+FIGURES = ("tau", "length", "errors", "expected", "flagged")
+SHARE = 0.2
 
 
 class Half(NamedTuple):
@@ -185,6 +188,7 @@ def _one(
         float(length[judged].mean() / length.mean()),
         float(scores[judged].mean() / scores.mean()),
         float(expected.sum() / picks["chooser"].sum()),
+        float((expected > difficulty.cutoff(SHARE)).mean()),
     ]
 
 

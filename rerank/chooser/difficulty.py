@@ -22,7 +22,7 @@ import numpy as np
 from ...metrics.representations import FloatArray
 from ..lists import CandidateList
 from ..surface import surface_feature
-from .chooser_fit import first_best
+from .segment_values import first_best
 
 TRAITS = 4
 SHARES = np.linspace(0, 1, 21)  # of segments, at which cutoffs are kept

@@ -20,10 +20,10 @@ from discorank.rerank.chooser.chooser_fit import (
     folds,
     ridge,
     shrunk_losses,
-    standard,
 )
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.measured import MeasuredTexts
+from discorank.rerank.chooser.segment_values import standard
 from discorank.rerank.selection.shrinkage import shrunk
 
 K = len(STRENGTHS)
