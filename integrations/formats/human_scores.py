@@ -21,10 +21,11 @@ _NO_SCORES = ("source", "references", "systems")  # keys of a document that hold
 
 @dataclass(frozen=True, slots=True)
 class HumanKey:
-    """Where human scores stand, and whether lower ones are better there."""
+    """Where human scores stand, whether lower ones are better there, and whether a document may lack the key."""
 
     name: str
     lower: bool = False
+    may_lack: bool = False
 
     @classmethod
     def read(cls, given: str) -> HumanKey:
@@ -65,6 +66,8 @@ def human_scores(
         keys = (HumanKey("human"),)
     by_dimension: ByDimension = {}
     for key in keys:
+        if key.may_lack and not _has(document, key.name):
+            continue
         for dimension, scores in _under(document, key.name, known_names).items():
             if dimension in by_dimension:
                 raise InputError(
@@ -90,6 +93,14 @@ def _under(
     if key not in dimensions:
         raise unknown("key of human scores", key, [*_mapping_keys(document), *dimensions])
     return {key: dimensions[key]}
+
+
+def _has(document: Mapping[str, Any], key: str) -> bool:
+    """Whether a document has a key, or somewhere a dimension of that name."""
+    human = document.get("human")
+    if key in document or not isinstance(human, Mapping):
+        return key in document
+    return key in human or any(key in own for own in human.values() if isinstance(own, Mapping))
 
 
 def _mapping_keys(document: Mapping[str, Any]) -> list[str]:

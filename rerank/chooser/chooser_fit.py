@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from ...metrics.representations import FloatArray, IntArray
 from ..selection.shrinkage import groups, shrunk
 from .measured import MeasuredTexts
+from .segment_values import expected, first_best
 
 SHIP = 1e6  # a strength at which the best system's text is always chosen
 STRENGTHS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0, 20.0, SHIP)
@@ -61,7 +62,7 @@ class Fit(NamedTuple):
         means: m of every system, [S].
         sigma: the unit of errors.
         losses: p + 1.64 q of every strength, [K]; the least is that of k.
-        held_out: value(h) of every judged text, systems' means from other documents, [n judged, S].
+        held_out: value(h) of every judged text of the domain, systems' means from other documents, [n judged, S].
     """
 
     strength: float
@@ -73,7 +74,7 @@ class Fit(NamedTuple):
 
     def values(self, data: MeasuredTexts) -> FloatArray:
         """value(h) of every text, [n, S]."""
-        consensus = expected(data.utilities, pseudo_weights(self.means, self.sigma, self.strength))
+        consensus = expected(data.utilities, self.means, self.sigma, self.strength)
         return np.asarray(self.weights[0] * consensus + data.columns @ self.weights[1:])
 
     def choices(self, data: MeasuredTexts) -> IntArray:
@@ -81,26 +82,41 @@ class Fit(NamedTuple):
         return first_best(self.values(data))
 
 
-def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> Fit:
-    """The chooser of some segments, judged or not; those that are not say nothing."""
+def fit(
+    data: MeasuredTexts,
+    defaults: Defaults,
+    pseudo: float = PSEUDO_SEGMENTS,
+    ship: bool = False,
+) -> Fit:
+    """The chooser of some segments, judged or not; those that are not say nothing.
+
+    Args:
+        data: the segments.
+        defaults: what is believed beforehand.
+        pseudo: P.
+        ship: whether the best system's texts are taken, whatever the losses say.
+    """
     num_systems = data.errors.shape[1]
     judged = data.rows(data.judged)
     if not len(judged.errors):
         return Fit(
             0.0, defaults.weights[0], np.zeros(num_systems), 1.0, defaults.losses, judged.errors
         )
-    means, sigma = effects(judged.errors, judged.document)
+    means, sigma = effects(judged.errors, judged.document, judged.weight)
     consensus = cross_fitted(judged)
     weights = np.stack(
         [
-            ridge(judged, sigma, own, b, pseudo)
-            for own, b in zip(consensus, defaults.weights, strict=True)
+            ridge(judged, sigma, of_strength, b, pseudo)
+            for of_strength, b in zip(consensus, defaults.weights, strict=True)
         ]
     )
     weights[-1] = _alone(weights[-1])
+    # strength, and what is expected, are of the domain itself
+    own = judged.own
+    judged, consensus = judged.rows(own), consensus[:, own]
     errors = chosen_errors(judged, sigma, consensus, weights)
     losses = shrunk_losses(errors - errors[defaults.best], judged.document, defaults)
-    k = int(losses.argmin())
+    k = len(STRENGTHS) - 1 if ship else int(losses.argmin())
     held_out = weights[k][0] * consensus[k] + judged.columns @ weights[k][1:]
     return Fit(STRENGTHS[k], weights[k], means, sigma, losses, held_out)
 
@@ -173,7 +189,9 @@ def _alone(weights: FloatArray) -> FloatArray:
     return np.concatenate([np.ones(1), np.zeros(len(weights) - 1)])
 
 
-def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
+def effects(
+    errors: FloatArray, document: IntArray, weight: FloatArray | None = None
+) -> tuple[FloatArray, float]:
     """The prior means [S] and sigma from errors [n, S]; all 0 and 1 where judgements do not suffice.
 
     A system that nobody judged has the mean of all.
@@ -187,33 +205,9 @@ def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
     degrees_of_freedom = known.sum() - len(own) - len(judged) + 1
     if not len(own) or degrees_of_freedom < 1 or groups(known.astype(float)).any():
         return means, 1.0
-    estimates = shrunk(own, numbers)
+    estimates = shrunk(own, numbers, None if weight is None else weight[usable])
     means[judged] = estimates.means
     return means, estimates.sigma or 1.0
-
-
-def pseudo_weights(means: FloatArray, sigma: float, strength: float) -> FloatArray:
-    """w of every system, [S], as `Prior.weights`."""
-    return np.asarray(np.exp(-strength * (means - means.min()) / sigma))
-
-
-def expected(utilities: FloatArray, weights: FloatArray) -> FloatArray:
-    """Standardised expected utilities, [n, S]."""
-    return standard(utilities @ (weights / weights.sum()))
-
-
-def standard(values: FloatArray) -> FloatArray:
-    """Values [n, S] less their mean, over their standard deviation, within segments; 0 where they do not vary."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    deviations = values.std(axis=1, keepdims=True)
-    varies = values.max(axis=1, keepdims=True) > values.min(axis=1, keepdims=True)
-    return np.asarray(np.where(varies, centred / np.where(varies, deviations, 1), 0.0))
-
-
-def first_best(values: FloatArray) -> IntArray:
-    """The best of every row [n, S], within rounding the first, [n]."""
-    best = values.max(axis=1, keepdims=True)
-    return np.asarray((values >= best - 1e-9 * np.abs(best)).argmax(axis=1))
 
 
 def cross_fitted(data: MeasuredTexts) -> FloatArray:
@@ -222,10 +216,10 @@ def cross_fitted(data: MeasuredTexts) -> FloatArray:
     consensus = np.zeros((len(STRENGTHS), *data.errors.shape))
     for held in range(int(fold.max()) + 1):
         rest, own = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
-        means, sigma = effects(data.errors[rest], data.document[rest])
+        others = data.rows(rest)
+        means, sigma = effects(others.errors, others.document, others.weight)
         for k, strength in enumerate(STRENGTHS):
-            weights = pseudo_weights(means, sigma, strength)
-            consensus[k, own] = expected(data.utilities[own], weights)
+            consensus[k, own] = expected(data.utilities[own], means, sigma, strength)
     return consensus
 
 
@@ -272,8 +266,10 @@ def ridge_sums(
     x = np.concatenate([consensus[:, :, None], data.columns], axis=2)
     known = ~np.isnan(data.errors)
     y = _centred(-data.errors[:, :, None] / sigma, known)
-    flat = _centred(x, known).reshape(-1, x.shape[2])
-    return flat.T @ flat, flat.T @ y.ravel()
+    x = _centred(x, known)
+    weighted = x if data.weight is None else x * data.weight[:, None, None]
+    flat, weighted = x.reshape(-1, x.shape[2]), weighted.reshape(-1, x.shape[2])
+    return weighted.T @ flat, weighted.T @ y.ravel()
 
 
 def _centred(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:

@@ -22,7 +22,7 @@ import numpy as np
 from ...metrics.representations import FloatArray
 from ..lists import CandidateList
 from ..surface import surface_feature
-from .chooser_fit import first_best
+from .segment_values import first_best
 
 TRAITS = 4
 SHARES = np.linspace(0, 1, 21)  # of segments, at which cutoffs are kept
@@ -106,7 +106,7 @@ def learned_difficulty(
         rooted: whether errors are roots of scores.
         default: from other sets: its slopes and calibration.
     """
-    leads = values - values.mean(axis=1, keepdims=True)
+    leads = values - np.nanmean(values, axis=1, keepdims=True)
     means, deviations = traits.mean(axis=0), traits.std(axis=0)
     scales = np.where(deviations > 0, deviations, 1.0)
     x = (traits - means) / scales
@@ -175,7 +175,7 @@ def difficulty_of_sets(
         shown.append(own)
         chosen = first_best(own_values)
         rows = np.arange(len(chosen))
-        leads = own_values - own_values.mean(axis=1, keepdims=True)
+        leads = own_values - np.nanmean(own_values, axis=1, keepdims=True)
         expected.append(own.errors(own_traits, leads[rows, chosen]))
         best.append(relative[rows, chosen] <= np.nanmin(relative, axis=1))
     means = {}

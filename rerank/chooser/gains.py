@@ -59,23 +59,29 @@ def measured_gain(data: MeasuredTexts, defaults: Defaults) -> ErrorRatio:
         return UNKNOWN
     chosen, single = held_out(judged, defaults)
     known = ~np.isnan(chosen) & ~np.isnan(single)
-    units = np.unique(folding_units(judged.document)[known], return_inverse=True)[1]
+    document = judged.document[judged.own]
+    units = np.unique(folding_units(document)[known], return_inverse=True)[1]
     if not known.any():
         return UNKNOWN
     return jackknife(chosen[known], single[known], units)
 
 
 def held_out(data: MeasuredTexts, defaults: Defaults) -> tuple[FloatArray, FloatArray]:
-    """Scores of what is chosen and of the single system's texts, from other documents, [n]; nan where not judged."""
-    fold = folds(data.document)
+    """Scores of what is chosen and of the single system's texts, from other documents, [n]; nan where not judged.
+
+    The n segments are those of the domain itself; those of others teach in every fold.
+    """
+    of_domain = data.own
+    fold = folds(data.document[of_domain])
     chosen = np.full(len(fold), np.nan)
     single = np.full(len(fold), np.nan)
     for held in range(int(fold.max()) + 1):
-        rest, own = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
+        own = np.flatnonzero(fold == held)
+        rest = np.setdiff1d(np.arange(len(data.errors)), of_domain[own])
         if not len(rest):
             continue
         learned = fit(data.rows(rest), defaults)
-        held_data = data.rows(own)
+        held_data = data.rows(of_domain[own])
         picks = learned.choices(held_data)
         chosen[own] = held_data.scores[np.arange(len(own)), picks]
         single[own] = held_data.scores[:, int(learned.means.argmin())]

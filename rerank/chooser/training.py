@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Document
 from ..features import Feature, name_of
 from ..lists import Candidate, CandidateList
-from ..selection.document_outputs import DocumentOutputs, check_systems
+from ..prior import Prior
+from ..selection.document_outputs import DocumentOutputs, all_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
 from .chooser_fit import Defaults, Fit, fit
 from .difficulty import learned_difficulty, traits_of
 from .gains import UNKNOWN, ErrorRatio, measured_gain
-from .measured import MeasuredTexts, columns_of, utilities_of
+from .measured import MeasuredTexts, columns_of, places_of, utilities_of
 from .model import ExpectedRatio, TrainedChooser
+from .other_domains import weights_of
 from .shipped import shipped
 
 LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
+WORSE = 1.05  # from this expected ratio on, the single system's texts are taken
 
 
 def train_chooser(
@@ -34,39 +37,52 @@ def train_chooser(
     features: Sequence[Feature] = (),
     root: Root = "auto",
     cache: Cache | None = None,
+    also: Sequence[DocumentOutputs] = (),
+    also_weight: float | None = None,
 ) -> TrainedChooser:
     """The chooser that the judgements of some documents make.
 
     Args:
-        documents: all with the same systems; judgements may be missing.
+        documents: judgements may be missing, and systems.
         dimension: of the human scores.
         lower: whether lower scores are better.
         utility: of consensus.
         features: read off the lists, or metrics without references.
         root: as for `estimate_prior`.
         cache: what models made of texts.
+        also: documents of another domain.
+        also_weight: how much a segment of these counts, above 0; learned if not given (`other_domains`).
 
     Raises:
         InputError: as `estimate_prior`, or a list does not have a feature.
         MetricError: a text has no finite value.
     """
-    prior = estimate_prior(documents, dimension, lower, root)
-    lists, scores, document = judged_lists(documents, dimension, lower)
+    everything = [*documents, *_renamed(also, documents)]
+    is_other = [False] * len(documents) + [True] * len(also)
+    prior = estimate_prior(everything, dimension, lower, root)
+    lists, scores, document = judged_lists(everything, dimension, lower)
     errors = np.sqrt(scores) if prior.rooted else scores
+    weight, w = weights_of(is_other, also_weight, errors, document)
+    if also:
+        weights = np.where(is_other, w, 1.0).tolist()
+        prior = estimate_prior(everything, dimension, lower, root, weights)
+    places = places_of(lists, [name for name, _ in prior.systems])
     data = MeasuredTexts(
-        utilities_of(utility, lists, cache),
-        columns_of(features, lists, cache),
+        utilities_of(utility, lists, cache, places),
+        columns_of(features, lists, cache, places),
         errors,
         document,
         scores,
+        weight if also else None,
     )
-    _check_finite(data, lists)
     defaults = shipped().defaults(len(features))
-    learned, gain = learn(data, defaults, shipped().gain if lower else UNKNOWN)
+    has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
+    learned, gain = learn(data, defaults, shipped().gain if has_ratio else UNKNOWN)
     names = [name for name, _ in prior.systems]
+    own = data.own
     difficulty = learned_difficulty(
-        np.stack([traits_of(record) for record in lists]),
-        data.errors,
+        np.stack([traits_of(lists[i]) for i in own.tolist()]),
+        data.errors[own],
         learned.held_out,
         learned.sigma,
         prior.rooted,
@@ -81,23 +97,54 @@ def train_chooser(
         prior=prior,
         difficulty=difficulty,
         expectation=_expectation(gain, names, learned),
-        provenance=f"{prior.segments} judged segments of {prior.documents} documents; defaults: {shipped().provenance}",
+        provenance=_provenance(prior, len(own), w),
     )
+
+
+def _provenance(prior: Prior, num_own: int, weight: float) -> str:
+    """From what a chooser was learned, in words."""
+    others = prior.segments - num_own
+    of_others = f", {others} of another domain, which count {weight:g}" if others else ""
+    segments = f"{prior.segments} judged segments of {prior.documents} documents{of_others}"
+    return f"{segments}; defaults: {shipped().provenance}"
+
+
+def _renamed(
+    also: Sequence[DocumentOutputs], documents: Sequence[DocumentOutputs]
+) -> list[DocumentOutputs]:
+    """Documents of another domain under ids that no document of the domain has."""
+    taken = {document.id for document in documents}
+    renamed = []
+    for document in also:
+        name = document.id
+        while name in taken:
+            name = f"also {name}"
+        taken.add(name)
+        renamed.append(replace(document, id=name))
+    return renamed
 
 
 def learn(
     data: MeasuredTexts, defaults: Defaults, default_gain: ErrorRatio
 ) -> tuple[Fit, ErrorRatio]:
-    """What judged segments teach, and what it gains on others; `UNKNOWN` where the default gain is."""
-    learned = fit(data, defaults)
+    """What judged segments teach, and what choosing gains on others; `UNKNOWN` where the default gain is.
+
+    Where choosing is expected to make more errors than the best single system, the chooser takes that system's texts.
+    """
     if np.isinf(default_gain.deviation):
-        return learned, UNKNOWN
-    return learned, measured_gain(data, defaults).mixed(default_gain)
+        return fit(data, defaults), UNKNOWN
+    gain = measured_gain(data, defaults).mixed(default_gain)
+    return fit(data, defaults, ship=is_worse(gain)), gain
 
 
 def as_good(gain: ErrorRatio) -> bool:
     """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
-    return gain.interval[0] >= LEVEL
+    return gain.interval[0] >= LEVEL or is_worse(gain)
+
+
+def is_worse(gain: ErrorRatio) -> bool:
+    """Whether choosing is expected to make more errors than the single system."""
+    return gain.ratio >= WORSE
 
 
 def _expectation(gain: ErrorRatio, names: Sequence[str], learned: Fit) -> ExpectedRatio | None:
@@ -118,8 +165,8 @@ def judged_lists(
 
     Scores are turned so that lower is better. Where every score is of a whole document, so is every list.
     """
-    names = check_systems(documents)
-    people = human_scored(dimension, lower, documents)
+    names = all_systems(documents)
+    people = human_scored(dimension, lower, documents, names)
     part = people.parts[0]
     scores = np.full((len(part.owner), len(names)), np.nan)
     for name, rows in zip(people.systems, part.rows, strict=True):
@@ -131,19 +178,21 @@ def judged_lists(
     lists = []
     for i in kept.tolist():
         number = int(part.owner[i])
-        lists.append(_list(documents[number], names, i - int(starts[i]), whole))
+        lists.append(texts_as_list(documents[number], names, i - int(starts[i]), whole))
     return lists, scores[kept], part.owner[kept]
 
 
-def _list(
+def texts_as_list(
     document: DocumentOutputs,
     names: Sequence[str],
     segment: int,
     whole: bool,
 ) -> CandidateList:
-    """The texts of one segment, or of the whole document."""
+    """The texts of one segment, or of the whole document, of the systems that it has."""
     candidates = []
     for name in names:
+        if name not in document.systems:
+            continue
         texts = document.systems[name]
         text = Document(texts) if whole else texts[segment]
         candidates.append(Candidate(text, fields={"system": name}))
@@ -154,13 +203,3 @@ def _list(
         return CandidateList(document.id, tuple(candidates), source)
     identity = f"{document.id}:{segment}"
     return CandidateList(identity, tuple(candidates), source, document.id, segment)
-
-
-def _check_finite(data: MeasuredTexts, lists: Sequence[CandidateList]) -> None:
-    """Raises InputError for a list with a pair or a feature that is not finite."""
-    is_finite = np.isfinite(data.utilities).all(axis=(1, 2)) & np.isfinite(data.columns).all(
-        axis=(1, 2)
-    )
-    if not is_finite.all():
-        where = f"list {lists[int((~is_finite).argmax())].id!r:.80}"
-        raise InputError("a utility or feature that is not finite", where=where, fix="Leave it out")

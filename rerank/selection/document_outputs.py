@@ -55,6 +55,17 @@ def check_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
     return systems
 
 
+def all_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
+    """The systems of all documents, in the order in which they come; a document may lack some.
+
+    Raises:
+        InputError: no documents.
+    """
+    if not documents:
+        raise InputError("no documents", where="systems", fix="Give at least one")
+    return tuple(dict.fromkeys(name for document in documents for name in document.systems))
+
+
 def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
     """Raises InputError unless a document has the systems of the first."""
     place = f"{document.where}: systems"

@@ -16,6 +16,8 @@ distribution of variance t^2 around their mean (James and Stein 1961; Efron and 
 A plugged-in estimate of t is often 0 where systems are few, and would then claim to be sure that all are alike. So B_s
 is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
 1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
+
+A segment of weight w counts as w segments in everything but sigma^2, where each counts once.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
+ROUNDING = 1e-12  # what is left of an error without noise, over the largest
 
 
 class Shrunk(NamedTuple):
@@ -56,35 +59,39 @@ def groups(known: FloatArray) -> IntArray:
     return group
 
 
-def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
+def shrunk(y: FloatArray, document: IntArray, weight: FloatArray | None = None) -> Shrunk:
     """The posterior of every system's errors.
 
     Args:
         y: errors [n, S], nan where there is no judgement; every row has two at least, all systems are in one of the
             `groups`, and there are more judgements than segments and systems together.
         document: of every row, [n].
+        weight: of every row, above 0, [n]; 1 if not given.
     """
     known = ~np.isnan(y)
     num_systems = y.shape[1]
+    w = np.ones((len(y), 1)) if weight is None else weight[:, None]
     # errors less the mean of their segment, which takes b out
     count = known.sum(axis=1)  # judged systems of every segment, [n]
     values = np.where(known, y, 0.0)
     segment_means = values.sum(axis=1) / count
     centred = np.where(known, y - segment_means[:, None], 0.0)
     # L = D - C' R^-1 C, and L^+, as L has the kernel (1, ..., 1) alone
-    shared = known.T.astype(float) @ (known / count[:, None])
-    laplacian = np.diag(known.sum(axis=0)) - shared
+    shared = known.T.astype(float) @ (w * (known / count[:, None]))
+    laplacian = np.diag((w * known).sum(axis=0)) - shared
     inverse = np.linalg.inv(laplacian + 1.0) - 1 / num_systems**2
     # a, by least squares
-    effects = inverse @ centred.sum(axis=0)
+    effects = inverse @ (w * centred).sum(axis=0)
     # e, what a and b leave of the errors
     judged_effects = np.where(known, effects, 0.0)
     mean_effects = judged_effects.sum(axis=1) / count
     residuals = np.where(known, centred - effects + mean_effects[:, None], 0.0)
     degrees_of_freedom = known.sum() - len(y) - num_systems + 1
     variance = float((residuals**2).sum()) / degrees_of_freedom
+    if variance <= (ROUNDING * float(np.abs(values).max())) ** 2:
+        variance = 0.0  # systems and segments explain all of it
     # v_s, the noise of every effect
-    design = _design_effect(residuals, document, inverse, variance)
+    design = _design_effect(w * residuals, document, inverse, variance)
     noise = design * variance * np.diag(inverse) * num_systems / (num_systems - 1)
     means, errors, between = posterior(effects, noise)
     return Shrunk(effects, means, errors, variance**0.5, between, design)

@@ -16,7 +16,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from ..prior import Prior, SystemPrior
-from .document_outputs import DocumentOutputs, check_systems
+from .document_outputs import DocumentOutputs, all_systems
 from .shrinkage import Shrunk, groups, shrunk
 from .system_scores import human_scored
 
@@ -29,6 +29,7 @@ def estimate_prior(
     dimension: str,
     lower: bool,
     root: Root = "auto",
+    weights: Sequence[float] | None = None,
 ) -> Prior:
     """The prior of every system of some documents.
 
@@ -36,15 +37,16 @@ def estimate_prior(
     judged gets the mean of all with the standard deviation between systems.
 
     Args:
-        documents: all with the same systems; judgements may be missing.
+        documents: judgements may be missing, and systems.
         dimension: of the human scores.
         lower: whether lower scores are better.
         root: whether an error is the square root of a score; "auto": where lower is better and none is negative.
+        weights: how much a segment of each document counts, above 0; 1 if not given.
 
     Raises:
         InputError: a root that does not exist, too few judgements, or systems that are never judged beside each other.
     """
-    names = check_systems(documents)
+    names = all_systems(documents)
     where = f"human.{dimension}"
     judged, scores, owner = _scores(documents, dimension, lower)
     rooted = _rooted(scores, lower, root, where)
@@ -54,7 +56,8 @@ def estimate_prior(
     document = owner[together]
     y = np.sqrt(y) if rooted else y if lower else -y
     _check(y, judged, where)
-    estimates = shrunk(y, document)
+    weight = None if weights is None else np.array(weights)[document]
+    estimates = shrunk(y, document, weight)
     systems = []
     for name in names:
         if name in judged:
@@ -104,7 +107,7 @@ def _scores(
     lower: bool,
 ) -> tuple[tuple[str, ...], FloatArray, IntArray]:
     """The judged systems, their scores [n, S] with nan where there is none, and the document of every row [n]."""
-    people = human_scored(dimension, lower, documents)
+    people = human_scored(dimension, lower, documents, all_systems(documents))
     part = people.parts[0]
     is_rated = part.rows[:, :, 1] > 0
     scores = np.where(is_rated, part.rows[:, :, 0], np.nan).T

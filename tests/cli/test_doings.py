@@ -37,6 +37,7 @@ SOURCES = {
     "compare": SYSTEMS,
     "compare --save": SYSTEMS,
     "scores": SYSTEMS,
+    "sample": SYSTEMS,
     "metrics": "chrf",
     "cite": "chrf",
 }

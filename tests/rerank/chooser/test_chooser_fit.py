@@ -20,10 +20,10 @@ from discorank.rerank.chooser.chooser_fit import (
     folds,
     ridge,
     shrunk_losses,
-    standard,
 )
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.measured import MeasuredTexts
+from discorank.rerank.chooser.segment_values import standard
 from discorank.rerank.selection.shrinkage import shrunk
 
 K = len(STRENGTHS)
@@ -174,6 +174,18 @@ def test_where_features_are_of_no_use_shipping_ignores_them() -> None:
     assert set(learned.choices(data).tolist()) == {int(learned.means.argmin())}
 
 
+def test_a_fit_that_is_told_to_ship() -> None:
+    data = made(5, segments=200)
+    learned = fit(data, plain_defaults(2), ship=True)
+    assert learned.strength == SHIP
+    assert set(learned.choices(data).tolist()) == {int(learned.means.argmin())}
+    assert learned.means.tolist() == fit(data, plain_defaults(2)).means.tolist()
+
+
+def test_differences_whose_squares_vanish_are_none() -> None:
+    assert standard(np.array([[0.0, 5e-324, 0.0]])).tolist() == [[0.0] * 3]
+
+
 def test_the_order_of_segments_does_not_matter_much(monkeypatch: pytest.MonkeyPatch) -> None:
     data = made(6)
     order = np.random.default_rng(0).permutation(40)
@@ -193,3 +205,32 @@ def test_defaults_of_sets_where_the_feature_tells_errors() -> None:
 
 def test_the_best_strength_is_the_least_loss() -> None:
     assert chooser_fit.STRENGTHS[plain_defaults(1).best] == 6.0
+
+
+def test_texts_that_are_missing_count_for_nothing() -> None:
+    """A system without texts: the others' values are as if it were not there."""
+    data = made(3)
+    gone = np.full(40, 2)  # the number of the system that lacks the first twenty
+    utilities, columns, errors = data.utilities.copy(), data.columns.copy(), data.errors.copy()
+    utilities[:20, 2], utilities[:20, :, 2] = np.nan, np.nan
+    columns[:20, 2], errors[:20, 2] = np.nan, np.nan
+    kept = [0, 1, 3]
+    present = standard_columns(columns[:20][:, kept])
+    columns[:20, kept] = present
+    lacking = data._replace(utilities=utilities, columns=columns, errors=errors)
+    learned = fit(lacking, plain_defaults(2))
+    assert np.isfinite(learned.weights).all()
+    assert np.isfinite(learned.means).all()
+    picks = learned.choices(lacking)
+    assert not (picks[:20] == gone[:20]).any()
+    alone = learned._replace(means=learned.means[kept])
+    without = data._replace(
+        utilities=data.utilities[:20][:, kept][:, :, kept],
+        columns=present,
+        errors=errors[:20, kept],
+    )
+    assert learned.values(lacking)[:20, kept] == pytest.approx(alone.values(without))
+    everything = learned._replace(strength=SHIP, weights=np.array([1.0, 0.0, 0.0]))
+    assert set(everything.choices(lacking)[:20].tolist()) == {
+        kept[int(learned.means[kept].argmin())]
+    }

@@ -20,7 +20,7 @@ from discorank.rerank.chooser.gains import ErrorRatio, jackknife
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
 from discorank.rerank.chooser.model import TrainedChooser, read_chooser
 from discorank.rerank.chooser.shipped import default_chooser, shipped
-from discorank.rerank.chooser.training import judged_lists, train_chooser
+from discorank.rerank.chooser.training import as_good, judged_lists, learn, train_chooser
 from discorank.rerank.prior import load_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.surface import SURFACE
@@ -205,6 +205,29 @@ def test_gains_are_mixed_by_their_precision() -> None:
     assert ErrorRatio(0.0, 1.0).mixed(ErrorRatio(1.0, 1.0)) == pytest.approx((0.5, 0.5**0.5))
     assert ErrorRatio(3.0, np.inf).mixed(ErrorRatio(1.0, 2.0)) == pytest.approx((1.0, 2.0))
     assert ErrorRatio(1.0, 2.0).mixed(ErrorRatio(3.0, np.inf)) == (1.0, 2.0)
+
+
+def test_where_choosing_makes_more_errors_the_best_system_is_taken() -> None:
+    """Consensus is of three poor systems, and the fourth stands apart and makes no errors."""
+    random = np.random.default_rng(0)
+    utilities = np.full((60, 4, 4), 50.0) + random.uniform(0, 1, (60, 4, 4))
+    utilities[:, 3], utilities[:, :, 3] = 10.0, 10.0
+    utilities[:, range(4), range(4)] = 100.0
+    scores = np.abs(np.array([4.0, 4.0, 4.0, 1.0]) + random.normal(0, 0.3, (60, 4)))
+    data = MeasuredTexts(
+        utilities, np.zeros((60, 4, 0)), np.sqrt(scores), np.arange(60) // 4, scores
+    )
+    believed = shipped().defaults(0)
+    # consensus is believed in, and nothing of systems
+    losses = np.where(np.arange(8) == 0, -1.0, 1.0)
+    stubborn = believed._replace(weights=np.full((8, 1), 5.0), losses=losses, spreads=np.zeros(8))
+    learned, gain = learn(data, stubborn, ErrorRatio(0.0, 0.2))
+    assert gain.ratio > 1.05
+    assert as_good(gain)
+    assert learned.strength == SHIP
+    assert set(learned.choices(data).tolist()) == {3}
+    _, gain = learn(data, believed, ErrorRatio(-1.0, 0.01))
+    assert gain.ratio <= 1.0  # what is believed otherwise finds the best system by itself
 
 
 def systems_file(path: Path, documents: list[DocumentOutputs]) -> Path:

@@ -50,13 +50,13 @@ def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     check_not_input(values["output"], [values["chooser"]])
     chooser = load_chooser(values["chooser"])
     allowed = AllowedCode.of(values["allow_code"])
-    load = partial(_loaded, values=values, allowed=allowed)
+    load = partial(metric_of_file, values=values, allowed=allowed)
     reranker = chooser.reranker(load, None, values["strategy"], values["beam"])
     decider = ChooserDecider(chooser, reranker, values["nbest"], values["abstain"])
     with engine_in(values) as engine:
         return run_decider(values, decider, engine)
 
 
-def _loaded(signature: str, values: Mapping[str, Any], allowed: AllowedCode) -> Utility:
-    """A metric of the file, its language as it stands there."""
+def metric_of_file(signature: str, values: Mapping[str, Any], allowed: AllowedCode) -> Utility:
+    """A metric of a chooser's file, its language as it stands there."""
     return adapted(load_from_data(signature, allowed), {**values, "lang": None})

@@ -7,23 +7,26 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ....integrations.formats.human_scores import HumanKey
-from ....integrations.formats.systems import SystemsOptions, read_documents
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
-from ....metrics.text.line_source import LineSource
 from ....rerank.chooser.chooser_fit import SHIP
+from ....rerank.chooser.judgements import Raters
 from ....rerank.chooser.model import TrainedChooser
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
 from ....rerank.features import Feature, feature_of
-from ....rerank.selection.document_outputs import DocumentOutputs
 from ....rerank.selection.system_prior import Root
 from ....rerank.surface import SURFACE
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
+from ...options.judgements import (
+    JudgementOptions,
+    has_judgements,
+    judged_documents,
+    other_documents,
+)
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
@@ -33,10 +36,8 @@ class TrainChooserOptions:
     """Whose judgements count, what is looked at, and where the chooser goes.
 
     Args:
-        input: the systems file, a document per line; "mqm": null where nobody judged one.
-        human: the key of the human scores, such as mqm:lower; without one, the chooser that is shipped is written.
-        as_systems: references to treat as systems.
-        include: further keys that hold systems.
+        input: the systems file, a document per line; "mqm": null where nobody judged one. Where no option names
+            judgements, the chooser that is shipped is written.
         root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
         utility: of consensus; the one that the defaults were learned with if not given.
         metric: features beside consensus, by name, field:NAME, or a metric without references; none for no features.
@@ -45,9 +46,6 @@ class TrainChooserOptions:
     """
 
     input: str | None = None
-    human: tuple[str, ...] = ()
-    as_systems: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
     root: Root = "auto"
     utility: str | None = None
     metric: tuple[str, ...] = SURFACE
@@ -60,7 +58,7 @@ OPTIONS = Options(
     "Learn from judgements how to choose among the texts of several systems: which systems are better, how much that "
     "counts, and what the texts tell. Use it as: discorank decode NEW --from systems --chooser CHOOSER.json. "
     "What was learned, and what to expect of it, goes to stdout.",
-    [TrainChooserOptions, CodeOptions],
+    [TrainChooserOptions, JudgementOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "utility": "u", "metric": "m"},
 )
@@ -70,48 +68,42 @@ def run(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     values = OPTIONS.parse(arguments)
     out = needed(values, "output", "--output")
-    check_not_input(out, [values["input"]])
+    check_not_input(out, [values["input"], values["rankings"], *values["judged"], *values["also"]])
     check_writable(out)
-    chooser = _trained(values) if values["human"] else default_chooser()
+    chooser, raters = default_chooser(), None
+    if has_judgements(values):
+        chooser, raters = _trained(values)
     row = with_checksum(chooser.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
-    sys.stdout.write((json.dumps(row) if values["format"] == "json" else shown(chooser)) + "\n")
+    sys.stdout.write(
+        (json.dumps(row) if values["format"] == "json" else shown(chooser, raters)) + "\n"
+    )
     say(f"{out}: use it as discorank decode --chooser {out}", values["quiet"])
     return 0
 
 
-def _trained(values: Mapping[str, Any]) -> TrainedChooser:
-    """The chooser that the judgements of a file make."""
+def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
+    """The chooser that judgements make, and how strict several raters are."""
     path = needed(values, "input", "SYSTEMS")
-    keys = tuple(map(HumanKey.read, values["human"]))
-    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
-    documents = list(read_documents(LineSource(path), options))
-    dimension = _dimension(documents, keys)
+    judged = judged_documents(path, values)
     utility = metric_in(values, values["utility"] or shipped().utility)
     features = [_feature(name, values) for name in values["metric"] if name != "none"]
     try:
-        return train_chooser(
-            documents,
-            dimension,
-            keys[0].lower,
+        chooser = train_chooser(
+            judged.documents,
+            judged.dimension,
+            judged.lower,
             utility,
             features,
             values["root"],
             cache_in(values),
+            other_documents(judged, values),
+            values["also_weight"],
         )
     except InputError as error:
         raise error.inside(path) from None
-
-
-def _dimension(documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]) -> str:
-    """The dimension of the human scores; raises InputError for several."""
-    names = {name for document in documents for name in document.human}
-    dimensions = sorted(names or {key.name for key in keys})
-    if len(keys) > 1 or len(dimensions) > 1:
-        problem = f"found {', '.join(dimensions)}"
-        raise InputError(problem, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
-    return dimensions[0]
+    return chooser, judged.raters
 
 
 def _feature(name: str, values: Mapping[str, Any]) -> Feature:
@@ -119,9 +111,13 @@ def _feature(name: str, values: Mapping[str, Any]) -> Feature:
     return feature if isinstance(feature, str) else adapted(feature, values)
 
 
-def shown(chooser: TrainedChooser) -> str:
-    """Systems, weights and what is expected, as text."""
+def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
+    """Raters, systems, weights and what is expected, as text."""
     lines = []
+    if raters is not None:
+        what = "times the mean rater's scores" if raters.are_factors else "added to scores"
+        effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
+        lines.append(aligned([["rater", what], *effects]))
     if chooser.prior is not None:
         rows = [["system", "segments", "errors beside the mean system's", "+-"]]
         for name, system in sorted(chooser.prior.systems, key=lambda pair: pair[1].mean):
@@ -142,6 +138,10 @@ def expected(chooser: TrainedChooser) -> str:
     fewer = 100 * (1 - expectation.ratio)
     low, high = 100 * (1 - expectation.high), 100 * (1 - expectation.low)
     interval = f"[{low:+.0f}, {high:+.0f}]"
+    if expectation.ships and chooser.ships and fewer < 0:
+        interval = f"[{-high:+.0f}, {-low:+.0f}]"
+        taken = f"ship {expectation.system}, as this chooser does"
+        return f"{taken}: choosing would make {-fewer:.1f} % more errors {interval}"
     if expectation.ships:
         return f"ship {expectation.system}: choosing saves {fewer:+.1f} % of its errors {interval}"
     return f"expected: {fewer:.1f} % fewer errors than shipping {expectation.system} {interval}"

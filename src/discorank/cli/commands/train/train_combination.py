@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
-from ....metrics.text.line_source import LineSource
 from ....rerank.tuning.combination_training import train_combination
 from ....rerank.tuning.pair_weights import Tuning
 from ....rerank.tuning.preference_sources import Preferences, read_rankings
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
+from ...options.judgements import placed_lines
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
@@ -97,19 +97,13 @@ def _preferences(values: Mapping[str, Any]) -> Preferences:
     if values["teacher"]:
         return Preferences(teacher=metric_in(values, values["teacher"]))
     if values["rankings"]:
-        return Preferences(rankings=read_rankings(_placed_lines(values["rankings"])))
+        return Preferences(rankings=read_rankings(placed_lines(values["rankings"])))
     name, _, direction = str(values["prefer"]).partition(":")
     if direction not in ("", "lower", "higher"):
         raise InputError(
             f"found {values['prefer']!r}", where="--prefer", fix="Expected NAME or NAME:lower"
         )
     return Preferences(field=name, lower=direction == "lower")
-
-
-def _placed_lines(path: str) -> Iterator[tuple[str, str]]:
-    """The lines of a file, each after its place."""
-    for i, (_, line) in enumerate(LineSource(path), 1):
-        yield f"{path}:{i}", line.decode("utf-8")
 
 
 def shown(model: Mapping[str, Any]) -> str:

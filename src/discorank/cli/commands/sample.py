@@ -1,0 +1,133 @@
+"""``discorank sample SYSTEMS -n 20 -o SEGMENTS.jsonl``: which segments, or documents, to have judged next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.judged_rows import with_judged
+from ...metrics.errors import InputError
+from ...metrics.spec.allowed_code import AllowedCode
+from ...metrics.spec.checked_settings import settings
+from ...rerank.chooser.chooser_files import load_chooser
+from ...rerank.chooser.proposals import Proposal, Proposed, Unit, proposed
+from ...rerank.chooser.shipped import shipped
+from ...rerank.runs.rows import as_line
+from ..options import Options, needed
+from ..options.inputs import CodeOptions, cache_in
+from ..options.judgements import judged_rows, systems_documents
+from ..running import check_not_input, check_writable, complete_or_absent
+from ..terminal.console import say
+from .decode_by_chooser import metric_of_file
+
+SCORE = "score"  # the key to fill in, where none is named
+_TAKEN = frozenset({"id", "order", "source", "systems", "references"})
+
+
+@settings
+class SampleOptions:
+    """What is proposed, and where it goes.
+
+    Args:
+        input: the systems file, a document per line.
+        count: how many segments, or documents.
+        by: what is judged, segment or document.
+        human: the key of the human scores, such as mqm: what has one is left out, and rows have it, to be filled in.
+        judged: files of judgements, such as rows of sample that were filled in: what is judged there is left out too.
+        chooser: the file of a chooser, whose difficulty and utility are used; default, the one that is shipped.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        output: the file of rows; stdout if not given.
+    """
+
+    input: str | None = None
+    count: Annotated[int, Field(ge=1)] = 20
+    by: Unit = "segment"
+    human: str | None = None
+    judged: tuple[str, ...] = ()
+    chooser: str = "default"
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    output: str | None = None
+
+
+OPTIONS = Options(
+    "sample",
+    "Propose the segments, or whole documents, whose judgements tell most of several systems: easy and hard ones, "
+    "where texts differ, over many documents. A row per segment has its source, references, every system's text, and a "
+    "place for every score: discorank train chooser SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
+    [SampleOptions, CodeOptions],
+    positional={"input": "?"},
+    short={"output": "o", "count": "n"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Proposes; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    path, out = needed(values, "input", "SYSTEMS"), values["output"]
+    if out not in (None, "-"):
+        check_not_input(out, [path, values["chooser"], *values["judged"]])
+        check_writable(out)
+    key = replace(HumanKey.read(values["human"] or SCORE), may_lack=True)
+    if key.name in _TAKEN:
+        problem = f"{key.name!r} is a key of rows"
+        raise InputError(problem, where="--human", fix="Give it another name")
+    found = _proposed(path, key, values)
+    lines = [as_line(row_of(proposal, key.name)) for proposal in found.segments]
+    if out in (None, "-"):
+        sys.stdout.write(b"".join(lines).decode("utf-8"))
+    else:
+        with complete_or_absent(out) as file:
+            file.writelines(lines)
+    say(closing_line(found, path, values["count"], values["by"]), values["quiet"])
+    return 0
+
+
+def _proposed(path: str, key: HumanKey, values: Mapping[str, Any]) -> Proposed:
+    """What to judge of a file."""
+    chooser = load_chooser(values["chooser"])
+    allowed = AllowedCode.of(values["allow_code"])
+    load = partial(metric_of_file, values=values, allowed=allowed)
+    documents = systems_documents(path, values, [key])
+    if values["judged"]:
+        documents = with_judged(documents, judged_rows(values, [key]), key.name)
+    try:
+        return proposed(
+            documents,
+            chooser.difficulty or shipped().difficulty,
+            load(chooser.utility),
+            values["count"],
+            values["by"],
+            cache_in(values),
+        )
+    except InputError as error:
+        raise error.inside(path) from None
+
+
+def row_of(proposal: Proposal, key: str) -> dict[str, Any]:
+    """A segment to judge, as a row: a whole text of a systems file, with null for every score."""
+    document, i = proposal.document, proposal.segment
+    row: dict[str, Any] = {"id": proposal.id, "order": proposal.order}
+    if document.source is not None:
+        row["source"] = document.source[i]
+    row["references"] = {name: texts[i] for name, texts in document.references.items()}
+    row["systems"] = {name: texts[i] for name, texts in document.systems.items()}
+    row[key] = dict.fromkeys(document.systems)
+    return row
+
+
+def closing_line(found: Proposed, path: str, count: int, unit: Unit) -> str:
+    """How many are proposed, and of how many."""
+    number = found.segments[-1].order if found.segments else 0
+    of = f"{number} of {found.left} {unit}s that nobody judged"
+    if unit == "document":
+        of += f" ({len(found.segments)} segments)"
+    short = f"; {count} were asked for, and these are all" if number < count else ""
+    return f"{path}: {of}{short}"

@@ -1,0 +1,158 @@
+"""Whose judgements count: those of a systems file, of files of their own, of several raters; or preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_judged
+from ...integrations.formats.systems import SystemsOptions, read_documents
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...metrics.text.line_source import LineSource
+from ...rerank.chooser.judgements import PREFERENCES, Raters, with_one_score, with_preferences
+from ...rerank.selection.document_outputs import DocumentOutputs
+from ...rerank.tuning.preference_sources import read_rankings
+
+
+@settings
+class JudgementOptions:
+    """What people judged, and who.
+
+    Args:
+        human: the key of the human scores, such as mqm:lower.
+        judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
+            as sample writes them; they join those of the systems file.
+        raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
+        rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
+        also: systems files of another domain, with the same systems, judged under the same key.
+        also_weight: how much a segment of these counts beside one of the domain itself, above 0; learned by leaving
+            documents out if not given.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+    """
+
+    human: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
+    raters: bool = False
+    rankings: str | None = None
+    also: tuple[str, ...] = ()
+    also_weight: Annotated[float, Field(gt=0, le=1)] | None = None
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+
+
+class Judged(NamedTuple):
+    """Documents with one dimension of judgements.
+
+    Args:
+        documents: with their judgements.
+        dimension: its name.
+        lower: whether lower is better.
+        raters: how strict several raters are; None of one.
+    """
+
+    documents: list[DocumentOutputs]
+    dimension: str
+    lower: bool
+    raters: Raters | None = None
+
+
+def has_judgements(values: Mapping[str, Any]) -> bool:
+    """Whether an option names judgements."""
+    return bool(values["human"] or values["judged"] or values["rankings"])
+
+
+def judged_documents(path: str, values: Mapping[str, Any]) -> Judged:
+    """The documents of a systems file, judged as the options say.
+
+    Raises:
+        InputError: judgements of several things, or none where they are named.
+    """
+    keys = _keys(values)
+    documents = systems_documents(path, values, keys)
+    if values["rankings"]:
+        rankings = read_rankings(placed_lines(values["rankings"]))
+        return Judged(with_preferences(documents, rankings), PREFERENCES, lower=True)
+    rows = judged_rows(values, keys)
+    if rows:
+        documents = with_judged(documents, rows, keys[0].name)
+    dimensions = sorted({name for document in documents for name in document.human})
+    if values["raters"] or any(row.rater is not None for row in rows):
+        name = keys[0].name
+        documents, raters = with_one_score(documents, dimensions, keys[0].lower, name)
+        return Judged(documents, name, keys[0].lower, raters)
+    if len(dimensions) > 1:
+        fix = f"Name one, such as --human {dimensions[0]}; or, of raters of one thing, --raters"
+        raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
+    return Judged(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
+
+
+def other_documents(judged: Judged, values: Mapping[str, Any]) -> list[DocumentOutputs]:
+    """The documents of another domain, judged like those of the domain itself.
+
+    Raises:
+        InputError: preferences or raters, which are not on one scale with them, or other judgements.
+    """
+    if not values["also"]:
+        if values["also_weight"] is not None:
+            raise InputError("without --also", where="--also-weight", fix="Name the other domain")
+        return []
+    if values["rankings"]:
+        fix = "Give scores of both domains"
+        raise InputError("stands beside --rankings", where="--also", fix=fix)
+    documents: list[DocumentOutputs] = []
+    for path in values["also"]:
+        own = judged_documents(path, {**values, "judged": ()})
+        if own.dimension != judged.dimension:
+            problem = f"{path}: found {own.dimension!r:.80}, expected {judged.dimension!r:.80}"
+            raise InputError(problem, where="--also", fix="Give judgements of one thing")
+        documents += own.documents
+    return documents
+
+
+def systems_documents(
+    path: str, values: Mapping[str, Any], keys: Sequence[HumanKey]
+) -> list[DocumentOutputs]:
+    """The documents of a systems file, with what stands in it under some keys."""
+    options = SystemsOptions(tuple(keys), tuple(values["as_systems"]), tuple(values["include"]))
+    return list(read_documents(LineSource(path), options))
+
+
+def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
+    """The rows of the files of judgements."""
+    return [row for file in values["judged"] for row in read_judged(LineSource(file), keys[0].name)]
+
+
+def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
+    """The keys of scores; raises InputError where they do not fit what else is given."""
+    keys = [HumanKey.read(name) for name in values["human"]]
+    if values["rankings"]:
+        others = [name for name in ("human", "judged", "raters") if values[name]]
+        if others:
+            problem = f"stands beside --{others[0]}"
+            raise InputError(problem, where="--rankings", fix="Give scores or preferences")
+        return []
+    if not keys:
+        fix = "Give the key of scores, such as mqm:lower"
+        raise InputError("is not given", where="--human", fix=fix)
+    if len({key.lower for key in keys}) > 1:
+        problem = "of some keys lower is better, of others higher"
+        raise InputError(problem, where="--human", fix="Give raters of one thing")
+    if len(keys) > 1 and not values["raters"]:
+        names = ", ".join(key.name for key in keys)
+        fix = f"Name one, such as --human {keys[0].name}; or, of raters of one thing, --raters"
+        raise InputError(f"found {names}", where="--human", fix=fix)
+    if values["judged"]:
+        keys = [replace(key, may_lack=True) for key in keys]
+    return keys
+
+
+def placed_lines(path: str) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each after its place."""
+    for i, (_, line) in enumerate(LineSource(path), 1):
+        yield f"{path}:{i}", line.decode("utf-8")

@@ -1,0 +1,159 @@
+"""What is proposed to be judged: easy and hard segments, where texts differ, over documents, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discorank import InputError, load_metric
+from discorank.cli.main import main
+from discorank.rerank.chooser.judging_order import disagreement_of, judging_order, spread_order
+from discorank.rerank.chooser.measured import utilities_of
+from discorank.rerank.chooser.proposals import proposed
+from discorank.rerank.chooser.shipped import shipped
+from discorank.rerank.chooser.training import texts_as_list
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+
+from .test_model import outputs, systems_file
+
+Captured = pytest.CaptureFixture[str]
+NOBODY = np.zeros(8, bool)
+
+
+def test_of_each_stratum_the_segment_whose_texts_differ_most() -> None:
+    difficulty = np.array([3.0, 0.0, 1.0, 2.0, 7.0, 6.0, 5.0, 4.0])
+    disagreement = np.array([1.0, 2.0, 3.0, 9.0, 1.0, 2.0, 8.0, 3.0])
+    own = np.arange(8)
+    # from easy to hard: 1, 2 | 3, 0 | 7, 6 | 5, 4
+    assert judging_order(difficulty, disagreement, own, NOBODY, 4) == [2, 6, 3, 5]
+    judged = np.isin(own, [2, 6])
+    # what is left: 1, 3, 0 | 7, 5, 4
+    assert judging_order(difficulty, disagreement, own, judged, 2) == [3, 7]
+
+
+def test_documents_of_which_something_is_taken_count_less() -> None:
+    disagreement = np.array([5.0, 4.0, 5.0, 3.0, 1.0, 1.0, 1.0, 1.0])
+    document = np.array([0, 1, 0, 2, 0, 0, 0, 3])
+    flat = np.arange(8.0)
+    assert judging_order(flat, disagreement, document, NOBODY, 4) == [0, 4, 3, 7]
+    judged = np.arange(8) == 4
+    assert judging_order(flat, disagreement, document, judged, 4)[0] == 1
+
+
+def test_all_that_are_left_where_more_are_asked_for() -> None:
+    judged = np.arange(8) < 5
+    order = judging_order(np.zeros(8), np.zeros(8), np.arange(8), judged, 20)
+    assert sorted(order) == [5, 6, 7]
+    assert judging_order(np.zeros(8), np.zeros(8), np.arange(8), ~NOBODY, 20) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 20, 64])
+def test_each_first_part_of_the_order_is_spread(count: int) -> None:
+    order = spread_order(count)
+    assert sorted(order) == list(range(count))
+    for size in range(2, count):
+        gaps = np.diff([0, *sorted(order[:size]), count])
+        assert gaps.max() <= 4 * count / size + 1
+
+
+def test_disagreement_against_a_loop() -> None:
+    random = np.random.default_rng(0)
+    matrices = random.uniform(0, 50, (5, 4, 4))
+    matrices[:, range(4), range(4)] = 100.0
+    for value, own in zip(disagreement_of(matrices), matrices, strict=True):
+        others = [own[h, r] for h in range(4) for r in range(4) if h != r]
+        assert value == pytest.approx(100.0 - np.mean(others))
+    assert disagreement_of([np.array([[7.0]]), np.full((3, 3), 5.0)]).tolist() == [0.0, 0.0]
+
+
+def proposed_of(documents: list[DocumentOutputs], count: int, unit: str = "segment") -> list[str]:
+    utility = load_metric("chrf")
+    found = proposed(documents, shipped().difficulty, utility, count, unit)  # type: ignore[arg-type]
+    return [proposal.id for proposal in found.segments]
+
+
+def test_segments_whose_texts_are_the_same_are_judged_last() -> None:
+    documents = outputs(6, judged=0)
+    same = dict.fromkeys("ABCD", documents[0].systems["A"])
+    documents[0] = replace(documents[0], systems=same)
+    assert not any(name.startswith("d0:") for name in proposed_of(documents, 5))
+    assert len(proposed_of(documents, 40)) == 30
+
+
+def test_what_is_judged_is_left_out_and_the_second_stage_goes_on() -> None:
+    documents = outputs(6, judged=2)
+    names = proposed_of(documents, 8)
+    assert len(set(names)) == 8
+    assert not any(name.startswith(("d0:", "d1:")) for name in names)
+    assert names == proposed_of(documents, 8)
+
+
+def test_proposals_differ_more_than_the_mean_segment() -> None:
+    documents = outputs(12, judged=0)
+    lists = [texts_as_list(d, list("ABCD"), i, False) for d in documents for i in range(5)]
+    of_all = disagreement_of(utilities_of(load_metric("chrf"), lists))
+    ids = [record.id for record in lists]
+    taken = [ids.index(name) for name in proposed_of(documents, 10)]
+    assert of_all[taken].mean() > of_all.mean() * 1.1
+
+
+def test_whole_documents() -> None:
+    names = proposed_of(outputs(6, judged=2), 2, "document")
+    assert len(names) == 10
+    assert [name.split(":")[1] for name in names] == list("01234") * 2
+
+
+def test_one_system_is_refused() -> None:
+    documents = [replace(own, systems={"A": own.systems["A"]}) for own in outputs(2, judged=0)]
+    with pytest.raises(InputError, match="a single system"):
+        proposed_of(documents, 1)
+
+
+def test_the_command(tmp_path: Path, capsys: Captured) -> None:
+    systems, out = systems_file(tmp_path / "s.jsonl", outputs(6, judged=2)), tmp_path / "o.jsonl"
+    command = ["sample", str(systems), "--human", "mqm:lower", "-o", str(out)]
+    assert main([*command, "-n", "6"]) == 0
+    assert "6 of 20 segments that nobody judged" in capsys.readouterr().err
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["order"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    documents = {own.id: own for own in outputs(6)}
+    for row in rows:
+        document, number = row["id"].split(":")
+        own = documents[document]
+        assert row["source"] == own.source[int(number)]  # type: ignore[index]
+        assert row["systems"] == {n: texts[int(number)] for n, texts in own.systems.items()}
+        assert row["mqm"] == dict.fromkeys("ABCD")
+    first = out.read_bytes()
+    assert main([*command, "-n", "6", "--quiet"]) == 0
+    assert out.read_bytes() == first
+    assert main([*command, "-n", "50"]) == 0
+    assert "50 were asked for, and these are all" in capsys.readouterr().err
+    assert len(out.read_text().splitlines()) == 20
+
+
+def test_rows_are_a_systems_file(tmp_path: Path) -> None:
+    """Filled in, the rows train a chooser by themselves."""
+    systems, out = systems_file(tmp_path / "s.jsonl", outputs(6, judged=0)), tmp_path / "o.jsonl"
+    assert main(["sample", str(systems), "-n", "10", "-o", str(out), "--quiet"]) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    for row in rows:
+        row["score"] = {name: k for k, name in enumerate("ABCD")}
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    chooser = tmp_path / "chooser.json"
+    train = ["train", "chooser", str(out), "--human", "score:lower", "-o", str(chooser)]
+    assert main([*train, "--quiet"]) == 0
+    prior = json.loads(chooser.read_text())["prior"]
+    assert prior["segments"] == 10
+    assert prior["sigma"] == 0  # every row says the same
+    proposals = ["sample", str(systems), "-n", "3", "--chooser", str(chooser), "--quiet"]
+    assert main([*proposals, "-o", str(tmp_path / "more.jsonl")]) == 0
+
+
+def test_a_key_of_rows_is_no_score(tmp_path: Path, capsys: Captured) -> None:
+    systems = systems_file(tmp_path / "s.jsonl", outputs(2, judged=0))
+    assert main(["sample", str(systems), "--human", "systems", "--quiet"]) == 2
+    assert "is a key of rows" in capsys.readouterr().err
