@@ -10,9 +10,11 @@ import pytest
 from benchmarks.choice_quality.few_judgements import KeptTallies, compared, picks, scaled, tallied
 from benchmarks.choice_quality.hindsight_weights import ScoredFeatures, hindsight_weights
 from benchmarks.choice_quality.judged_choices import agreeing
+from benchmarks.choice_quality.sampled_choices import taught
 from benchmarks.choice_quality.summary_chooser import by_other_dimensions
 from benchmarks.support.measured_sets import MeasuredSet
 from discorank.metrics.representations import FloatArray
+from discorank.rerank.chooser.chooser_fit import standard
 from discorank.rerank.chooser.measured import MeasuredTexts
 from discorank.rerank.chooser.shipped import shipped
 
@@ -112,3 +114,15 @@ def test_opinions_agree_on_pairs_of_rules() -> None:
     assert agreeing(order, order) == 1
     swapped = order | {"mbr": 2.0, "single": 1.0}
     assert agreeing(order, swapped) == 0.9
+
+
+def test_a_ridge_learns_from_other_documents() -> None:
+    random = np.random.default_rng(2)
+    columns = standard(random.normal(size=(50, 6)))[:, :, None]
+    fold = [i % 5 for i in range(50)]
+    values = taught(columns, columns[:, :, 0] * 3, fold)
+    assert (values.argmax(axis=1) == columns[:, :, 0].argmax(axis=1)).all()
+    # what one fold's own scores say does not count for it
+    scores = columns[:, :, 0] * 3
+    scores[::5] *= -1
+    assert (taught(columns, scores, fold)[::5] == values[::5]).all()
