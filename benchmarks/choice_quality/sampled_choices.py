@@ -5,9 +5,10 @@
 LISTS are candidate lists of one model with references, as `discorank generate` writes them; BEAM are the same sources
 translated by beam search, of which the first candidate counts (lists without one are left out). No candidate has a
 system, so that nothing of systems can be learned. Chosen by: the first sample; the beam; consensus by several
-utilities, `chrf + 100*rouge-l` being what `decode --chooser default` does; consensus and features with weights that a
-ridge learned on other documents (five folds), where the references stand for people: the teacher is chrF and ROUGE-L
-against them; the same without consensus; and the best by chrF against the references (oracle).
+utilities, `chrf + 100*rouge-l` being what `decode --chooser default` does; consensus less what is copied from the
+source, each standardised; consensus and features with weights that a ridge learned on other documents (five folds),
+where the references stand for people: the teacher is chrF and ROUGE-L against them; the same without consensus; and the
+best by chrF against the references (oracle).
 
 Scores are those of whole corpora, with 95 % intervals by document (without documents: by list), and differences from
 the first sample. BLEU and TER are what no row but "MBR `bleu`" optimises. Utilities are kept in WORK.
@@ -99,6 +100,8 @@ def choices(records: Sequence[CandidateList], work: Path) -> dict[str, list[str]
     fold = folds_of(records)
     both = np.concatenate([consensus, surface], axis=2)
     values = {f"MBR `{spec}`": own for spec, own in expected.items()}
+    copied = surface[:, :, SURFACE.index("copied")]
+    values[f"`expected` by `{DEFAULT}` less `copied`"] = standard(expected[DEFAULT]) - copied
     values["consensus and features, taught by references"] = taught(both, teacher, fold)
     values["features alone, taught by references"] = taught(surface, teacher, fold)
     values["oracle by chrF"] = valued("chrf", "references")

@@ -43,7 +43,8 @@ from .few_judgements import RULES, KeptTallies, compared, scaled
 from .hindsight_weights import ScoredFeatures, hindsight_weights
 from .summary_choice import SETS, read
 
-CONSENSUS = (UTILITY, "chrf", "rouge-l", "ds-focus")
+FOCI = "ds-focus"
+CONSENSUS = (UTILITY, "chrf", "rouge-l", FOCI)
 JUDGED = ("20", "50", "all")
 FEWEST = 10  # articles that must be left to be chosen
 HINDSIGHT = "best single system in hindsight"
@@ -176,12 +177,19 @@ def show_judged(
 ) -> None:
     """The table by number of judged articles, and that of the dimensions with the most."""
     names = {name: label for name, label in RULES.items() if name != "random"}
+    names["foci"] = f"chooser, `-u {FOCI}`"
     names["others"] = "chooser, beliefs of the other sets"
     columns: dict[str, list[str]] = {}
     judged_numbers = [n for n in JUDGED if n == "all" or int(n) < len(own.records) - FEWEST]
     for judged in judged_numbers:
         gains = scaled(own.opinions)
         found = kept.tallied(own.measured, gains, judged, shipped().defaults(len(SURFACE)), draws)
+        by_foci = own.measured._replace(
+            name=f"{own.measured.name}.foci",
+            data=own.measured.data._replace(utilities=own.utilities[FOCI]),
+        )
+        by_foci_found = kept.tallied(by_foci, gains, judged, shipped().defaults(len(SURFACE)), draws)
+        found["foci"] = by_foci_found["chooser"]
         if len(others) > 1:
             plain = [data._replace(columns=data.columns[:, :, :0]) for data in others]
             by_others = kept.tallied(own.measured, gains, judged, defaults_of(plain), draws)
