@@ -188,7 +188,9 @@ def show_judged(
             name=f"{own.measured.name}.foci",
             data=own.measured.data._replace(utilities=own.utilities[FOCI]),
         )
-        by_foci_found = kept.tallied(by_foci, gains, judged, shipped().defaults(len(SURFACE)), draws)
+        by_foci_found = kept.tallied(
+            by_foci, gains, judged, shipped().defaults(len(SURFACE)), draws
+        )
         found["foci"] = by_foci_found["chooser"]
         if len(others) > 1:
             plain = [data._replace(columns=data.columns[:, :, :0]) for data in others]
