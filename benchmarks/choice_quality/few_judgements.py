@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -17,9 +18,11 @@ from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.measured_sets import MeasuredSet
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser import chooser_fit
+from discorank.rerank.chooser import chooser_fit, gains, training
 from discorank.rerank.chooser.chooser_fit import Defaults, fit
+from discorank.rerank.chooser.gains import UNKNOWN, ErrorRatio, shipping
 from discorank.rerank.chooser.measured import MeasuredTexts
+from discorank.rerank.chooser.training import as_good, learn
 
 from .chooser_tables import PLAIN_STRENGTH, splits, without_features
 
@@ -31,19 +34,33 @@ RULES = {
     "prior": "prior, strength 6",
     "plain": "chooser, no features",
     "chooser": "chooser",
+    "careful": "chooser, or the single system where it says `ship`",
     "oracle": "oracle",
 }
 
 
+class Beliefs(NamedTuple):
+    """What is believed before anything is judged.
+
+    Args:
+        defaults: weights and losses.
+        gain: over the single system; unknown where scores have no ratio, and then no chooser says `ship`.
+    """
+
+    defaults: Defaults
+    gain: ErrorRatio = UNKNOWN
+
+
 def picks(
-    data: MeasuredTexts, train: IntArray, test: IntArray, defaults: Defaults
+    data: MeasuredTexts, train: IntArray, test: IntArray, beliefs: Beliefs
 ) -> dict[str, IntArray]:
     """The number of the system that every rule takes, [test]."""
     known, others = data.rows(train), data.rows(test)
     num_features = data.columns.shape[2]
     consensus = np.eye(1 + num_features)[0]
     everywhere = np.ones(len(test), int)
-    learned = fit(known, without_features(defaults, num_features))
+    defaults = without_features(beliefs.defaults, num_features)
+    learned, gain = learn(known, defaults, beliefs.gain)
     by_consensus = learned._replace(strength=0.0, weights=consensus)
     chosen = {
         "hindsight": everywhere * int(data.errors.mean(axis=0).argmin()),
@@ -52,8 +69,11 @@ def picks(
     }
     if not len(train):
         return chosen
-    plain = fit(known._replace(columns=known.columns * 0), without_features(defaults, num_features))
+    plain = fit(known._replace(columns=known.columns * 0), defaults)
     by_prior = learned._replace(strength=PLAIN_STRENGTH, weights=consensus)
+    if np.isfinite(beliefs.gain.deviation):
+        careful = shipping(learned) if as_good(gain) else learned
+        chosen["careful"] = careful.choices(others)
     return chosen | {
         "single": everywhere * int(known.errors.mean(axis=0).argmin()),
         "prior": by_prior.choices(others),
@@ -63,7 +83,7 @@ def picks(
 
 
 def tallied(
-    data: MeasuredSet, opinions: FloatArray, judged: str, defaults: Defaults, draws: int
+    data: MeasuredSet, opinions: FloatArray, judged: str, beliefs: Beliefs, draws: int
 ) -> dict[str, FloatArray]:
     """The mean score of what every rule takes, over the draws in which a segment was not judged.
 
@@ -71,7 +91,7 @@ def tallied(
         data: errors are what the rules learn from.
         opinions: scores of all texts, [n, S, D].
         judged: one of `chooser_tables.JUDGED`.
-        defaults: what is believed beforehand.
+        beliefs: what is believed beforehand.
         draws: of judged segments.
 
     Returns:
@@ -84,7 +104,7 @@ def tallied(
         times[test] += 1
         scores = opinions[test]
         found = {"random": scores.mean(axis=1)}
-        for name, own in picks(data.data, train, test, defaults).items():
+        for name, own in picks(data.data, train, test, beliefs).items():
             found[name] = scores[np.arange(len(test)), own]
         for name, values in found.items():
             totals.setdefault(name, np.zeros((size, num_opinions)))[test] += values
@@ -100,7 +120,8 @@ class KeptTallies:
 
     def __init__(self, folder: Path) -> None:
         self.arrays = KeptArrays(folder)
-        code = [Path(str(chooser_fit.__file__)), Path(__file__)]
+        modules = (chooser_fit, gains, training)
+        code = [*(Path(str(module.__file__)) for module in modules), Path(__file__)]
         self.code = sha256(b"".join(path.read_bytes() for path in code)).hexdigest()
 
     def tallied(
@@ -108,16 +129,19 @@ class KeptTallies:
         data: MeasuredSet,
         opinions: FloatArray,
         judged: str,
-        defaults: Defaults,
+        beliefs: Beliefs,
         draws: int,
     ) -> dict[str, FloatArray]:
         """As `tallied`, [n, D] by rule."""
-        content = [data.data.utilities, data.data.columns, data.data.errors, opinions, *defaults]
+        content = [data.data.utilities, data.data.columns, data.data.errors, opinions]
+        content += [*beliefs.defaults, np.array(beliefs.gain)]
         digest = sha256(b"".join(array.tobytes() for array in content)).hexdigest()
         names = list(RULES) if judged != "0" else ["random", "hindsight", "mbr", "oracle"]
+        if np.isinf(beliefs.gain.deviation) and judged != "0":
+            names.remove("careful")
 
         def compute() -> FloatArray:
-            found = tallied(data, opinions, judged, defaults, draws)
+            found = tallied(data, opinions, judged, beliefs, draws)
             return np.stack([found[name] for name in names])
 
         key = f"{self.code} {digest} {data.name} {judged} {draws}"

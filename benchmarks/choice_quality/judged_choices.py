@@ -39,7 +39,7 @@ from discorank.rerank.chooser.shipped import shipped
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .few_judgements import RULES, KeptTallies, scaled
+from .few_judgements import RULES, Beliefs, KeptTallies, scaled
 
 PAIRS, TEACHER = ("en-de", "en-ru"), "GPT4-DA-refA"
 JUDGED = ("20", "50", "100")
@@ -139,7 +139,9 @@ class Gains:
         means: dict[str, list[FloatArray]] = {}
         drawn: dict[str, list[FloatArray]] = {}
         for own, resampling in zip(sets, resamplings, strict=True):
-            found = kept.tallied(own.measured, scaled(own.scores), judged, own.defaults, draws)
+            found = kept.tallied(
+                own.measured, scaled(own.scores), judged, Beliefs(own.defaults), draws
+            )
             for rule, gains in found.items():
                 tested = np.isfinite(gains[:, 0])
                 rows = np.where(tested[:, None], gains, 0.0)

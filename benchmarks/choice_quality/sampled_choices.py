@@ -1,6 +1,7 @@
 """Choosing among the samples of one model, by what is scored with metrics that nothing was optimised for.
 
-    python -m benchmarks.choice_quality.sampled_choices LISTS.jsonl [--beam BEAM.jsonl] [--candidates 32] --work WORK
+    python -m benchmarks.choice_quality.sampled_choices LISTS.jsonl --work WORK [--beam BEAM.jsonl] [--candidates 32]
+        [--base beam]
 
 LISTS are candidate lists of one model with references, as `discorank generate` writes them; BEAM are the same sources
 translated by beam search, of which the first candidate counts (lists without one are left out). No candidate has a
@@ -11,7 +12,7 @@ where the references stand for people: the teacher is chrF and ROUGE-L against t
 best by chrF against the references (oracle).
 
 Scores are those of whole corpora, with 95 % intervals by document (without documents: by list), and differences from
-the first sample. BLEU and TER are what no row but "MBR `bleu`" optimises. Utilities are kept in WORK.
+the first sample, or from `--base`. BLEU and TER are what no row but "MBR `bleu`" optimises. Utilities are kept in WORK.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("lists", type=Path)
     parser.add_argument("--beam", type=Path)
     parser.add_argument("--candidates", type=int, default=32)
+    parser.add_argument("--base", default="sample", help="the row that differences are from")
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
     records = lists_of(options.lists, options.candidates)
@@ -130,6 +132,7 @@ def main() -> None:
         first = {"beam": [best[record.id] for record in records]}
     chosen = choices(records, options.work)
     chosen = {"sample": chosen.pop("sample")} | first | chosen
+    chosen = {options.base: chosen[options.base]} | chosen  # the first row is the base
     documents = documents_of(records, chosen)
     distinct = np.mean([len({c.text for c in record.candidates}) for record in records])
     size = len(records[0].candidates)

@@ -39,7 +39,7 @@ from discorank.rerank.lists import CandidateList
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .few_judgements import RULES, KeptTallies, compared, scaled
+from .few_judgements import RULES, Beliefs, KeptTallies, compared, scaled
 from .hindsight_weights import ScoredFeatures, hindsight_weights
 from .summary_choice import SETS, read
 
@@ -183,18 +183,22 @@ def show_judged(
     judged_numbers = [n for n in JUDGED if n == "all" or int(n) < len(own.records) - FEWEST]
     for judged in judged_numbers:
         gains = scaled(own.opinions)
-        found = kept.tallied(own.measured, gains, judged, shipped().defaults(len(SURFACE)), draws)
+        found = kept.tallied(
+            own.measured, gains, judged, Beliefs(shipped().defaults(len(SURFACE))), draws
+        )
         by_foci = own.measured._replace(
             name=f"{own.measured.name}.foci",
             data=own.measured.data._replace(utilities=own.utilities[FOCI]),
         )
         by_foci_found = kept.tallied(
-            by_foci, gains, judged, shipped().defaults(len(SURFACE)), draws
+            by_foci, gains, judged, Beliefs(shipped().defaults(len(SURFACE))), draws
         )
         found["foci"] = by_foci_found["chooser"]
         if len(others) > 1:
             plain = [data._replace(columns=data.columns[:, :, :0]) for data in others]
-            by_others = kept.tallied(own.measured, gains, judged, defaults_of(plain), draws)
+            by_others = kept.tallied(
+                own.measured, gains, judged, Beliefs(defaults_of(plain)), draws
+            )
             found["others"] = by_others["chooser"]
         cells = compared_in(own, found, "single")
         for rule, label in names.items():

@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality.few_judgements import KeptTallies, compared, picks, scaled, tallied
+from benchmarks.choice_quality.few_judgements import (
+    Beliefs,
+    KeptTallies,
+    compared,
+    picks,
+    scaled,
+    tallied,
+)
 from benchmarks.choice_quality.hindsight_weights import ScoredFeatures, hindsight_weights
 from benchmarks.choice_quality.judged_choices import agreeing
 from benchmarks.choice_quality.sampled_choices import taught
@@ -42,34 +49,45 @@ def clear() -> MeasuredSet:
 
 def test_judgements_outvote_consensus_where_systems_differ(clear: MeasuredSet) -> None:
     train, test = np.arange(20), np.arange(20, SEGMENTS)
-    chosen = picks(clear.data, train, test, shipped().defaults(1))
+    chosen = picks(clear.data, train, test, Beliefs(shipped().defaults(1)))
     assert (chosen["mbr"] == 0).all()
     for rule in ("single", "prior", "chooser", "hindsight", "oracle"):
         assert (chosen[rule] == 2).all(), rule
 
 
+def test_a_chooser_ships_only_where_gains_are_known(clear: MeasuredSet) -> None:
+    train, test = np.arange(20), np.arange(20, SEGMENTS)
+    errors = np.abs(clear.data.errors)
+    data = clear.data._replace(errors=np.sqrt(errors), scores=errors)
+    unknown = picks(data, train, test, Beliefs(shipped().defaults(1)))
+    known = picks(data, train, test, Beliefs(shipped().defaults(1), shipped().gain))
+    assert "careful" not in unknown
+    assert (known["careful"] == 2).all()
+    assert (known["chooser"] == unknown["chooser"]).all()
+
+
 def test_nothing_judged_is_consensus_alone(clear: MeasuredSet) -> None:
     nothing, everything = np.arange(0), np.arange(SEGMENTS)
-    chosen = picks(clear.data, nothing, everything, shipped().defaults(1))
+    chosen = picks(clear.data, nothing, everything, Beliefs(shipped().defaults(1)))
     assert set(chosen) == {"hindsight", "mbr", "oracle"}
 
 
 def test_tallies_are_means_over_draws_and_are_kept(clear: MeasuredSet, tmp_path: Path) -> None:
     opinions = np.stack([-clear.data.scores, np.ones((SEGMENTS, 3))], axis=2)
-    defaults = shipped().defaults(1)
-    found = tallied(clear, opinions, "20", defaults, 4)
+    beliefs = Beliefs(shipped().defaults(1))
+    found = tallied(clear, opinions, "20", beliefs, 4)
     tested = ~np.isnan(found["single"]).any(axis=1)
     assert found["single"][tested, 0] == pytest.approx(-clear.data.scores[tested, 2])
     assert (found["chooser"][tested, 1] == 1).all()
     assert found["random"][tested, 0] == pytest.approx(-clear.data.scores[tested].mean(axis=1))
     kept = KeptTallies(tmp_path)
-    first = kept.tallied(clear, opinions, "20", defaults, 4)
+    first = kept.tallied(clear, opinions, "20", beliefs, 4)
     assert len(list(tmp_path.iterdir())) == 1
-    again = kept.tallied(clear, opinions, "20", defaults, 4)
+    again = kept.tallied(clear, opinions, "20", beliefs, 4)
     for rule, values in first.items():
         assert np.array_equal(values, again[rule], equal_nan=True)
         assert np.array_equal(values, found[rule], equal_nan=True)
-    kept.tallied(clear, opinions * 2, "20", defaults, 4)
+    kept.tallied(clear, opinions * 2, "20", beliefs, 4)
     assert len(list(tmp_path.iterdir())) == 2
 
 
