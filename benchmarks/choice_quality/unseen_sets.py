@@ -57,11 +57,11 @@ def tally(data: MeasuredSet, kept: KeptTallies, judged: str, draws: int) -> dict
 
 
 def with_judgements(
-    sets: Sequence[MeasuredSet], kept: KeptTallies, draws: int
+    sets: Sequence[MeasuredSet], kept: KeptTallies, numbers: Sequence[str], draws: int
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Rows of both tables, by number of judged segments: over a random system, and over the single system."""
     over_random, over_single = [], []
-    for judged in JUDGED:
+    for judged in numbers:
         large = [data for data in sets if len(data.ids) >= 2 * int(judged)]
         means = [tally(data, kept, judged, draws) for data in large]
         which = f"{judged} ({len(large)} sets)"
@@ -93,7 +93,7 @@ def main() -> None:
     sets = unseen(options.folder, options.work)
     sizes = [f"{data.name} ({len(data.ids)}, {len(data.systems)} systems)" for data in sets]
     print(table(["over a random system", *sizes, "macro"], without_judgements(sets, kept)))
-    over_random, over_single = with_judgements(sets, kept, options.draws)
+    over_random, over_single = with_judgements(sets, kept, JUDGED, options.draws)
     print(f"\n{table(['judged', 'chosen by', 'over a random system'], over_random)}")
     heads = ["judged", "chosen by", "over the single system", "more than 2 % above it, most"]
     print(f"\n{table(heads, over_single)}")
