@@ -1,0 +1,81 @@
+"""The advice on choosing: every command of the page runs, in its order, and writes a row for every list."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "choosing.md"
+ROWS = {
+    "consensus.jsonl": 12,
+    "chosen.jsonl": 12,
+    "best-sample.jsonl": 3,
+    "to-check.jsonl": 12,
+    "reranked.jsonl": 3,
+    "translated.jsonl": 3,
+    "summaries.jsonl": 6,
+    "central.jsonl": 2,
+}
+
+
+def blocks() -> list[tuple[str, str]]:
+    """(language, text) of the code of the page, the examples of the checkout in it."""
+    text = PAGE.read_text(encoding="utf-8").replace("examples/", f"{ROOT}/examples/")
+    return re.findall(r"^```(sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """The rows of an output."""
+    return [json.loads(row) for row in Path(name).read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_commands_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = 0
+    for language, text in blocks():
+        if language == "python":
+            exec(compile(text, "choosing.md", "exec"), {})  # the page's own, ours
+            continue
+        for line in text.splitlines():
+            words = shlex.split(line)
+            assert words[0] == "discorank", line
+            assert main(words[1:]) == 0, line
+            commands += 1
+    assert commands >= 10
+    for name, count in ROWS.items():
+        assert len(rows_of(name)) == count, name
+    flags = [row.get("flags", []) for row in rows_of("to-check.jsonl")]
+    assert 0 < sum("abstain" in own for own in flags) < len(flags)
+    # the summaries that are faithful and coherent are of one system, and three quarters of the weight
+    assert [row["index"] for row in rows_of("summaries.jsonl")] == [0] * 6
+
+
+def test_a_choosers_file_refuses_lists_without_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = ROOT / "examples"
+    systems = str(examples / "systems.jsonl")
+    assert main(["train", "chooser", systems, "--human", "errors:lower", "-o", "c.json"]) == 0
+    demo = str(examples / "demo.jsonl")
+    assert main(["decode", demo, "--chooser", "c.json", "-o", "out.jsonl"]) == 3
+    assert "goes by the system" in capsys.readouterr().err
+
+
+def test_anchors_of_the_advice_are_headings() -> None:
+    for page in (PAGE, ROOT / "docs" / "choosing-figures.md"):
+        for target, anchor in re.findall(r"\]\(([\w.-]*)#([\w-]+)\)", page.read_text("utf-8")):
+            text = (page if not target else page.parent / target).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+            slugs = [re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-") for name in headings]
+            assert anchor in slugs, f"{page.name}: {target}#{anchor}"
