@@ -74,7 +74,7 @@ class Steps(NamedTuple):
 
     @property
     def is_last(self) -> BoolArray:
-        return self.truth[:, 2] == 1
+        return np.asarray(self.truth[:, 2] == 1)
 
     @property
     def replay(self) -> IntArray:

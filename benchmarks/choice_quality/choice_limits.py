@@ -30,13 +30,8 @@ from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from benchmarks.support.mqm_lists import SETS
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser.chooser_fit import (
-    STRENGTHS,
-    effects,
-    expected,
-    first_best,
-    pseudo_weights,
-)
+from discorank.rerank.chooser.chooser_fit import STRENGTHS, effects
+from discorank.rerank.chooser.segment_values import expected, first_best
 from discorank.rerank.surface import SURFACE
 
 from . import hindsight_weights as hindsight_module
@@ -79,7 +74,7 @@ def known_more(data: MeasuredSet) -> dict[str, FloatArray]:
 def consensus(data: MeasuredSet, strength: float) -> FloatArray:
     """Standardised expected utilities [n, S], systems' means from all segments."""
     means, sigma = effects(data.data.errors, data.data.document)
-    return expected(data.data.utilities, pseudo_weights(means, sigma, strength))
+    return expected(data.data.utilities, means, sigma, strength)
 
 
 def featured(data: MeasuredSet, first: Sequence[FloatArray]) -> ScoredFeatures:
@@ -133,7 +128,7 @@ def expectations(folder: Path, work: Path, data: MeasuredSet) -> list[FloatArray
     found = []
     for utility in UTILITIES:
         own = measured_set(folder / f"mt_mqm_{data.name}.jsonl.gz", utility, (), work)
-        found.append(expected(own.data.utilities, np.ones(len(data.systems))))
+        found.append(expected(own.data.utilities, np.zeros(len(data.systems)), 1.0, 0.0))
     return found
 
 
@@ -169,15 +164,14 @@ def scored_twice(data: MeasuredSet, second: FloatArray) -> dict[str, FloatArray]
     utilities = data.data.utilities[np.ix_(rows, systems, systems)]
     place = np.arange(len(rows))
     means, sigma = effects(np.sqrt(ratings[0]), data.data.document[rows])
-    by_prior = expected(utilities, pseudo_weights(means, sigma, PLAIN_STRENGTH))
-    uniform = np.ones(len(systems))
+    by_prior = expected(utilities, means, sigma, PLAIN_STRENGTH)
     picks = {
         "random": None,
         "best by the first rating, ties by consensus": _least(ratings[0], utilities),
         "best by the second rating, ties by consensus": _least(ratings[1], utilities),
         "best single system by the first rating": np.full(len(rows), ratings[0].mean(0).argmin()),
         "best single system by the second rating": np.full(len(rows), ratings[1].mean(0).argmin()),
-        "MBR": first_best(expected(utilities, uniform)),
+        "MBR": first_best(expected(utilities, np.zeros(len(systems)), 1.0, 0.0)),
         "systems known by the first rating, strength 6": first_best(by_prior),
     }
     found = {}
@@ -189,7 +183,7 @@ def scored_twice(data: MeasuredSet, second: FloatArray) -> dict[str, FloatArray]
 
 def _least(ratings: FloatArray, utilities: FloatArray) -> IntArray:
     """The texts of the least rating; of several the one nearest to the others."""
-    consensus = expected(utilities, np.ones(ratings.shape[1]))
+    consensus = expected(utilities, np.zeros(ratings.shape[1]), 1.0, 0.0)
     least = ratings <= ratings.min(axis=1, keepdims=True)
     return np.asarray(np.where(least, consensus, -np.inf).argmax(axis=1))
 

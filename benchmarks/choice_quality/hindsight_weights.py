@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser.chooser_fit import first_best
+from discorank.rerank.chooser.segment_values import first_best
 
 GRID = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])
 GRID = np.concatenate([-GRID[:0:-1], GRID])

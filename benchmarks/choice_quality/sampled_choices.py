@@ -30,8 +30,8 @@ from benchmarks.support.kept_arrays import KeptArrays
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.chooser_fit import first_best, standard
 from discorank.rerank.chooser.measured import columns_of
+from discorank.rerank.chooser.segment_values import first_best, standard
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.surface import SURFACE
 from discorank.rerank.tuning.candidate_features import features

@@ -22,8 +22,8 @@ from benchmarks.choice_quality.summary_chooser import by_other_dimensions
 from benchmarks.choice_quality.unseen_sets import with_judgements
 from benchmarks.support.measured_sets import MeasuredSet
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.chooser_fit import standard
 from discorank.rerank.chooser.measured import MeasuredTexts
+from discorank.rerank.chooser.segment_values import standard
 from discorank.rerank.chooser.shipped import shipped
 
 SEGMENTS = 40

@@ -70,7 +70,8 @@ class Shown:
         """The code with other models and servers than the page names."""
         code = self.code
         for name, other in stand_ins.items():
-            code = re.sub(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", lambda _, to=other: to, code)
+            plain = other.replace("\\", r"\\")
+            code = re.sub(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", plain, code)
         return code
 
 
