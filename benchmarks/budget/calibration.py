@@ -46,7 +46,7 @@ SHOWN = (
 )
 RIDGE, KIND_RIDGE = 3.0, 4.0
 WEIGHT = 1200.0  # replays that a set counts for at most
-MOST_REGRET = 5.0
+MAX_REGRET = 5.0
 ROUNDS = 3  # of stops and constants
 BINS = 12
 
@@ -70,11 +70,11 @@ class Steps(NamedTuple):
 
     @property
     def regret(self) -> FloatArray:
-        return np.minimum(self.truth[:, 3], MOST_REGRET)
+        return np.minimum(self.truth[:, 3], MAX_REGRET)
 
     @property
     def is_last(self) -> BoolArray:
-        return self.truth[:, 2] == 1
+        return np.asarray(self.truth[:, 2] == 1)
 
     @property
     def replay(self) -> IntArray:

@@ -35,7 +35,7 @@ METHODS = {
 PIXELS = 11  # of the smallest letters
 FLOOR = 1e-3  # regrets below are drawn here
 PER_ROW = 4
-SETTINGS = {
+SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "budget",
     "font.size": PIXELS,
