@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.budget.replay import KINDS
 from benchmarks.budget.trajectories import COLUMNS, TRUTH
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.budget.constants import Constants, Line
@@ -32,7 +33,6 @@ from discorank.rerank.budget.statement import (
     signs_of,
 )
 
-KINDS = {"ter": "ter", "dr-lex": "kernel", "bertscore": "bertscore", "prism": "prism"}
 STOP_BUDGETS = (0.25, 0.5)
 SHOWN_BUDGET = 0.5  # of stops
 SURE = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
@@ -46,7 +46,7 @@ SHOWN = (
 )
 RIDGE, KIND_RIDGE = 3.0, 4.0
 WEIGHT = 1200.0  # replays that a set counts for at most
-MOST_REGRET = 5.0
+MAX_REGRET = 5.0
 ROUNDS = 3  # of stops and constants
 BINS = 12
 
@@ -70,7 +70,7 @@ class Steps(NamedTuple):
 
     @property
     def regret(self) -> FloatArray:
-        return np.minimum(self.truth[:, 3], MOST_REGRET)
+        return np.minimum(self.truth[:, 3], MAX_REGRET)
 
     @property
     def is_last(self) -> BoolArray:

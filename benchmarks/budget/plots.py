@@ -34,8 +34,12 @@ METHODS = {
 }
 PIXELS = 11  # of the smallest letters
 FLOOR = 1e-3  # regrets below are drawn here
+REGRETS = (
+    [0.001, 0.01, 0.1, 1.0],
+    ["0.001", "0.01", "0.1", "1"],
+)  # powers of ten have smaller letters
 PER_ROW = 4
-SETTINGS = {
+SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "budget",
     "font.size": PIXELS,
@@ -106,6 +110,7 @@ def draw(plots: Any, found: Mapping[str, Mapping[str, Curve]], of_regret: bool) 
         axis.grid(color="#dddddd", linewidth=0.5)
         if of_regret:
             axis.set_yscale("log")
+            axis.set_yticks(*REGRETS)
             axis.minorticks_off()
             axis.axhline(0.01, color="#888888", linewidth=0.8, linestyle="--")
     for axis in list(axes.flat)[len(found) :]:
@@ -137,6 +142,8 @@ def draw_calibration(plots: Any, figures: Mapping[str, Any]) -> Any:
         _diagonal(axis, low, 1.0)
     axes[1].set_xscale("log")
     axes[1].set_yscale("log")
+    axes[1].set_xticks(*REGRETS)
+    axes[1].set_yticks(*REGRETS)
     axes[1].minorticks_off()
     for key, colour, mark, label in (
         ("pairs, new", "#c25700", "x", "kind not known"),

@@ -29,6 +29,7 @@ from discorank.rerank.expectation import expected_utility
 
 BUDGETS = (0.03125, 0.0625, 0.125, 0.25, 0.5)
 ALPHAS = (0.6, 0.8, 0.9, 0.99)
+KINDS = {"ter": "ter", "dr-lex": "kernel"}  # of utilities that statements know
 SAME = 1e-7  # relative: as good as the best; matrices are kept in single precision
 
 
@@ -72,7 +73,13 @@ def _exact(kept: matrices.Kept) -> FloatArray:
 
 
 def replay(
-    case: Case, method: str, budget: float, confidence: float | None, seed: int, nbest: int = 1
+    case: Case,
+    method: str,
+    budget: float,
+    confidence: float | None,
+    seed: int,
+    nbest: int = 1,
+    kind: str = "",
 ) -> Replay:
     """One method on one list; of several places the loss is the mean, and the same are the same best texts."""
     matrix, weights = case.matrix, case.weights
@@ -99,6 +106,7 @@ def replay(
             seed=seed,
             square=True,
             symmetric=symmetric,
+            kind=kind,
         )
         estimate = drive(steps, lambda request: matrix[np.ix_(request.rows, request.columns)])
         values, used = estimate.values, estimate.pairs
@@ -139,11 +147,12 @@ def main() -> None:
     options.results.mkdir(parents=True, exist_ok=True)
     for name in options.sets:
         found = cases(options.folder, name, options.most, options.cheap)
+        kind = KINDS.get(name.partition("/")[2], "")
         for method in options.methods:
             for budget in ALPHAS if method == "mbrs-pruning" else options.budgets:
                 start = process_time()
                 rows = [
-                    replay(case, method, budget, options.confidence, seed, options.nbest)
+                    replay(case, method, budget, options.confidence, seed, options.nbest, kind)
                     for seed, case in enumerate(found)
                 ]
                 table = np.array(rows, np.float64)

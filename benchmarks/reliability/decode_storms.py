@@ -132,16 +132,16 @@ def decode_searched(folder: Path) -> Target:
     return Target("decode-search", command, words, source, code=3)
 
 
-def under_budget(folder: Path, method: str) -> Target:
-    """Some of the pairs, by one of the methods."""
+def under_budget(folder: Path, method: str, name: str = "", stop: tuple[str, ...] = ()) -> Target:
+    """Some of the pairs, by one of the methods, or until a target is met."""
     source = lists(folder, 500)
 
     def words(own: Path) -> Sequence[str]:
-        more = ("-u", "ter", "--nbest", "2", "--budget", "0.3", "--budget-method", method)
+        more = ("-u", "ter", "--nbest", "2", "--budget", "0.3", "--budget-method", method, *stop)
         return decode_words(source, own / OUT, *more)
 
-    command = f"decode -u ter --budget 0.3 --budget-method {method}"
-    return Target(f"decode-budget-{method}", command, words, source, code=3)
+    command = " ".join(["decode -u ter --budget 0.3 --budget-method", method, *stop])
+    return Target(f"decode-budget-{name or method}", command, words, source, code=3)
 
 
 def rerank(folder: Path) -> Target:

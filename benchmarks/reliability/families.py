@@ -65,6 +65,14 @@ FAMILIES: Mapping[str, Trial] = {
     "decode-cache": storm(decode_storms.decode_cached),
     "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
+    "decode-budget-stops": storm(
+        partial(
+            decode_storms.under_budget,
+            method="adaptive",
+            name="stops",
+            stop=("--regret", "0.1", "--confidence", "0.8"),
+        )
+    ),
     "rerank": storm(decode_storms.rerank),
     "rerank-parquet": storm(decode_storms.rerank_table),
     "generate": generate_storms.counted(generate_storms.model_in_turns),

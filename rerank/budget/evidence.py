@@ -15,7 +15,7 @@ FEWEST = 3  # pairs of which anything is said
 UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of them
 
 
-def state(observed: Observed, found: Found) -> Statement:
+def state(observed: Observed, result: Found) -> Statement:
     """What is known of the `nbest` hypotheses with the highest values; after too few pairs the regret is NaN."""
     problem = observed.problem
     nbest, num_rows = problem.nbest, problem.num_rows
@@ -24,13 +24,13 @@ def state(observed: Observed, found: Found) -> Statement:
     if observed.known.sum() < FEWEST:
         chance = nbest / num_rows
         return Statement(chance, chance, np.nan, np.nan, np.nan)
-    evidence, kind = found.evidence, problem.kind
+    evidence, kind = result.evidence, problem.kind
     if evidence is None:  # a method whose lists no constants were fitted on
         kind = OTHER_METHODS
         known = posterior(observed, regressors_of(problem))
         draws = possible(known.draws(DRAWS), observed.broken)
-        evidence = evidence_of(observed, known, draws, leaders(found.values, nbest))
-    return stated(evidence, kind, stopped=found.stopped)
+        evidence = evidence_of(observed, known, draws, leaders(result.values, nbest))
+    return stated(evidence, kind, stopped=result.stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:

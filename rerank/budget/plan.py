@@ -136,10 +136,10 @@ def _everything(
 def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
-    found = yield from _translated(_SEARCHES[method](observed), order)
-    values = found.values
+    result = yield from _translated(_SEARCHES[method](observed), order)
+    values = result.values
     values[observed.broken] = np.nan
-    statement = state(observed, found)
+    statement = state(observed, result)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
     block = np.ix_(order.rows, order.columns)
@@ -152,7 +152,7 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
         *statement,
         utilities,
         seen,
-        found.evidence,
+        result.evidence,
     )
 
 
@@ -164,8 +164,8 @@ def _translated(search: Search, order: Order) -> Search:
             utilities = yield order.original(request)
             request = search.send(utilities)
     except StopIteration as end:
-        found: Found = end.value
-        return found
+        result: Found = end.value
+        return result
 
 
 def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> FloatArray:

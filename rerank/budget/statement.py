@@ -20,7 +20,7 @@ from .constants import PAIRS, PLAIN, SCORES, Constants, Line
 
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
-MOST_STEP, MOST_GAP = 5.0, 10.0
+MAX_STEP, MAX_GAP = 5.0, 10.0
 SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
 ODDS, LOSS = 1, 2  # places of these signs
 SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
@@ -163,8 +163,8 @@ def signs_of(evidence: Evidence) -> FloatArray:
         np.log1p(np.maximum(evidence.self_gap, 0)),
         np.equal(evidence.self_gap, 0),
         evidence.settled,
-        np.log1p(np.clip(evidence.gap, 0, MOST_GAP)),
-        np.minimum(evidence.step, MOST_STEP),
+        np.log1p(np.clip(evidence.gap, 0, MAX_GAP)),
+        np.minimum(evidence.step, MAX_STEP),
     ]
     return np.stack([np.asarray(sign, np.float64) for sign in signs], axis=-1)
 

@@ -112,7 +112,8 @@ def test_budgets_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
     """With every method on two actors, with one on one."""
     source = write_lists(tmp_path / "in.jsonl", made_lists(40, 12, seed=4))
     for method in METHODS:
-        budget = ("--budget", "0.3", "--budget-method", method, "--nbest", "2")
+        stops = ("--regret", "0.3") if method == "adaptive" else ()
+        budget = ("--budget", "0.3", "--budget-method", method, "--nbest", "2", *stops)
         local = tmp_path / f"local-{method}"
         assert decode(source, local, "ter + 0.1*chrf", *budget) == 0
         for actors in (1, 2) if method == "adaptive" else (2,):
