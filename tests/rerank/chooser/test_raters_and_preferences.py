@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from discorank import InputError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.judgements import (
+from discorank.rerank.chooser.raters_and_preferences import (
     PREFERENCES,
     preference_scores,
     with_one_score,
