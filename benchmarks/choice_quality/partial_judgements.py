@@ -26,9 +26,9 @@ from benchmarks.support.mqm_lists import SETS
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.chooser.chooser_fit import Defaults, fit
-from discorank.rerank.chooser.judgements import preference_scores, without_factors
 from discorank.rerank.chooser.measured import MeasuredTexts
 from discorank.rerank.chooser.other_domains import learned_weight
+from discorank.rerank.chooser.raters_and_preferences import preference_scores, without_factors
 from discorank.rerank.chooser.segment_values import standard
 from discorank.rerank.surface import SURFACE
 

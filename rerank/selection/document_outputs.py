@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.spec.limits import limits
 from ...metrics.text.texts import Document, Text
 
 Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document
@@ -59,11 +60,13 @@ def all_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
     """The systems of all documents, in the order in which they come; a document may lack some.
 
     Raises:
-        InputError: no documents.
+        InputError: no documents, or too many systems.
     """
     if not documents:
         raise InputError("no documents", where="systems", fix="Give at least one")
-    return tuple(dict.fromkeys(name for document in documents for name in document.systems))
+    names = tuple(dict.fromkeys(name for document in documents for name in document.systems))
+    limits().check("systems", len(names), "systems")
+    return names
 
 
 def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from discorank import InputError, load_metric
+from discorank.cli.commands.train.train_chooser import expected
 from discorank.cli.main import main
 from discorank.metrics.spec.allowed_code import CodeRefusedError
 from discorank.metrics.spec.checksums import with_checksum
@@ -18,7 +19,7 @@ from discorank.rerank.chooser.chooser_files import load_chooser
 from discorank.rerank.chooser.chooser_fit import SHIP, fit
 from discorank.rerank.chooser.gains import ErrorRatio, jackknife
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
-from discorank.rerank.chooser.model import TrainedChooser, read_chooser
+from discorank.rerank.chooser.model import ExpectedRatio, TrainedChooser, read_chooser
 from discorank.rerank.chooser.shipped import default_chooser, shipped
 from discorank.rerank.chooser.training import as_good, judged_lists, learn, train_chooser
 from discorank.rerank.prior import load_prior
@@ -260,6 +261,19 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     lists, _, _ = judged_lists(outputs(seed=5), "mqm", True)
     rankings = load_chooser(chooser).reranker().decode(lists)
     assert [row["text"] for row in rows] == [ranking.text for ranking in rankings]
+
+
+def test_what_is_expected_in_one_line() -> None:
+    believed = ExpectedRatio("A", 0.9, 0.8, 1.01, ships=False)
+    chooser = replace(trained(), strength=6.0, expectation=believed)
+    assert expected(chooser) == "expected: 10.0 % fewer errors than shipping A [-1, +20]"
+    worse = replace(chooser, expectation=replace(believed, ratio=1.02, high=1.2))
+    assert expected(worse) == "expected: 2.0 % more errors than shipping A [-20, +20]"
+    level = replace(chooser, expectation=ExpectedRatio("A", 0.99, 0.97, 1.01, ships=True))
+    assert expected(level) == "ship A: choosing makes 1.0 % fewer errors [-1, +3]"
+    ships = replace(worse, strength=SHIP, expectation=ExpectedRatio("A", 1.1, 1.0, 1.2, ships=True))
+    shown = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
+    assert expected(ships) == shown
 
 
 def test_without_judgements_the_default_is_written(

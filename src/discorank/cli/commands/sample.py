@@ -79,14 +79,14 @@ def run(arguments: Sequence[str]) -> int:
     if key.name in _TAKEN:
         problem = f"{key.name!r} is a key of rows"
         raise InputError(problem, where="--human", fix="Give it another name")
-    found = _proposed(path, key, values)
-    lines = [as_line(row_of(proposal, key.name)) for proposal in found.segments]
+    proposals = _proposed(path, key, values)
+    lines = [as_line(row_of(proposal, key.name)) for proposal in proposals.segments]
     if out in (None, "-"):
         sys.stdout.write(b"".join(lines).decode("utf-8"))
     else:
         with complete_or_absent(out) as file:
             file.writelines(lines)
-    say(closing_line(found, path, values["count"], values["by"]), values["quiet"])
+    say(closing_line(proposals, path, values["count"], values["by"]), values["quiet"])
     return 0
 
 
@@ -123,11 +123,11 @@ def row_of(proposal: Proposal, key: str) -> dict[str, Any]:
     return row
 
 
-def closing_line(found: Proposed, path: str, count: int, unit: Unit) -> str:
+def closing_line(proposals: Proposed, path: str, count: int, unit: Unit) -> str:
     """How many are proposed, and of how many."""
-    number = found.segments[-1].order if found.segments else 0
-    of = f"{number} of {found.left} {unit}s that nobody judged"
+    number = proposals.segments[-1].order if proposals.segments else 0
+    of = f"{number} of {proposals.left} {unit}s that nobody judged"
     if unit == "document":
-        of += f" ({len(found.segments)} segments)"
+        of += f" ({len(proposals.segments)} segments)"
     short = f"; {count} were asked for, and these are all" if number < count else ""
     return f"{path}: {of}{short}"

@@ -14,7 +14,12 @@ from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
-from ...rerank.chooser.judgements import PREFERENCES, Raters, with_one_score, with_preferences
+from ...rerank.chooser.raters_and_preferences import (
+    PREFERENCES,
+    Raters,
+    with_one_score,
+    with_preferences,
+)
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.tuning.preference_sources import read_rankings
 
@@ -46,7 +51,7 @@ class JudgementOptions:
     include: tuple[str, ...] = ()
 
 
-class Judged(NamedTuple):
+class JudgedDocuments(NamedTuple):
     """Documents with one dimension of judgements.
 
     Args:
@@ -67,7 +72,7 @@ def has_judgements(values: Mapping[str, Any]) -> bool:
     return bool(values["human"] or values["judged"] or values["rankings"])
 
 
-def judged_documents(path: str, values: Mapping[str, Any]) -> Judged:
+def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
     """The documents of a systems file, judged as the options say.
 
     Raises:
@@ -77,7 +82,7 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> Judged:
     documents = systems_documents(path, values, keys)
     if values["rankings"]:
         rankings = read_rankings(placed_lines(values["rankings"]))
-        return Judged(with_preferences(documents, rankings), PREFERENCES, lower=True)
+        return JudgedDocuments(with_preferences(documents, rankings), PREFERENCES, lower=True)
     rows = judged_rows(values, keys)
     if rows:
         documents = with_judged(documents, rows, keys[0].name)
@@ -85,14 +90,14 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> Judged:
     if values["raters"] or any(row.rater is not None for row in rows):
         name = keys[0].name
         documents, raters = with_one_score(documents, dimensions, keys[0].lower, name)
-        return Judged(documents, name, keys[0].lower, raters)
+        return JudgedDocuments(documents, name, keys[0].lower, raters)
     if len(dimensions) > 1:
         fix = f"Name one, such as --human {dimensions[0]}; or, of raters of one thing, --raters"
         raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
-    return Judged(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
+    return JudgedDocuments(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
 
 
-def other_documents(judged: Judged, values: Mapping[str, Any]) -> list[DocumentOutputs]:
+def other_documents(judged: JudgedDocuments, values: Mapping[str, Any]) -> list[DocumentOutputs]:
     """The documents of another domain, judged like those of the domain itself.
 
     Raises:

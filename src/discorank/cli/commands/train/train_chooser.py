@@ -11,8 +11,8 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
-from ....rerank.chooser.judgements import Raters
 from ....rerank.chooser.model import TrainedChooser
+from ....rerank.chooser.raters_and_preferences import Raters
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
 from ....rerank.features import Feature, feature_of
@@ -135,13 +135,13 @@ def expected(chooser: TrainedChooser) -> str:
     expectation = chooser.expectation
     if expectation is None:
         return "expected: nothing can be said of it before segments are judged (scores of which lower is better)"
-    fewer = 100 * (1 - expectation.ratio)
-    low, high = 100 * (1 - expectation.high), 100 * (1 - expectation.low)
-    interval = f"[{low:+.0f}, {high:+.0f}]"
-    if expectation.ships and chooser.ships and fewer < 0:
-        interval = f"[{-high:+.0f}, {-low:+.0f}]"
-        taken = f"ship {expectation.system}, as this chooser does"
-        return f"{taken}: choosing would make {-fewer:.1f} % more errors {interval}"
+    system, more = expectation.system, 100 * (expectation.ratio - 1)
+    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
+    change, interval = f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
+    if more <= 0:
+        change, interval = f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
+    if chooser.ships:
+        return f"ship {system}, as this chooser does: choosing would make {change} {interval}"
     if expectation.ships:
-        return f"ship {expectation.system}: choosing saves {fewer:+.1f} % of its errors {interval}"
-    return f"expected: {fewer:.1f} % fewer errors than shipping {expectation.system} {interval}"
+        return f"ship {system}: choosing makes {change} {interval}"
+    return f"expected: {change} than shipping {system} {interval}"

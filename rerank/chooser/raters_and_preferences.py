@@ -23,6 +23,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
+from ...metrics.spec.limits import limits
 from ..selection.document_outputs import DocumentOutputs, Judgements
 from ..tuning.preference_sources import Rankings
 
@@ -52,8 +53,9 @@ def with_one_score(
     """The documents with one dimension `name` in place of those of several raters, and how strict these are.
 
     Raises:
-        InputError: nobody judged anything.
+        InputError: nobody judged anything, or too many raters.
     """
+    limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
     is_whole = not any(
         isinstance(own, tuple)
         for document in documents
@@ -185,6 +187,8 @@ def preference_scores(
     systems: Sequence[str], rankings: Sequence[Mapping[str, float]], name: str
 ) -> FloatArray:
     """v of every system, [S], nan where nobody compared it; raises InputError for an unknown system."""
+    if not rankings:
+        return np.full(len(systems), np.nan)
     number = {system: s for s, system in enumerate(systems)}
     laplacian = np.zeros((len(systems), len(systems)))
     lost = np.zeros(len(systems))
