@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.support.text_values import chosen
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser.chooser_fit import first_best
 
 GRID = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])
 GRID = np.concatenate([-GRID[:0:-1], GRID])
@@ -34,12 +34,12 @@ class ScoredFeatures(NamedTuple):
 
     def choices(self, weights: FloatArray) -> IntArray:
         """What is chosen by weights [F], [n]."""
-        return first_best(self.columns @ weights)
+        return chosen(self.columns @ weights)
 
     def loss(self, weights: FloatArray) -> float:
         """The mean score of what is chosen less that of all texts, over the scores' deviation."""
-        chosen = self.scores[np.arange(len(self.scores)), self.choices(weights)]
-        return float((chosen.mean() - self.scores.mean()) / self.scores.std())
+        found = self.scores[np.arange(len(self.scores)), self.choices(weights)]
+        return float((found.mean() - self.scores.mean()) / self.scores.std())
 
 
 def hindsight_weights(sets: Sequence[ScoredFeatures]) -> FloatArray:

@@ -27,10 +27,10 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.support.kept_arrays import KeptArrays
+from benchmarks.support.text_values import chosen, standard
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.chooser_fit import first_best, standard
 from discorank.rerank.chooser.measured import columns_of
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.surface import SURFACE
@@ -108,7 +108,7 @@ def choices(records: Sequence[CandidateList], work: Path) -> dict[str, list[str]
     values["oracle by chrF"] = valued("chrf", "references")
     found = {"sample": [str(record.candidates[0].text) for record in records]}
     for name, own in values.items():
-        picks = first_best(own)
+        picks = chosen(own)
         pairs = zip(records, picks.tolist(), strict=True)
         found[name] = [str(record.candidates[pick].text) for record, pick in pairs]
     return found
@@ -130,10 +130,10 @@ def main() -> None:
         best = {record.id: str(record.candidates[0].text) for record in lists_of(options.beam)}
         records = [record for record in records if record.id in best]
         first = {"beam": [best[record.id] for record in records]}
-    chosen = choices(records, options.work)
-    chosen = {"sample": chosen.pop("sample")} | first | chosen
-    chosen = {options.base: chosen[options.base]} | chosen  # the first row is the base
-    documents = documents_of(records, chosen)
+    found = choices(records, options.work)
+    found = {"sample": found.pop("sample")} | first | found
+    found = {options.base: found[options.base]} | found  # the first row is the base
+    documents = documents_of(records, found)
     distinct = np.mean([len({c.text for c in record.candidates}) for record in records])
     size = len(records[0].candidates)
     print(f"{len(records)} lists of {size}, {distinct:.1f} distinct, {len(documents)} documents")

@@ -21,10 +21,12 @@ from benchmarks.choice_quality.sampled_choices import taught
 from benchmarks.choice_quality.summary_chooser import by_other_dimensions
 from benchmarks.choice_quality.unseen_sets import Believed, with_judgements
 from benchmarks.support.measured_sets import MeasuredSet
+from benchmarks.support.text_values import chosen, consensus, standard
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.chooser_fit import standard
+from discorank.rerank.choice import in_order
 from discorank.rerank.chooser.measured import MeasuredTexts
 from discorank.rerank.chooser.shipped import shipped
+from discorank.rerank.normalization import normalized
 
 SEGMENTS = 70
 
@@ -155,3 +157,14 @@ def test_a_ridge_learns_from_other_documents() -> None:
     scores = columns[:, :, 0] * 3
     scores[::5] *= -1
     assert (taught(columns, scores, fold)[::5] == values[::5]).all()
+
+
+def test_values_of_many_segments_are_those_of_one() -> None:
+    random = np.random.default_rng(3)
+    u = random.normal(size=(20, 4, 4)).round(1)
+    u[0] = 1.0
+    values = consensus(u)
+    for own, row in zip(u, values, strict=True):
+        assert row == pytest.approx(normalized(own.mean(axis=1), "zscore"))
+    assert chosen(values).tolist() == [next(in_order(row)) for row in values]
+    assert chosen(np.array([[1.0, 1.0 + 1e-12]])).tolist() == [0]
