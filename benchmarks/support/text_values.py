@@ -21,7 +21,7 @@ def standard(values: FloatArray) -> FloatArray:
 
 
 def consensus(utilities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Standardised expected utilities [n, S] of utilities [n, S, S]; pseudo-references weigh alike, or by weights [S]."""
+    """Standardised expected utilities [n, S] of [n, S, S]; pseudo-references weigh alike, or by weights [S]."""
     if weights is None:
         weights = np.ones(utilities.shape[2])
     return standard(utilities @ (weights / weights.sum()))
