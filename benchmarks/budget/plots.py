@@ -189,7 +189,7 @@ def main() -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot as plots
 
-    plots.rcParams.update(SETTINGS)  # type: ignore[arg-type]
+    plots.rcParams.update(SETTINGS)
     found = curves(options.trajectories, options.replays)
     write(draw(plots, found, True), options.docs / "budget-regret.svg")
     write(draw(plots, found, False), options.docs / "budget-agreement.svg")

@@ -29,9 +29,10 @@ from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from benchmarks.support.mqm_lists import SETS
 from benchmarks.support.resampling import Resampling, shown
+from benchmarks.support.text_values import consensus
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser.chooser_fit import STRENGTHS, effects
-from discorank.rerank.chooser.segment_values import expected, first_best
+from discorank.rerank.chooser.segment_values import first_best, pseudo_weights
 from discorank.rerank.surface import SURFACE
 
 from . import hindsight_weights as hindsight_module
@@ -59,7 +60,7 @@ def known_more(data: MeasuredSet) -> dict[str, FloatArray]:
     """MQM [n] of what is chosen where systems are known."""
     scores = data.data.scores
     rows = np.arange(len(scores))
-    by_strength = {k: scores[rows, first_best(consensus(data, k))] for k in STRENGTHS}
+    by_strength = {k: scores[rows, first_best(by_systems(data, k))] for k in STRENGTHS}
     best = min(by_strength, key=lambda k: float(by_strength[k].mean()))
     return {
         "random": scores.mean(axis=1),
@@ -71,10 +72,10 @@ def known_more(data: MeasuredSet) -> dict[str, FloatArray]:
     }
 
 
-def consensus(data: MeasuredSet, strength: float) -> FloatArray:
+def by_systems(data: MeasuredSet, strength: float) -> FloatArray:
     """Standardised expected utilities [n, S], systems' means from all segments."""
     means, sigma = effects(data.data.errors, data.data.document)
-    return expected(data.data.utilities, means, sigma, strength)
+    return consensus(data.data.utilities, pseudo_weights(means, sigma, strength))
 
 
 def featured(data: MeasuredSet, first: Sequence[FloatArray]) -> ScoredFeatures:
@@ -108,7 +109,7 @@ def show_known_more(folder: Path, work: Path, sets: Sequence[MeasuredSet]) -> No
         name = sets[i].name
         own[ONE] = by_one[i]
         own[EACH] = in_hindsight([texts[i]], f"hindsight.{name}.texts", kept)[0]
-        with_systems = featured(sets[i], [consensus(sets[i], PLAIN_STRENGTH)])
+        with_systems = featured(sets[i], [by_systems(sets[i], PLAIN_STRENGTH)])
         own[SYSTEMS] = in_hindsight([with_systems], f"hindsight.{name}.systems", kept)[0]
     for i, found in zip(english, into, strict=True):
         means[i][ONE_ENGLISH] = found
@@ -128,7 +129,7 @@ def expectations(folder: Path, work: Path, data: MeasuredSet) -> list[FloatArray
     found = []
     for utility in UTILITIES:
         own = measured_set(folder / f"mt_mqm_{data.name}.jsonl.gz", utility, (), work)
-        found.append(expected(own.data.utilities, np.zeros(len(data.systems)), 1.0, 0.0))
+        found.append(consensus(own.data.utilities))
     return found
 
 
@@ -164,14 +165,14 @@ def scored_twice(data: MeasuredSet, second: FloatArray) -> dict[str, FloatArray]
     utilities = data.data.utilities[np.ix_(rows, systems, systems)]
     place = np.arange(len(rows))
     means, sigma = effects(np.sqrt(ratings[0]), data.data.document[rows])
-    by_prior = expected(utilities, means, sigma, PLAIN_STRENGTH)
+    by_prior = consensus(utilities, pseudo_weights(means, sigma, PLAIN_STRENGTH))
     picks = {
         "random": None,
         "best by the first rating, ties by consensus": _least(ratings[0], utilities),
         "best by the second rating, ties by consensus": _least(ratings[1], utilities),
         "best single system by the first rating": np.full(len(rows), ratings[0].mean(0).argmin()),
         "best single system by the second rating": np.full(len(rows), ratings[1].mean(0).argmin()),
-        "MBR": first_best(expected(utilities, np.zeros(len(systems)), 1.0, 0.0)),
+        "MBR": first_best(consensus(utilities)),
         "systems known by the first rating, strength 6": first_best(by_prior),
     }
     found = {}
@@ -183,9 +184,8 @@ def scored_twice(data: MeasuredSet, second: FloatArray) -> dict[str, FloatArray]
 
 def _least(ratings: FloatArray, utilities: FloatArray) -> IntArray:
     """The texts of the least rating; of several the one nearest to the others."""
-    consensus = expected(utilities, np.zeros(ratings.shape[1]), 1.0, 0.0)
     least = ratings <= ratings.min(axis=1, keepdims=True)
-    return np.asarray(np.where(least, consensus, -np.inf).argmax(axis=1))
+    return np.asarray(np.where(least, consensus(utilities), -np.inf).argmax(axis=1))
 
 
 def show_twice(folder: Path, sets: Mapping[str, MeasuredSet]) -> None:

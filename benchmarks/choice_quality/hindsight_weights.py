@@ -38,8 +38,8 @@ class ScoredFeatures(NamedTuple):
 
     def loss(self, weights: FloatArray) -> float:
         """The mean score of what is chosen less that of all texts, over the scores' deviation."""
-        chosen = self.scores[np.arange(len(self.scores)), self.choices(weights)]
-        return float((chosen.mean() - self.scores.mean()) / self.scores.std())
+        found = self.scores[np.arange(len(self.scores)), self.choices(weights)]
+        return float((found.mean() - self.scores.mean()) / self.scores.std())
 
 
 def hindsight_weights(sets: Sequence[ScoredFeatures]) -> FloatArray:

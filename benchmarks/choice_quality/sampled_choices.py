@@ -130,10 +130,10 @@ def main() -> None:
         best = {record.id: str(record.candidates[0].text) for record in lists_of(options.beam)}
         records = [record for record in records if record.id in best]
         first = {"beam": [best[record.id] for record in records]}
-    chosen = choices(records, options.work)
-    chosen = {"sample": chosen.pop("sample")} | first | chosen
-    chosen = {options.base: chosen[options.base]} | chosen  # the first row is the base
-    documents = documents_of(records, chosen)
+    found = choices(records, options.work)
+    found = {"sample": found.pop("sample")} | first | found
+    found = {options.base: found[options.base]} | found  # the first row is the base
+    documents = documents_of(records, found)
     distinct = np.mean([len({c.text for c in record.candidates}) for record in records])
     size = len(records[0].candidates)
     print(f"{len(records)} lists of {size}, {distinct:.1f} distinct, {len(documents)} documents")

@@ -28,12 +28,13 @@ import numpy as np
 from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet
+from benchmarks.support.text_values import consensus
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.difficulty import TRAITS
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
-from discorank.rerank.chooser.segment_values import expected, first_best
+from discorank.rerank.chooser.segment_values import first_best
 from discorank.rerank.chooser.shipped import shipped
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.surface import SURFACE
@@ -103,15 +104,14 @@ def without_judgements(own: Summaries) -> dict[str, FloatArray]:
     """The gains of every rule that no judged article teaches, [n, 1 + D], and of those that know all."""
     gains = scaled(own.opinions)
     rows = np.arange(len(gains))
-    equal = np.zeros(gains.shape[1])
     found = {"random system": gains.mean(axis=1)}
     for spec, u in own.utilities.items():
-        found[f"MBR `{spec}`"] = gains[rows, first_best(expected(u, equal, 1.0, 0.0))]
+        found[f"MBR `{spec}`"] = gains[rows, first_best(consensus(u))]
     found["by `chrf` against the human references"] = gains[rows, by_references(own.records)]
     found[HINDSIGHT] = gains[:, int(own.opinions[:, :, 0].mean(0).argmax())]
     data = own.measured.data
-    consensus = expected(data.utilities, equal, 1.0, 0.0)[:, :, None]
-    features = ScoredFeatures(np.concatenate([consensus, data.columns], axis=2), data.scores)
+    columns = [consensus(data.utilities)[:, :, None], data.columns]
+    features = ScoredFeatures(np.concatenate(columns, axis=2), data.scores)
     in_hindsight = features.choices(hindsight_weights([features]))
     found["consensus and features, weights in hindsight"] = gains[rows, in_hindsight]
     if len(own.dimensions) > 1:

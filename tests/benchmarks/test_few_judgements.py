@@ -19,14 +19,17 @@ from benchmarks.choice_quality.hindsight_weights import ScoredFeatures, hindsigh
 from benchmarks.choice_quality.judged_choices import agreeing
 from benchmarks.choice_quality.sampled_choices import taught
 from benchmarks.choice_quality.summary_chooser import by_other_dimensions
-from benchmarks.choice_quality.unseen_sets import with_judgements
+from benchmarks.choice_quality.unseen_sets import Believed, with_judgements
 from benchmarks.support.measured_sets import MeasuredSet
+from benchmarks.support.text_values import consensus
 from discorank.metrics.representations import FloatArray
+from discorank.rerank.choice import in_order
 from discorank.rerank.chooser.measured import MeasuredTexts
-from discorank.rerank.chooser.segment_values import standard
+from discorank.rerank.chooser.segment_values import first_best, standard
 from discorank.rerank.chooser.shipped import shipped
+from discorank.rerank.normalization import normalized
 
-SEGMENTS = 40
+SEGMENTS = 70
 
 
 def measured(errors: FloatArray) -> MeasuredSet:
@@ -95,7 +98,8 @@ def test_tallies_are_means_over_draws_and_are_kept(clear: MeasuredSet, tmp_path:
 def test_sets_count_where_enough_is_left(clear: MeasuredSet, tmp_path: Path) -> None:
     errors = np.sqrt(np.abs(clear.data.errors))
     data = clear._replace(data=clear.data._replace(errors=errors, scores=errors**2))
-    over_random, over_single = with_judgements([data], KeptTallies(tmp_path), ["20"], 3)
+    own = Believed(data, Beliefs(shipped().defaults(1), shipped().gain))
+    over_random, over_single = with_judgements([own], KeptTallies(tmp_path), ["20", "50"], 3)
     assert [row[0] for row in over_random] == ["20 (1 sets)"] * 6
     chooser = next(row for row in over_single if row[1] == "chooser")
     assert chooser[2:] == ["1.000 [1.000, 1.000]", "0 of 1, 1.00"]
@@ -154,3 +158,14 @@ def test_a_ridge_learns_from_other_documents() -> None:
     scores = columns[:, :, 0] * 3
     scores[::5] *= -1
     assert (taught(columns, scores, fold)[::5] == values[::5]).all()
+
+
+def test_values_of_many_segments_are_those_of_one() -> None:
+    random = np.random.default_rng(3)
+    u = random.normal(size=(20, 4, 4)).round(1)
+    u[0] = 1.0
+    values = consensus(u)
+    for own, row in zip(u, values, strict=True):
+        assert row == pytest.approx(normalized(own.mean(axis=1), "zscore"))
+    assert first_best(values).tolist() == [next(in_order(row)) for row in values]
+    assert first_best(np.array([[1.0, 1.0 + 1e-12]])).tolist() == [0]
