@@ -70,7 +70,9 @@ class Shown:
         """The code with other models and servers than the page names."""
         code = self.code
         for name, other in stand_ins.items():
-            code = re.sub(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", lambda _, to=other: to, code)
+            code = re.sub(
+                rf"(?<![\w/-]){re.escape(name)}(?![\w-])", other.replace("\\", r"\\"), code
+            )
         return code
 
 

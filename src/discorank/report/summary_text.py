@@ -84,7 +84,7 @@ def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
         return f"Ship {best}: by {by} it is better than every other system."
     first = f"{best} comes first by {by}, but it cannot be told apart from {names_of(equal)}"
     more = "compare more" if judge in comparison.metrics else "judge more"
-    units = "segments" if judge.unit == "segment" else "documents"
+    units = "segments" if comparison.settings.get("ids_unknown", False) else "documents"
     return f"{first}: choose among them by other needs, or {more} {units}."
 
 
