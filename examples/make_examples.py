@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -130,8 +130,10 @@ def candidates_of(segments: list[Segment]) -> list[list[Translation]]:
     for segment in segments:
         found: dict[str, Translation] = {}
         while len(found) < CANDIDATES:
-            one = translated(segment.template, (0.15, 0.08, 0.5), random)
-            found[one.text] = one
+            one = translated(segment.template, (0.12, 0.06, 0.7), random)
+            # a model is not as sure of what is right as its makers are
+            logprob = round(0.3 * one.logprob - 4 * random.random(), 3)
+            found.setdefault(one.text, replace(one, logprob=logprob))
         lists.append(sorted(found.values(), key=lambda one: -one.logprob))
     return lists
 

@@ -218,3 +218,94 @@ def test_the_legend_of_foci() -> None:
     assert "shared: foci of both texts with the distance of their vectors" in words
     assert "lower is better, so its utility is its negative" in words
     assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+def test_a_file_that_is_not_there_gets_its_nearest_namesake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text(Path(DEMO).read_text(encoding="utf-8"), encoding="utf-8")
+    message = said(capsys, "decode", str(tmp_path / "list.jsonl"), "-u", "chrf")
+    assert message.endswith(f"No such file or directory. Did you mean {lists}?\n")
+    message = said(capsys, "decode", str(tmp_path / "none" / "list.jsonl"), "-u", "chrf")
+    assert message.endswith(f"There is no folder {tmp_path / 'none'}\n")
+
+
+def test_a_feature_that_lists_lack_names_the_numbers_that_are_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["rerank", str(EXAMPLES / "nbest.moses"), "--from", "moses", "--quiet"]
+    message = said(capsys, *command, "-m", "logprob", code=3)
+    advice = (
+        "or rank by a number that is there: -m field:LM0, -m field:WordPenalty0, -m field:score"
+    )
+    assert message.splitlines()[-1].endswith(advice)
+    assert main([*command, "-m", "field:score"]) == 0
+
+
+def test_the_fix_of_an_error_record_stands_last_and_can_be_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = demo_with(tmp_path / "lists.jsonl", "candiates")
+    message = said(capsys, "decode", path, "-u", "chrf", "-o", str(tmp_path / "o"), code=3)
+    last = message.splitlines()[-1]
+    assert "(--max-errors N goes on without N such)" in last
+    assert last.endswith("> renamed.jsonl")
+
+
+def test_texts_compared_without_references(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(EXAMPLES / name) for name in ("mbr.txt", "beam.txt", "ref.txt")]
+    command = ["compare", "--hypotheses", *files[:2], "-m", "chrf", "--draws", "100"]
+    message = said(capsys, *command)
+    assert message.splitlines()[-1] == (
+        "discorank: --references: is missing, and chrf compares with references. "
+        "Add a file with a reference per line: --references FILE"
+    )
+    assert main([*command, "--references", files[2]]) == 0
+
+
+def test_ids_that_no_list_has(capsys: pytest.CaptureFixture[str]) -> None:
+    message = said(capsys, "explain", DEMO, "-u", "chrf", "--id", "fery:1")
+    assert "no list fery:1. Did you mean 'ferry:1'" in message
+
+
+def test_whole_documents_are_not_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    message = said(capsys, "explain", DEMO, "-u", "chrf", "--choice", "document")
+    assert "--choice: whole documents are not explained" in message
+    assert main(command_in(message, "discorank decode")[1:]) == 0
+    assert '"document_choice"' in capsys.readouterr().out
+
+
+def test_a_report_of_what_no_command_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    Path("my lists.jsonl").write_text(Path(DEMO).read_text(encoding="utf-8"), encoding="utf-8")
+    message = said(capsys, "report", "my lists.jsonl")
+    assert "is no output of decode or rerank" in message
+    decode, report = message[message.index("discorank decode") :].split(" && ")
+    for command in (decode, report):
+        assert main([*shlex.split(command)[1:], "--quiet"]) == 0
+    assert Path("report.html").exists()
+    assert "Did you mean my lists.jsonl?" in said(capsys, "report", "my list.jsonl")
+
+
+def test_counts_of_lines_name_both_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a\n")
+    two.write_text("a\nb\n")
+    message = said(
+        capsys, "score", "-m", "chrf", "--hypotheses", str(one), "--references", str(two)
+    )
+    assert f"{one}: 1 lines, {two} has 2. Give files with a segment per line" in message
+
+
+def test_sums_are_written_as_people_write_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", DEMO, "-u", "chrf + -0.5*ter", "--id", "ferry:0"]) == 0
+    out = capsys.readouterr().out
+    assert "expected chrf - 0.5*ter" in out
+    assert "+ -" not in out

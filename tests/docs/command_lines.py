@@ -26,10 +26,10 @@ MEASURES = "a measurement of minutes to hours, over data that are no part of the
 FAIRSEQ = "needs fairseq and a model of it; tests/docs/test_source_docs.py has a hub in its place"
 SERVES = "serves until it is stopped, or asks such a server; tests/docs/test_serve_docs.py runs it"
 OWN = "tests/docs/test_generator_docs.py runs it with shorter texts"
-CLUSTER = "starts Ray; tests/rerank/engines run it"
+CLUSTER = "starts workers of Ray; tests/rerank/engines run decode and RayEngine on them"
 OWN_CODE = "needs a module of the user's own"
 METRIC = "a module for -u; tests/docs/test_docs.py runs it"
-DATASETS = "starts Ray or needs datasets; tests/integrations/arrow run it"
+DATASETS = "starts workers of Ray; tests/integrations/arrow run BatchDecider on them"
 # (how a line or block of Python begins, on which pages, why it is not run with the others)
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("pip install", "", INSTALLS),

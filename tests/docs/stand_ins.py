@@ -33,6 +33,7 @@ GOLDEN_MODELS: Mapping[str, Path] = {
 GENERATORS: Mapping[str, str] = {
     "facebook/bart-large-cnn": "bart",
     "models/opus-mt-de-en": "bart",
+    "Helsinki-NLP/opus-mt-de-en": "bart",
     "meta-llama/Llama-3.2-1B": "llama",
     "my-model": "llama",
 }

@@ -33,7 +33,7 @@ def page(small: KeptComparison) -> str:
 
 
 PHONE, SIDES = 390, 32  # pixels: of the page, and left free beside its text
-LEAST_PIXELS = 11
+MIN_PIXELS = 11
 
 
 def figures_of(text: str) -> list[Any]:
@@ -56,7 +56,7 @@ def test_text_in_figures_can_be_read_on_a_telephone(page: str) -> None:
     figures = [*figures_of(page), *figures_of(many)]
     assert len(figures) > 12
     for svg in figures:
-        assert least_font_pixels(svg, PHONE - SIDES) >= LEAST_PIXELS
+        assert least_font_pixels(svg, PHONE - SIDES) >= MIN_PIXELS
         assert "height" not in svg.attrib
 
 

@@ -817,9 +817,7 @@ def test_no_file_of_a_run_is_written_over(
 
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "RUN" in refused(capsys)
-    assert "chosen.jsonl.run.json: cannot be read" in refused(
-        capsys, str(tmp_path / "chosen.jsonl")
-    )
+    assert "chosen.jsonl: is not there" in refused(capsys, str(tmp_path / "chosen.jsonl"))
     run = run_of(tmp_path, LISTS, "-u", "chrf", "--format", "text")
     assert "is no run with a row per list" in refused(capsys, str(run))
     assert "0 comparisons and 2 runs" in refused(capsys, str(run), str(run))

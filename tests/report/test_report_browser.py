@@ -87,7 +87,7 @@ def test_it_shows_without_complaint_and_fits(
         page.run("for (const part of document.querySelectorAll('details')) part.open = true")
         assert page.run("document.documentElement.scrollWidth") <= width
         boxes = page.run(VISIBLE % "figure svg")
-        assert len(boxes) == 2 * 3 + 3 + 2 + 2
+        assert len(boxes) == 1 + 2 * 3 + 3 + 2 + 2
         assert all(
             left >= 0 and right <= width and across > 200 and high > 50
             for left, right, across, high in boxes

@@ -15,7 +15,7 @@ from ..rerank.selection.kept_comparison import (
 from ..tables import number
 from .words import names_of
 
-LEAST_SYSTEMS = 3  # that people judged, to say which metric agrees with them
+MIN_SYSTEMS = 3  # that people judged, to say which metric agrees with them
 
 
 class Measure(NamedTuple):
@@ -56,7 +56,7 @@ def advice(comparison: KeptComparison) -> Iterator[str]:
 
 def believed(human: KeptHuman) -> KeptAgreement | None:
     """The metric that none surpasses by any measure; None where there is none, or where it contradicts people."""
-    if len(human.scores.systems) < LEAST_SYSTEMS:
+    if len(human.scores.systems) < MIN_SYSTEMS:
         return None
     for agreement in human.agreement:
         values = [measure.value(agreement) for measure in MEASURES]

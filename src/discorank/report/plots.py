@@ -15,7 +15,7 @@ WIDTH_INCHES = 4.4
 ROW_INCHES = 0.2
 MAX_LETTERS = 22  # of a name beside its row
 MAX_LETTERS_SQUARE = 14  # where names stand below as well
-LEAST_CELL_INCHES = 0.165
+MIN_CELL_INCHES = 0.165
 MAX_NAMES = 60  # systems; of more, points have no names
 DASHED = (0, (3, 2))
 
@@ -226,7 +226,7 @@ def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tup
     height = n * ROW_INCHES + 0.6
     width = WIDTH_INCHES
     if square:
-        cell = max(LEAST_CELL_INCHES, min(0.3, (WIDTH_INCHES - longest - 0.2) / n))
+        cell = max(MIN_CELL_INCHES, min(0.3, (WIDTH_INCHES - longest - 0.2) / n))
         width = max(width, n * cell + longest + 0.2)
         height = n * cell + longest + 0.3
     figure = package.figure.Figure((width, height), layout="constrained")

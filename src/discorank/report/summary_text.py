@@ -12,7 +12,7 @@ from ..rerank.selection.kept_comparison import (
 )
 from ..rerank.selection.resampling_units import least_p
 from ..tables import number
-from .metric_advice import LEAST_SYSTEMS, advice, against_people
+from .metric_advice import MIN_SYSTEMS, advice, against_people
 from .words import names_of, short_names, with_noun
 
 FEW_DOCUMENTS = 30
@@ -84,7 +84,7 @@ def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
         return f"Ship {best}: by {by} it is better than every other system."
     first = f"{best} comes first by {by}, but it cannot be told apart from {names_of(equal)}"
     more = "compare more" if judge in comparison.metrics else "judge more"
-    units = "segments" if judge.unit == "segment" else "documents"
+    units = "segments" if comparison.settings.get("ids_unknown", False) else "documents"
     return f"{first}: choose among them by other needs, or {more} {units}."
 
 
@@ -210,7 +210,7 @@ def base(signature: str) -> set[str]:
 def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
     """Few judged systems, missing scores, and metrics that contradict people."""
     name, num_systems = human.scores.name, len(human.scores.systems)
-    if LEAST_SYSTEMS <= num_systems < FEW_SYSTEMS:
+    if MIN_SYSTEMS <= num_systems < FEW_SYSTEMS:
         pairs = with_noun(num_systems * (num_systems - 1) // 2, "pair", "pairs")
         yield f"Only {num_systems} systems have {name}: what agrees with people on {pairs} may do so by luck."
     scores: list[float | None] = []

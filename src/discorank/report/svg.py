@@ -18,7 +18,7 @@ from .extra import plot_package
 
 FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
 NARROW_POINTS = 318.0  # the width of a figure that any page has room for
-LEAST_SCALE = 1.11  # pixels per point
+MIN_SCALE = 1.11  # pixels per point
 GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
 NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
 # a colour of its own for every name, #010010 and on
@@ -95,7 +95,7 @@ def inline(figure: Any, about: str) -> str:
     points_wide = 72 * figure.get_figwidth()
     if points_wide > NARROW_POINTS:
         # shrunk to the page its text would be too small: it keeps its size, and scrolls
-        root.attrib["width"] = f"{LEAST_SCALE * points_wide:.0f}"
+        root.attrib["width"] = f"{MIN_SCALE * points_wide:.0f}"
     root.attrib.update({"role": "img", "aria-label": _UNNAMED.sub(" ", about)})
     return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -66,7 +67,8 @@ def run(arguments: Sequence[str]) -> int:
     """Explains; returns the exit code."""
     values = OPTIONS.parse(arguments)
     if values["choice"] == "document":
-        fix = "Decide with discorank decode --choice document: each row says what was chosen"
+        given = shlex.join([values["input"] or "INPUT", "-u", str(values["utility"] or "UTILITY")])
+        fix = f"Rows say what was chosen: discorank decode {given} --choice document"
         raise InputError("whole documents are not explained", where="--choice", fix=fix)
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
