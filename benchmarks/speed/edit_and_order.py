@@ -1,6 +1,6 @@
 """TER, METEOR, ROUGE-W and n-grams of small lists: the kernels in C, numpy alone, an earlier version, and sacrebleu.
 
-    python -m benchmarks.speed.edit_and_order [SYSTEMS_FILE] [--before SRC] [--rounds 3]
+    python -m benchmarks.speed.edit_and_order [SYSTEMS_FILE] [--before SRC] [--rounds 3] [--only NAME]
 
 Each version runs in a process of its own, by turns, on the same lists: texts to values, CPU seconds, the least of all
 rounds. With a systems file paragraphs are its segments of 60 to 120 words and documents segments in a row; without one
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("systems", nargs="?")
     parser.add_argument("--before")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="cases with this in their name")
     arguments = parser.parse_args()
     versions = {"numpy": (str(HERE), True), "kernels": (str(HERE), False)}
     if arguments.before:
@@ -147,6 +148,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "lists.json")
         for case in cases(arguments.systems):
+            if arguments.only not in case.name:
+                continue
             path.write_text(json.dumps(case.lists))
             pairs = sum(len(texts) ** 2 for texts in case.lists)
             for metric in case.metrics:
