@@ -14,7 +14,7 @@ from .. import compiled
 from ..ranges import ranges
 from ..symbol_numbers import PLAIN_SYMBOLS, dense
 
-MAX_TEXTS = 256  # of a list: matrix products are as fast for larger ones
+MAX_TEXTS = 512  # of a list: matrix products are as fast for larger ones
 
 
 def list_matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> FloatArray | None:
