@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
+Spent = dict[str, list[float]]
 COMMAND = [sys.executable, "-m", "discorank"]
 
 
@@ -45,6 +46,24 @@ def shown(name: str, seconds: list[float], count: int = 0) -> str:
     return f"{name:24} least {min(seconds):6.3f}  median {median(seconds):6.3f}{rate}"
 
 
+def one_round(spent: Spent, folders: dict[str, str], inputs: dict[str, str]) -> None:
+    """Adds the seconds of every command and version; stops the program if rows differ."""
+    numpy = cpu_seconds([sys.executable, "-c", "import numpy"], "")
+    spent.setdefault("python with numpy", []).append(numpy)
+    for version, folder in folders.items():
+        seconds = cpu_seconds([*COMMAND, "--version"], folder)
+        spent.setdefault(f"--version, {version}", []).append(seconds)
+    for name, path in inputs.items():
+        rows = set()
+        for version, folder in folders.items():
+            with tempfile.TemporaryDirectory() as made:
+                seconds, written = decoded(path, folder, Path(made, "out.jsonl"))
+            spent.setdefault(f"{name}, {version}", []).append(seconds)
+            rows.add(written)
+        if len(rows) > 1:
+            raise SystemExit(f"{name}: the rows differ")
+
+
 def main() -> None:
     """Prints a line per command and version."""
     parser = argparse.ArgumentParser(
@@ -60,25 +79,12 @@ def main() -> None:
     inputs = {"demo": str(ROOT / "examples" / "demo.jsonl")}
     if options.lists:
         inputs["lists"] = options.lists
-    spent: dict[str, list[float]] = {}
+    spent: Spent = {}
     for _ in range(options.repeats):
-        numpy = cpu_seconds([sys.executable, "-c", "import numpy"], "")
-        spent.setdefault("python with numpy", []).append(numpy)
-        for version, folder in folders.items():
-            seconds = cpu_seconds([*COMMAND, "--version"], folder)
-            spent.setdefault(f"--version, {version}", []).append(seconds)
-        for name, path in inputs.items():
-            rows = set()
-            for version, folder in folders.items():
-                with tempfile.TemporaryDirectory() as made:
-                    seconds, written = decoded(path, folder, Path(made, "out.jsonl"))
-                spent.setdefault(f"{name}, {version}", []).append(seconds)
-                rows.add(written)
-            if len(rows) > 1:
-                raise SystemExit(f"{name}: the rows differ")
-    count = sum(1 for _ in open(options.lists, "rb")) if options.lists else 0
-    for name, seconds_of in spent.items():
-        print(shown(name, seconds_of, count if name.startswith("lists") else 0))
+        one_round(spent, folders, inputs)
+    count = Path(options.lists).read_bytes().count(b"\n") if options.lists else 0
+    for name, seconds in spent.items():
+        print(shown(name, seconds, count if name.startswith("lists") else 0))
     print(f"load {os.getloadavg()[0]:.0f}")
 
 
