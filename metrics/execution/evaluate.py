@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from warnings import warn
 
@@ -18,6 +18,7 @@ from ..representations import Block, FloatArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
+from .blas_threads import one_blas_thread
 from .by_sentence import plan_of
 from .failures import failures_named
 from .folded_blocks import Folded
@@ -122,7 +123,9 @@ def compared_blocks(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> It
     """Values [H, R] of every block; many blocks are compared per call."""
     for part in store.groups(blocks):
         group = blocks[part]
-        with counted(scorer, store), store.meter.stage("compare"):
+        # models have threads of their own
+        threads = nullcontext() if scorer.info.bucketed else one_blas_thread()
+        with counted(scorer, store), store.meter.stage("compare"), threads:
             group_values = _in_memory(scorer, store.reps, group)
         store.meter.count(pairs=sum(block.cells for block in group))
         _check_shapes(scorer, group, group_values)
