@@ -127,8 +127,8 @@ def main(arguments: list[str]) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[32, 128, 512, 1024])
-    parser.add_argument("--lists", nargs="+", type=int, default=[100, 40, 10, 5])
+    parser.add_argument("--sizes", nargs="*", type=int, default=[32, 128, 512, 1024])
+    parser.add_argument("--lists", nargs="*", type=int, default=[100, 40, 10, 5])
     parser.add_argument("--utilities", nargs="+", default=["chrf", "bleu"])
     parser.add_argument("--duplicates", type=float, default=0.0)
     parser.add_argument("--systems", nargs="+", type=Path, default=[])

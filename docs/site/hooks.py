@@ -23,6 +23,7 @@ from links import (
 )
 
 SEARCH = "assets/javascripts/search_from_disk.js"
+STYLE = "assets/stylesheets/site.css"
 
 
 def on_config(config: Any) -> Any:
@@ -42,8 +43,9 @@ def on_files(files: Files, config: Any) -> Files:
     pages |= {"api.md": api_page(), "command-line.md": commands_page()}
     for site, text in pages.items():
         files.append(File.generated(config, site, content=text))
-    script = Path(__file__).with_name("search_from_disk.js")
-    files.append(File.generated(config, SEARCH, abs_src_path=str(script)))
+    for asset in (SEARCH, STYLE):
+        source = Path(__file__).with_name(asset.rpartition("/")[2])
+        files.append(File.generated(config, asset, abs_src_path=str(source)))
     for page in _linked_files():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / page)))
     return files

@@ -1,9 +1,8 @@
-"""Makes the pictures of the tutorials: first screens of report pages, in Chromium (tests/support/browser.py finds it).
+"""Makes the pictures of the tutorials: the first screens of report pages, in Chromium.
 
     python -m docs.site.pictures [NAME ...]
 
-Needs the extras report, minilm and discourse. Each picture is a PNG of docs/pictures/; its commands are those of the
-tutorial.
+Needs the extras report, minilm and discourse. Each picture is a PNG of docs/pictures/; its commands are the tutorial's.
 """
 
 from __future__ import annotations

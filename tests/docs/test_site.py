@@ -144,6 +144,18 @@ def test_the_command_line_reference_has_every_subcommand() -> None:
     assert max(map(len, page.splitlines())) <= 120
 
 
+def test_pictures_are_small_and_of_the_commands_that_their_page_shows() -> None:
+    tutorials = {page: read(page) for page in pages() if "/tutorial-" in page}
+    shown = set()
+    for path in (ROOT / "docs" / "pictures").iterdir():
+        assert path.stat().st_size <= 150_000
+        (text,) = (text for text in tutorials.values() if f"(pictures/{path.name})" in text)
+        shown.add(text)
+        for command in module("pictures").RECIPES[path.stem].commands:
+            assert f"discorank {command}\n" in text
+    assert len(shown) == len(tutorials) == 3
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; warnings are errors."""
