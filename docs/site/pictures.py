@@ -48,7 +48,7 @@ RECIPES = {
     ),
     "report-systems": Picture(
         (
-            "compare examples/systems.jsonl -m chrf bleu --human errors:lower --save run --quiet",
+            "compare examples/systems.jsonl -m chrf bleu --human mqm:lower --save run --quiet",
             "report run -o page.html --quiet",
         ),
         "body",

@@ -240,6 +240,16 @@ def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPa
     assert estimated.startswith("41/80 lists [00:20<00:19,  2.05 lists/s, 7 pairs/s")
 
 
+def test_a_bar_that_is_made_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once something is to be shown, it goes on from where the run is."""
+    with Progress("lists", lambda: 0.5, False) as progress:
+        progress(1)
+        assert "bar" not in progress.__dict__
+        monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
+        progress(7)
+        assert (progress.bar.n, progress.bar.initial, progress.bar.total) == (7, 1, 14)
+
+
 def test_bars_side_by_side_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen(terminal=False)
     monkeypatch.setattr(sys, "stderr", screen)

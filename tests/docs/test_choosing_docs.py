@@ -66,7 +66,7 @@ def test_a_choosers_file_refuses_lists_without_systems(
     monkeypatch.chdir(tmp_path)
     examples = ROOT / "examples"
     systems = str(examples / "systems.jsonl")
-    assert main(["train", "chooser", systems, "--human", "errors:lower", "-o", "c.json"]) == 0
+    assert main(["train", "chooser", systems, "--human", "mqm:lower", "-o", "c.json"]) == 0
     demo = str(examples / "demo.jsonl")
     assert main(["decode", demo, "--chooser", "c.json", "-o", "out.jsonl"]) == 3
     assert "goes by the system" in capsys.readouterr().err

@@ -59,7 +59,9 @@ class Progress:
         self.unit, self.quiet = unit, quiet
         self.fraction, self.watched = fraction, watched
         self.begun = time()
-        self.seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
+        self.is_terminal = sys.stderr.isatty()
+        self.seconds = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
+        self.head = BAR if self.is_terminal else LINE
         self.errors = 0
         self.first: int | None = None  # so many were done at the first call
         self.first_wave = 0  # so many units were read when the first was done
@@ -69,16 +71,14 @@ class Progress:
         """What is shown, made when there is something to show: a short run does without it."""
         from tqdm import tqdm
 
-        terminal = sys.stderr.isatty()
-        self.head = BAR if terminal else LINE
         bar = tqdm(
             unit=f" {self.unit}",
             disable=self.quiet,
             mininterval=self.seconds,
             miniters=1,
             delay=DELAY_SECONDS,
-            file=sys.stderr if terminal else cast(TextIO, _Lines()),
-            dynamic_ncols=terminal,
+            file=sys.stderr if self.is_terminal else cast(TextIO, _Lines()),
+            dynamic_ncols=self.is_terminal,
             bar_format=self.head + ELAPSED,
             smoothing=0,
         )
