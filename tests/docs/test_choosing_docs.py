@@ -15,10 +15,11 @@ from discorank.cli.main import main
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "choosing.md"
 ROWS = {
-    "consensus.jsonl": 12,
-    "chosen.jsonl": 12,
+    "consensus.jsonl": 48,
+    "chosen.jsonl": 48,
+    "to-judge.jsonl": 20,
     "best-sample.jsonl": 3,
-    "to-check.jsonl": 12,
+    "to-check.jsonl": 48,
     "reranked.jsonl": 3,
     "translated.jsonl": 3,
     "summaries.jsonl": 6,
