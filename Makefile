@@ -64,4 +64,4 @@ build: .venv/core
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info
+	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so

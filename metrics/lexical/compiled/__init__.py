@@ -11,14 +11,17 @@ import os
 from importlib import import_module
 from typing import Any
 
+VERSION = 1  # of how the kernels are called, as in `module.c`: those of an earlier checkout are left alone
+
 
 def _loaded() -> Any:
     if os.environ.get("DISCORANK_PURE"):
         return None
     try:
-        return import_module("._kernels", __name__)
+        module = import_module("._kernels", __name__)
     except ImportError:
         return None
+    return module if getattr(module, "VERSION", None) == VERSION else None
 
 
 kernels: Any = _loaded()

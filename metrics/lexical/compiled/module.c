@@ -9,7 +9,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+/* How the functions are called; `compiled` leaves a module of another version alone. */
+static int add_version(PyObject *module) {
+    return PyModule_AddIntConstant(module, "VERSION", 1);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_version}, {0, NULL}};
 
 static struct PyModuleDef module = {
     .m_base = PyModuleDef_HEAD_INIT,

@@ -214,6 +214,10 @@ def test_edits_at_the_limits(
     assert fast == plain
 
 
+def test_the_version_is_that_of_the_callers(kernels: ModuleType) -> None:
+    assert kernels.VERSION == compiled.VERSION
+
+
 def test_what_is_given_must_be_arrays(kernels: ModuleType) -> None:
     with pytest.raises(TypeError):
         kernels.weighted_common(1, 2, 3)
