@@ -106,5 +106,5 @@ def test_what_is_plainly_right_is_what_pydantic_makes_of_it(values: dict[str, An
 
 def test_plain_values_do_without_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    made = Many(2.0, 3, "x", kind=True, names=("a",), half=2, length="abc")
+    made = Many(2.0, 3, "x", kind=True, names=("a",), half=2, length="abc")  # type: ignore[arg-type]
     assert (made.number, made.size, made.half, made.length) == (2.0, 3, 2, 3)
