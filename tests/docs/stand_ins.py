@@ -73,6 +73,9 @@ def _with_positions(model: Any) -> Any:
 def further(line: str) -> list[str]:
     """What a command line needs besides for the tiny models."""
     found = [word for words, options in FURTHER if words in line for word in options]
+    if "--config mbr-doc-comet" in line and "--model" not in line:
+        found += ["--model", str(MODELS / "tiny-comet-ref")]
+        found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
     if ("comet-qe" in line and "--encoder-path" not in line) or "-u 'comet(" in line:
         found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
     return found
