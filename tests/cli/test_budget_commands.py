@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.cli.options import budget as budget_options
 from discorank.metrics.errors import ResumeError
+from discorank.rerank import timed_share
 from discorank.rerank.budget.plan import METHODS
 
 from ..support.lists import made_lists, write_lists
@@ -163,7 +163,7 @@ def test_seconds_become_a_share_that_a_run_keeps(
 ) -> None:
     """The share is measured once: a run that goes on does not depend on how fast the machine is now."""
     measured = iter([0.3])
-    monkeypatch.setattr(budget_options, "timed_share", lambda *_: next(measured))
+    monkeypatch.setattr(timed_share, "timed_share", lambda *_: next(measured))
     words = ["-u", "ter", "--budget-seconds", "20", "--quiet"]
     out, whole = tmp_path / "out", tmp_path / "whole"
     assert main(["decode", str(source), "-o", str(out), *words]) == 3

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from discorank.cli.commands import generate
 from discorank.cli.main import main
+from discorank.cli.terminal import console
 from discorank.cli.terminal.console import Progress
 from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
@@ -549,6 +550,7 @@ def test_progress_counts_every_input_once(
     scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
     monkeypatch.setitem(generate.BACKENDS, "huggingface", lambda values: next(scribes))
     monkeypatch.setattr(generate, "Progress", Seen)
+    monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
     rows_in = [{"id": f"{i:03}", "source": TEXTS[0]} for i in range(12)]
     source, out = written(tmp_path / "in.jsonl", rows_in), tmp_path / "out.jsonl"
     # as of a file that is too large to be read at once

@@ -351,7 +351,7 @@ def test_without_scripts_all_but_the_browsers_shows(browser: Browser, both: Path
         assert "Mark differences from" not in shown
         assert "95 % interval" in shown
         names = [strings[i].lower() for i in tree["documents"][0]["nodes"]["nodeName"]]
-        assert names.count("svg") == 13
+        assert names.count("svg") == 14
 
 
 def test_printed_pages_show_everything(browser: Browser, both: Path) -> None:
