@@ -19,6 +19,7 @@ import resource, sys, time
 from hashlib import blake2b
 import random
 from discorank import MBRDecoder
+from discorank.metrics.registry import load_metric
 utility, size = sys.argv[1], int(sys.argv[2])
 r = random.Random(5)
 letters = "abcdefghijklmnopqrstuvwxyz"
@@ -28,7 +29,7 @@ texts = {}
 while len(texts) < size:
     text = " ".join(r.choice(vocabulary) if r.random() < 0.3 else word for word in base)
     texts[text] = None
-decoder = MBRDecoder(utility=utility, nbest=None)
+decoder = MBRDecoder(utility=load_metric(utility).fit(list(texts)), nbest=None)
 start = time.process_time()
 (ranking,) = decoder.decode([{"id": "1", "candidates": list(texts)}])
 seconds = time.process_time() - start
