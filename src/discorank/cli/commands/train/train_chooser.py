@@ -11,11 +11,12 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
-from ....rerank.chooser.model import TrainedChooser
+from ....rerank.chooser.model import ExpectedDifference, ExpectedRatio, TrainedChooser
 from ....rerank.chooser.raters_and_preferences import Raters
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
 from ....rerank.features import Feature, feature_of
+from ....rerank.prior import Prior
 from ....rerank.selection.system_prior import Root
 from ....rerank.surface import SURFACE
 from ....tables import aligned
@@ -131,17 +132,45 @@ def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
 
 
 def expected(chooser: TrainedChooser) -> str:
-    """One line: how many fewer errors than shipping the best single system."""
+    """One line: how much better than shipping the best single system."""
     expectation = chooser.expectation
     if expectation is None:
-        return "expected: nothing can be said of it before segments are judged (scores of which lower is better)"
-    system, more = expectation.system, 100 * (expectation.ratio - 1)
-    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
-    change, interval = f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
-    if more <= 0:
-        change, interval = f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
+        return f"expected: {_unsaid(chooser.prior)}"
+    system = expectation.system
+    if isinstance(expectation, ExpectedDifference):
+        change = scores_changed(expectation)
+        makes, would = "choosing gives", "choosing would give"
+    else:
+        change = errors_changed(expectation)
+        makes, would = "choosing makes", "choosing would make"
     if chooser.ships:
-        return f"ship {system}, as this chooser does: choosing would make {change} {interval}"
+        return f"ship {system}, as this chooser does: {would} {' '.join(change)}"
     if expectation.ships:
-        return f"ship {system}: choosing makes {change} {interval}"
-    return f"expected: {change} than shipping {system} {interval}"
+        return f"ship {system}: {makes} {' '.join(change)}"
+    return f"expected: {change[0]} than shipping {system} {change[1]}"
+
+
+def errors_changed(expectation: ExpectedRatio) -> tuple[str, str]:
+    """How many errors more or fewer, and the interval."""
+    more = 100 * (expectation.ratio - 1)
+    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
+    if more <= 0:
+        return f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
+    return f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
+
+
+def scores_changed(expectation: ExpectedDifference) -> tuple[str, str]:
+    """How much better or worse scores, and the interval."""
+    better, low, high = expectation.difference, expectation.low, expectation.high
+    size = f"scores {abs(better):.2f} standard deviations within a segment"
+    if better >= 0:
+        return f"{size} better", f"[{low:+.2f}, {high:+.2f}]"
+    return f"{size} worse", f"[{-high:+.2f}, {-low:+.2f}]"
+
+
+def _unsaid(prior: Prior | None) -> str:
+    """Why nothing can be said of what to expect."""
+    if prior is None:
+        return "nothing can be said of it before segments are judged"
+    best = min(prior.systems, key=lambda pair: pair[1].mean)[0]
+    return f"{prior.documents} judged documents are too few to tell choosing from shipping {best}"
