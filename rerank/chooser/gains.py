@@ -30,7 +30,7 @@ NORMAL_95 = 1.96
 SMOOTH = 0.5  # errors added to both sums: keeps the logarithm finite where nothing is wrong
 LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
 WORSE = 1.05  # from this expected ratio on, the single system's texts are taken
-# the same in deviations within a segment: on the seven sets with MQM a hundredth of the errors is about a hundredth of one
+# the same in deviations within a segment: with MQM a hundredth of the errors is about a hundredth of one
 SCORE_LEVEL, SCORE_WORSE = 0.03, 0.05
 ENOUGH = 30  # documents that all say the same: with 95 % fewer than a tenth say anything else
 

@@ -15,6 +15,7 @@ from ....rerank.chooser.model import ExpectedDifference, ExpectedRatio, TrainedC
 from ....rerank.chooser.raters_and_preferences import Raters
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
+from ....rerank.chooser.weighted_dimensions import Weighted
 from ....rerank.features import Feature, feature_of
 from ....rerank.prior import Prior
 from ....rerank.selection.system_prior import Root
@@ -23,6 +24,7 @@ from ....tables import aligned
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
 from ...options.judgements import (
+    JudgedDocuments,
     JudgementOptions,
     has_judgements,
     judged_documents,
@@ -71,21 +73,21 @@ def run(arguments: Sequence[str]) -> int:
     out = needed(values, "output", "--output")
     check_not_input(out, [values["input"], values["rankings"], *values["judged"], *values["also"]])
     check_writable(out)
-    chooser, raters = default_chooser(), None
+    chooser, judged = default_chooser(), None
     if has_judgements(values):
-        chooser, raters = _trained(values)
+        chooser, judged = _trained(values)
     row = with_checksum(chooser.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
     sys.stdout.write(
-        (json.dumps(row) if values["format"] == "json" else shown(chooser, raters)) + "\n"
+        (json.dumps(row) if values["format"] == "json" else shown(chooser, judged)) + "\n"
     )
     say(f"{out}: use it as discorank decode --chooser {out}", values["quiet"])
     return 0
 
 
-def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
-    """The chooser that judgements make, and how strict several raters are."""
+def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, JudgedDocuments]:
+    """The chooser that judgements make, and these."""
     path = needed(values, "input", "SYSTEMS")
     judged = judged_documents(path, values)
     utility = metric_in(values, values["utility"] or shipped().utility)
@@ -104,7 +106,7 @@ def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
         )
     except InputError as error:
         raise error.inside(path) from None
-    return chooser, judged.raters
+    return chooser, judged
 
 
 def _feature(name: str, values: Mapping[str, Any]) -> Feature:
@@ -112,13 +114,13 @@ def _feature(name: str, values: Mapping[str, Any]) -> Feature:
     return feature if isinstance(feature, str) else adapted(feature, values)
 
 
-def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
-    """Raters, systems, weights and what is expected, as text."""
+def shown(chooser: TrainedChooser, judged: JudgedDocuments | None = None) -> str:
+    """Raters or dimensions, systems, weights and what is expected, as text."""
     lines = []
-    if raters is not None:
-        what = "times the mean rater's scores" if raters.are_factors else "added to scores"
-        effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
-        lines.append(aligned([["rater", what], *effects]))
+    if judged is not None and judged.raters is not None:
+        lines.append(_raters(judged.raters))
+    if judged is not None and judged.weighted is not None:
+        lines.append(_dimensions(judged.weighted))
     if chooser.prior is not None:
         rows = [["system", "segments", "errors beside the mean system's", "+-"]]
         for name, system in sorted(chooser.prior.systems, key=lambda pair: pair[1].mean):
@@ -129,6 +131,26 @@ def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
     strength = "ships the best system" if chooser.strength >= SHIP else f"{chooser.strength:g}"
     lines += [aligned(rows), f"strength of systems: {strength}", f"from {chooser.provenance}"]
     return "\n".join([*lines, expected(chooser)])
+
+
+def _raters(raters: Raters) -> str:
+    """How strict they are."""
+    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
+    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
+    return aligned([["rater", what], *effects])
+
+
+def _dimensions(weighted: Weighted) -> str:
+    """Their weights, how far scores lie apart, and the texts that do not count."""
+    rows = [["dimension", "better", "weight", "standard deviation within a segment"]]
+    for own, deviation in zip(weighted.dimensions, weighted.deviations, strict=True):
+        better = "lower" if own.lower else "higher"
+        rows.append([own.name, better, f"{own.weight:g}", f"{deviation:.3f}"])
+    lines = [aligned(rows)]
+    if weighted.partly:
+        judged = f"{weighted.texts} texts were judged in every dimension"
+        lines.append(f"{judged}; {weighted.partly} only in some, and count as not judged")
+    return "\n".join(lines)
 
 
 def expected(chooser: TrainedChooser) -> str:
