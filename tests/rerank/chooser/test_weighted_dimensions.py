@@ -67,7 +67,7 @@ def test_a_total_against_plain_loops(seed: int, weight: float) -> None:
 
 def test_the_scale_and_the_zero_of_a_dimension_do_not_matter() -> None:
     tables = random_tables(0)
-    other = [
+    other: list[dict[str, Table]] = [
         {
             "clear": table["clear"],
             "true": {name: tuple(100 - 10 * x for x in own) for name, own in table["true"].items()},  # type: ignore[union-attr, operator]
