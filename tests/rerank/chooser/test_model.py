@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discorank import InputError, load_metric
-from discorank.cli.commands.train.train_chooser import expected
+from discorank.cli.commands.train.train_chooser import expected, shown
 from discorank.cli.main import main
 from discorank.metrics.spec.allowed_code import CodeRefusedError
 from discorank.metrics.spec.checksums import with_checksum
@@ -142,6 +142,8 @@ def test_higher_is_better(tmp_path: Path) -> None:
     path.write_text(json.dumps(with_checksum(chooser.as_json())))
     assert load_chooser(path) == chooser
     assert "standard deviations within a segment" in expected(chooser)
+    assert "minus scores beside the mean system's" in shown(chooser)
+    assert "  errors beside the mean system's" in shown(trained())
 
 
 def test_a_chooser_that_ships_takes_the_best_system() -> None:
@@ -298,8 +300,8 @@ def test_what_is_expected_in_one_line() -> None:
     level = replace(chooser, expectation=ExpectedRatio("A", 0.99, 0.97, 1.01, ships=True))
     assert expected(level) == "ship A: choosing makes 1.0 % fewer errors [-1, +3]"
     ships = replace(worse, strength=SHIP, expectation=ExpectedRatio("A", 1.1, 1.0, 1.2, ships=True))
-    shown = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
-    assert expected(ships) == shown
+    line = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
+    assert expected(ships) == line
 
 
 def test_what_is_expected_of_scores_in_one_line() -> None:
@@ -313,14 +315,14 @@ def test_what_is_expected_of_scores_in_one_line() -> None:
     assert expected(level) == f"ship A: choosing gives scores 0.00 {unit} better [-0.02, +0.02]"
     worse = ExpectedDifference("A", -0.1, -0.3, 0.1, ships=True)
     ships = replace(chooser, strength=SHIP, expectation=worse)
-    shown = f"ship A, as this chooser does: choosing would give scores 0.10 {unit} worse"
-    assert expected(ships) == f"{shown} [-0.10, +0.30]"
+    line = f"ship A, as this chooser does: choosing would give scores 0.10 {unit} worse"
+    assert expected(ships) == f"{line} [-0.10, +0.30]"
 
 
 def test_why_nothing_is_expected() -> None:
     chooser = replace(trained(), expectation=None)
-    shown = "expected: 8 judged documents are too few to tell choosing from shipping A"
-    assert expected(chooser) == shown
+    line = "expected: 8 judged documents are too few to tell choosing from shipping A"
+    assert expected(chooser) == line
     assert expected(default_chooser()).endswith("before segments are judged")
 
 

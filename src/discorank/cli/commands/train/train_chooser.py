@@ -122,7 +122,8 @@ def shown(chooser: TrainedChooser, judged: JudgedDocuments | None = None) -> str
     if judged is not None and judged.weighted is not None:
         lines.append(_dimensions(judged.weighted))
     if chooser.prior is not None:
-        rows = [["system", "segments", "errors beside the mean system's", "+-"]]
+        what = "errors" if chooser.prior.lower else "minus scores"
+        rows = [["system", "segments", f"{what} beside the mean system's", "+-"]]
         for name, system in sorted(chooser.prior.systems, key=lambda pair: pair[1].mean):
             rows.append([name, str(system.segments), f"{system.mean:+.3f}", f"{system.error:.3f}"])
         lines.append(aligned(rows))
