@@ -280,7 +280,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         == 0
     )
     printed = capsys.readouterr().out
-    assert "expected: 8 judged documents are too few to tell choosing from shipping A" in printed
+    assert "expected: too few documents are judged to tell choosing from shipping A" in printed
     decode = ["decode", str(new), "--from", "systems", "--chooser", chooser, "-o", out, "--quiet"]
     assert main(decode) == 0
     assert main(decode) == 0  # goes on, and there is nothing to do
@@ -321,7 +321,7 @@ def test_what_is_expected_of_scores_in_one_line() -> None:
 
 def test_why_nothing_is_expected() -> None:
     chooser = replace(trained(), expectation=None)
-    line = "expected: 8 judged documents are too few to tell choosing from shipping A"
+    line = "expected: too few documents are judged to tell choosing from shipping A"
     assert expected(chooser) == line
     assert expected(default_chooser()).endswith("before segments are judged")
 

@@ -185,6 +185,7 @@ def test_judgements_of_several_dimensions_in_a_file_of_their_own(
         (["coherence=1", "faithfulness=2", "--raters"], "beside weights of --human"),
         (["coherence=1", "--rankings", "r.jsonl"], "beside weights of --human"),
         (["coherence", "faithfulness"], "such as --human coherence=1 faithfulness=2"),
+        (["coherence:lower", "faithfulness"], "--human coherence:lower=1 faithfulness=1"),
         (["clarity=2"], "clarity"),
     ],
 )

@@ -211,12 +211,14 @@ def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
         raise InputError("is not given", where="--human", fix=fix)
     if len({key.lower for key in keys}) > 1:
         problem = "of some keys lower is better, of others higher"
-        raise InputError(problem, where="--human", fix="Give raters of one thing")
+        weighted = " ".join(f"{given}=1" for given in values["human"])
+        fix = f"Give raters of one thing; or weights, such as --human {weighted}"
+        raise InputError(problem, where="--human", fix=fix)
     if len(keys) > 1 and not values["raters"]:
         names = ", ".join(key.name for key in keys)
         fix = (
             f"Name one, such as --human {keys[0].name}; or, of raters of one thing, --raters; or give weights, "
-            f"such as --human {keys[0].name}=1 {keys[1].name}=2"
+            f"such as --human {values['human'][0]}=1 {values['human'][1]}=2"
         )
         raise InputError(f"found {names}", where="--human", fix=fix)
     if values["judged"]:

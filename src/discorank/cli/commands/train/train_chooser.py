@@ -196,4 +196,4 @@ def _unsaid(prior: Prior | None) -> str:
     if prior is None:
         return "nothing can be said of it before segments are judged"
     best = min(prior.systems, key=lambda pair: pair[1].mean)[0]
-    return f"{prior.documents} judged documents are too few to tell choosing from shipping {best}"
+    return f"too few documents are judged to tell choosing from shipping {best}"
