@@ -29,7 +29,7 @@ from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import chooser_fit, difficulty, gains, training
 from discorank.rerank.chooser.gains import NORMAL_95, ErrorRatio, jackknife
-from discorank.rerank.chooser.training import as_good, learn
+from discorank.rerank.chooser.training import learn
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
@@ -80,7 +80,7 @@ def recorded(
             of_parts[test[places], part] += np.stack(values, axis=1)[places]
         single = data.data.scores[test, int(known.errors.mean(axis=0).argmin())]
         found = jackknife(said.found, single, documents(data, test))
-        ships = as_good(gain)
+        ships = gain.as_good
         of_draws.append([*gain, *found, float(ships)])
         words = np.stack([np.ones(len(test)), said.found, single], axis=1)
         of_advice[test, SHIPS if ships else STAYS] += words

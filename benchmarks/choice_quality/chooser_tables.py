@@ -27,8 +27,8 @@ from discorank.rerank.chooser import chooser_fit, gains, training
 from discorank.rerank.chooser import defaults as defaults_module
 from discorank.rerank.chooser.chooser_fit import Defaults, Fit, fit
 from discorank.rerank.chooser.defaults import defaults_of
-from discorank.rerank.chooser.gains import SMOOTH, measured_gain, shipping
-from discorank.rerank.chooser.training import LEVEL, as_good, learn
+from discorank.rerank.chooser.gains import LEVEL, SMOOTH, measured_gain, shipping
+from discorank.rerank.chooser.training import learn
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY, between_sets
@@ -196,7 +196,7 @@ def decided(data: MeasuredSet, judged: str, others: Others, draws: int) -> Sums:
             rows["prior"] = chosen(
                 data, test, learned._replace(strength=PLAIN_STRENGTH, weights=consensus)
             )
-            careful = shipping(learned) if as_good(gain) else learned
+            careful = shipping(learned) if gain.as_good else learned
             rows["careful"] = chosen(data, test, careful)
             found = (rows["chooser"].sum() + SMOOTH) / (rows["single"].sum() + SMOOTH)
             sums.said.append((gain.ratio, *gain.interval, float(found)))

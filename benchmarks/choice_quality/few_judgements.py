@@ -19,10 +19,10 @@ from benchmarks.support.measured_sets import MeasuredSet
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import chooser_fit, gains, training
-from discorank.rerank.chooser.chooser_fit import Defaults, fit
-from discorank.rerank.chooser.gains import UNKNOWN, ErrorRatio, shipping
+from discorank.rerank.chooser.chooser_fit import Defaults, Fit, fit
+from discorank.rerank.chooser.gains import UNKNOWN, ErrorRatio, ScoreGain, shipping
 from discorank.rerank.chooser.measured import MeasuredTexts
-from discorank.rerank.chooser.training import as_good, learn
+from discorank.rerank.chooser.training import learn, learn_by_scores
 
 from .chooser_tables import PLAIN_STRENGTH, splits, without_features
 
@@ -44,7 +44,7 @@ class Beliefs(NamedTuple):
 
     Args:
         defaults: weights and losses.
-        gain: over the single system; unknown where scores have no ratio, and then no chooser says `ship`.
+        gain: over the single system; unknown where scores have no ratio, and then it is a difference of scores.
     """
 
     defaults: Defaults
@@ -60,7 +60,12 @@ def picks(
     consensus = np.eye(1 + num_features)[0]
     everywhere = np.ones(len(test), int)
     defaults = without_features(beliefs.defaults, num_features)
-    learned, gain = learn(known, defaults, beliefs.gain)
+    learned: Fit
+    gain: ErrorRatio | ScoreGain
+    if np.isfinite(beliefs.gain.deviation):
+        learned, gain = learn(known, defaults, beliefs.gain)
+    else:
+        learned, gain = learn_by_scores(known, defaults)
     by_consensus = learned._replace(strength=0.0, weights=consensus)
     chosen = {
         "hindsight": everywhere * int(data.errors.mean(axis=0).argmin()),
@@ -71,14 +76,13 @@ def picks(
         return chosen
     plain = fit(known._replace(columns=known.columns * 0), defaults)
     by_prior = learned._replace(strength=PLAIN_STRENGTH, weights=consensus)
-    if np.isfinite(beliefs.gain.deviation):
-        careful = shipping(learned) if as_good(gain) else learned
-        chosen["careful"] = careful.choices(others)
+    careful = shipping(learned) if gain.as_good else learned
     return chosen | {
         "single": everywhere * int(known.errors.mean(axis=0).argmin()),
         "prior": by_prior.choices(others),
         "plain": plain.choices(others),
         "chooser": learned.choices(others),
+        "careful": careful.choices(others),
     }
 
 
@@ -137,8 +141,6 @@ class KeptTallies:
         content += [*beliefs.defaults, np.array(beliefs.gain)]
         digest = sha256(b"".join(array.tobytes() for array in content)).hexdigest()
         names = list(RULES) if judged != "0" else ["random", "hindsight", "mbr", "oracle"]
-        if np.isinf(beliefs.gain.deviation) and judged != "0":
-            names.remove("careful")
 
         def compute() -> FloatArray:
             found = tallied(data, opinions, judged, beliefs, draws)

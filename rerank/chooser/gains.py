@@ -14,11 +14,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .chooser_fit import SHIP, Defaults, Fit, few_units, fit, folding_units, folds
+from .chooser_fit import (
+    SHIP,
+    Defaults,
+    Fit,
+    clustered_mean,
+    few_units,
+    fit,
+    folding_units,
+    folds,
+)
 from .measured import MeasuredTexts
 
 NORMAL_95 = 1.96
 SMOOTH = 0.5  # errors added to both sums: keeps the logarithm finite where nothing is wrong
+LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
+WORSE = 1.05  # from this expected ratio on, the single system's texts are taken
+# the same in deviations within a segment: with MQM a hundredth of the errors is about a hundredth of one
+SCORE_LEVEL, SCORE_WORSE = 0.03, 0.05
+ENOUGH = 30  # documents that all say the same: with 95 % fewer than a tenth say anything else
 
 
 class ErrorRatio(NamedTuple):
@@ -38,6 +52,16 @@ class ErrorRatio(NamedTuple):
         reach = NORMAL_95 * self.deviation
         return exp(self.log_ratio - reach), exp(self.log_ratio + reach)
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether choosing is expected to make more errors than the single system."""
+        return self.ratio >= WORSE
+
+    @property
+    def as_good(self) -> bool:
+        """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
+        return self.interval[0] >= LEVEL or self.is_worse
+
     def mixed(self, other: ErrorRatio) -> ErrorRatio:
         """The two by their precisions."""
         if not self.deviation or isinf(other.deviation):
@@ -52,6 +76,34 @@ class ErrorRatio(NamedTuple):
 UNKNOWN = ErrorRatio(0.0, inf)
 
 
+class ScoreGain(NamedTuple):
+    """How much better what is chosen is than the single system, in deviations of scores within a segment.
+
+    Args:
+        difference: mean, above 0 where choosing is better.
+        deviation: its standard deviation.
+    """
+
+    difference: float
+    deviation: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %."""
+        reach = NORMAL_95 * self.deviation
+        return self.difference - reach, self.difference + reach
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether choosing is expected to be worse than the single system."""
+        return self.difference <= -SCORE_WORSE
+
+    @property
+    def as_good(self) -> bool:
+        """Whether nothing to speak of is gained: the whole interval lies below `SCORE_LEVEL`."""
+        return self.interval[1] <= SCORE_LEVEL or self.is_worse
+
+
 def measured_gain(data: MeasuredTexts, defaults: Defaults) -> ErrorRatio:
     """The gain on judged segments, by folds; `UNKNOWN` where there is none or scores have no ratio."""
     judged = data.rows(data.judged)
@@ -64,6 +116,33 @@ def measured_gain(data: MeasuredTexts, defaults: Defaults) -> ErrorRatio:
     if not known.any():
         return UNKNOWN
     return jackknife(chosen[known], single[known], units)
+
+
+def measured_difference(data: MeasuredTexts, defaults: Defaults) -> ScoreGain:
+    """The gain on judged segments, by folds, of any scores; its deviation is infinite where there is none."""
+    judged = data.rows(data.judged)
+    if len(judged.scores) < 2:
+        return ScoreGain(0.0, inf)
+    chosen, single = held_out(judged, defaults)
+    unit = deviation_within(judged.scores[judged.own])
+    known = ~np.isnan(chosen) & ~np.isnan(single)
+    differences = (single - chosen)[known] / (unit or 1.0)
+    mean, variance = clustered_mean(differences, judged.document[judged.own][known])
+    return ScoreGain(mean, variance**0.5)
+
+
+def deviation_within(scores: FloatArray) -> float:
+    """The standard deviation of scores [n, S] about their segment's mean; nan where nobody judged."""
+    centred = scores - np.nanmean(scores, axis=1, keepdims=True)
+    return float(np.nanmean(centred**2) ** 0.5)
+
+
+def tells_nothing(gain: ErrorRatio | ScoreGain, data: MeasuredTexts) -> bool:
+    """Whether a gain is of too few documents that all say the same, so that its deviation of 0 is no knowledge."""
+    if gain.deviation:
+        return False
+    judged = data.rows(data.judged)
+    return len(np.unique(folding_units(judged.document[judged.own]))) < ENOUGH
 
 
 def held_out(data: MeasuredTexts, defaults: Defaults) -> tuple[FloatArray, FloatArray]:

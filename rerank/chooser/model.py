@@ -55,6 +55,27 @@ class ExpectedRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedDifference:
+    """What is expected on other documents, against shipping one system, of scores that have no ratio.
+
+    Args:
+        system: the single system.
+        difference: how much better what is chosen is, in standard deviations of the scores of a segment's texts.
+        low, high: its 95 % interval.
+        ships: whether the system's texts are expected to be as good.
+    """
+
+    system: str
+    difference: float
+    low: float
+    high: float
+    ships: bool
+
+
+Expectation = ExpectedRatio | ExpectedDifference
+
+
+@dataclass(frozen=True, slots=True)
 class TrainedChooser:
     """How a text is chosen.
 
@@ -75,7 +96,7 @@ class TrainedChooser:
     strength: float
     prior: Prior | None
     difficulty: Difficulty | None
-    expectation: ExpectedRatio | None
+    expectation: Expectation | None
     provenance: str
 
     def reranker(
@@ -145,7 +166,7 @@ class TrainedChooser:
         }
 
 
-def _as_dict(expectation: ExpectedRatio) -> dict[str, Any]:
+def _as_dict(expectation: Expectation) -> dict[str, Any]:
     return {field.name: getattr(expectation, field.name) for field in fields(expectation)}
 
 
@@ -229,19 +250,23 @@ def _numbers(data: Any, count: int, where: str) -> tuple[float, ...]:
     return tuple(_number(value, f"{where}[{i}]") for i, value in enumerate(data))
 
 
-def _expectation(data: Any, where: str) -> ExpectedRatio | None:
+def _expectation(data: Any, where: str) -> Expectation | None:
     if data is None:
         return None
-    names = [field.name for field in fields(ExpectedRatio)]
+    is_difference = isinstance(data, Mapping) and "difference" in data
+    names = [f.name for f in fields(ExpectedDifference if is_difference else ExpectedRatio)]
     if not isinstance(data, Mapping) or set(data) != set(names):
         problem = f"found {excerpt(data)}, expected {', '.join(names)}"
         raise InputError(problem, where=where, fix=FIX)
     if not isinstance(data["ships"], bool):
         problem = f"found {excerpt(data['ships'])}, expected true or false"
         raise InputError(problem, where=f"{where}.ships", fix=FIX)
-    numbers = [_number(data[name], f"{where}.{name}", low=0.0) for name in ("ratio", "low", "high")]
+    least = -LARGEST if is_difference else 0.0
+    value, low, high = (_number(data[name], f"{where}.{name}", least) for name in names[1:4])
     system = _text(data["system"], f"{where}.system")
-    return ExpectedRatio(system, numbers[0], numbers[1], numbers[2], data["ships"])
+    if is_difference:
+        return ExpectedDifference(system, value, low, high, data["ships"])
+    return ExpectedRatio(system, value, low, high, data["ships"])
 
 
 def _number(value: Any, where: str, low: float = -LARGEST) -> float:

@@ -24,8 +24,9 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.limits import limits
-from ..selection.document_outputs import DocumentOutputs, Judgements
+from ..selection.document_outputs import DocumentOutputs
 from ..tuning.preference_sources import Rankings
+from .scored_texts import judgements_of, only_of_documents, score_of, texts_of, with_scores
 
 PSEUDO_TEXTS = 5.0  # P
 STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
@@ -56,60 +57,16 @@ def with_one_score(
         InputError: nobody judged anything, or too many raters.
     """
     limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
-    is_whole = not any(
-        isinstance(own, tuple)
-        for document in documents
-        for dimension in dimensions
-        for own in document.human.get(dimension, {}).values()
-    )
-    texts = _texts(documents, is_whole)
-    y = np.array([[_score(*text, dimension) for text in texts] for dimension in dimensions])
+    is_whole = only_of_documents(documents, dimensions)
+    texts = texts_of(documents, is_whole)
+    y = np.array([[score_of(*text, dimension) for text in texts] for dimension in dimensions])
     if np.isnan(y).all():
         raise InputError("no score", where="human", fix="Name the keys that hold scores")
     are_factors = lower and float(np.nanmin(y)) >= 0
     values, effects = (without_factors if are_factors else without_shifts)(y)
-    scores: list[dict[str, list[float | None]]] = [{} for _ in documents]
-    numbers = {id(document): d for d, document in enumerate(documents)}
-    for (document, system, _), value in zip(texts, values.tolist(), strict=True):
-        score = None if np.isnan(value) else value
-        scores[numbers[id(document)]].setdefault(system, []).append(score)
-    judged = []
-    for document, own in zip(documents, scores, strict=True):
-        judged.append(replace(document, human={name: _judgements(own, is_whole)}))
+    judged = with_scores(documents, texts, values, name, is_whole)
     by_name = dict(zip(dimensions, effects.tolist(), strict=True))
     return judged, Raters(by_name, are_factors)
-
-
-def _texts(
-    documents: Sequence[DocumentOutputs], is_whole: bool
-) -> list[tuple[DocumentOutputs, str, int]]:
-    """(document, system, segment) of every text; one segment of whole documents."""
-    texts = []
-    for document in documents:
-        for system in document.systems:
-            segments = range(1 if is_whole else document.segments)
-            texts += [(document, system, i) for i in segments]
-    return texts
-
-
-def _score(document: DocumentOutputs, system: str, segment: int, dimension: str) -> float:
-    """What a rater gave a text, nan for nothing; a score of a document stands at its segments."""
-    own = document.human.get(dimension, {}).get(system)
-    value = own[segment] if isinstance(own, tuple) else own
-    return np.nan if value is None else float(value)
-
-
-def _judgements(
-    scores: Mapping[str, Sequence[float | None]], is_whole: bool
-) -> dict[str, Judgements]:
-    """Scores by system as a document has them, without the systems that nobody judged."""
-    by_system: dict[str, Judgements] = {}
-    for system, own in scores.items():
-        if all(score is None for score in own):
-            continue
-        only = own[0]
-        by_system[system] = only if is_whole and only is not None else tuple(own)
-    return by_system
 
 
 def without_factors(y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -174,7 +131,7 @@ def with_preferences(
         for s, system in enumerate(document.systems):
             values = [row[s] for row in rows]
             by_system[system] = [None if np.isnan(value) else float(value) for value in values]
-        human = {PREFERENCES: _judgements(by_system, document.whole)}
+        human = {PREFERENCES: judgements_of(by_system, document.whole)}
         judged.append(replace(document, human=human))
     if left:
         problem = f"{min(left)!r:.80} is no segment"

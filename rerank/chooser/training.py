@@ -19,14 +19,18 @@ from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
 from .chooser_fit import Defaults, Fit, fit
 from .difficulty import learned_difficulty, traits_of
-from .gains import UNKNOWN, ErrorRatio, measured_gain
+from .gains import (
+    UNKNOWN,
+    ErrorRatio,
+    ScoreGain,
+    measured_difference,
+    measured_gain,
+    tells_nothing,
+)
 from .measured import MeasuredTexts, columns_of, places_of, utilities_of
-from .model import ExpectedRatio, TrainedChooser
+from .model import Expectation, ExpectedDifference, ExpectedRatio, TrainedChooser
 from .other_domains import weights_of
 from .shipped import shipped
-
-LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
-WORSE = 1.05  # from this expected ratio on, the single system's texts are taken
 
 
 def train_chooser(
@@ -77,7 +81,12 @@ def train_chooser(
     )
     defaults = shipped().defaults(len(features))
     has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
-    learned, gain = learn(data, defaults, shipped().gain if has_ratio else UNKNOWN)
+    learned: Fit
+    gain: ErrorRatio | ScoreGain
+    if has_ratio:
+        learned, gain = learn(data, defaults, shipped().gain)
+    else:
+        learned, gain = learn_by_scores(data, defaults)
     names = [name for name, _ in prior.systems]
     own = data.own
     difficulty = learned_difficulty(
@@ -127,33 +136,36 @@ def _renamed(
 def learn(
     data: MeasuredTexts, defaults: Defaults, default_gain: ErrorRatio
 ) -> tuple[Fit, ErrorRatio]:
-    """What judged segments teach, and what choosing gains on others; `UNKNOWN` where the default gain is.
+    """What judged segments teach, and how many fewer errors choosing makes on others; `UNKNOWN` where they do not tell.
 
     Where choosing is expected to make more errors than the best single system, the chooser takes that system's texts.
     """
-    if np.isinf(default_gain.deviation):
+    gain = measured_gain(data, defaults)
+    if tells_nothing(gain, data):
         return fit(data, defaults), UNKNOWN
-    gain = measured_gain(data, defaults).mixed(default_gain)
-    return fit(data, defaults, ship=is_worse(gain)), gain
+    gain = gain.mixed(default_gain)
+    return fit(data, defaults, ship=gain.is_worse), gain
 
 
-def as_good(gain: ErrorRatio) -> bool:
-    """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
-    return gain.interval[0] >= LEVEL or is_worse(gain)
+def learn_by_scores(data: MeasuredTexts, defaults: Defaults) -> tuple[Fit, ScoreGain]:
+    """As `learn`, of scores that have no ratio; the gain's deviation is infinite where segments do not tell."""
+    gain = measured_difference(data, defaults)
+    if tells_nothing(gain, data) or np.isinf(gain.deviation):
+        return fit(data, defaults), ScoreGain(0.0, np.inf)
+    return fit(data, defaults, ship=gain.is_worse), gain
 
 
-def is_worse(gain: ErrorRatio) -> bool:
-    """Whether choosing is expected to make more errors than the single system."""
-    return gain.ratio >= WORSE
-
-
-def _expectation(gain: ErrorRatio, names: Sequence[str], learned: Fit) -> ExpectedRatio | None:
+def _expectation(
+    gain: ErrorRatio | ScoreGain, names: Sequence[str], learned: Fit
+) -> Expectation | None:
     """What is expected of a chooser, as its file has it."""
     if np.isinf(gain.deviation):
         return None
     low, high = gain.interval
     best = names[int(learned.means.argmin())]
-    return ExpectedRatio(best, gain.ratio, low, high, ships=as_good(gain))
+    if isinstance(gain, ErrorRatio):
+        return ExpectedRatio(best, gain.ratio, low, high, ships=gain.as_good)
+    return ExpectedDifference(best, gain.difference, low, high, ships=gain.as_good)
 
 
 def judged_lists(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discorank import InputError, load_metric
-from discorank.cli.commands.train.train_chooser import expected
+from discorank.cli.commands.train.train_chooser import expected, shown
 from discorank.cli.main import main
 from discorank.metrics.spec.allowed_code import CodeRefusedError
 from discorank.metrics.spec.checksums import with_checksum
@@ -19,9 +19,14 @@ from discorank.rerank.chooser.chooser_files import load_chooser
 from discorank.rerank.chooser.chooser_fit import SHIP, fit
 from discorank.rerank.chooser.gains import ErrorRatio, jackknife
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
-from discorank.rerank.chooser.model import ExpectedRatio, TrainedChooser, read_chooser
+from discorank.rerank.chooser.model import (
+    ExpectedDifference,
+    ExpectedRatio,
+    TrainedChooser,
+    read_chooser,
+)
 from discorank.rerank.chooser.shipped import default_chooser, shipped
-from discorank.rerank.chooser.training import as_good, judged_lists, learn, train_chooser
+from discorank.rerank.chooser.training import judged_lists, learn, train_chooser
 from discorank.rerank.prior import load_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.surface import SURFACE
@@ -111,7 +116,8 @@ def test_scores_of_whole_documents(tmp_path: Path) -> None:
     assert chooser.prior.segments == 12
 
 
-def test_higher_is_better() -> None:
+def higher_is_better() -> list[DocumentOutputs]:
+    """The same with five points for a text without an error."""
     documents = []
     for document in outputs():
         own = {
@@ -120,11 +126,24 @@ def test_higher_is_better() -> None:
             if isinstance(scores, tuple)
         }
         documents.append(replace(document, human={"mqm": own}))
-    chooser = train_chooser(documents, "mqm", False, load_metric("chrf"))
+    return documents
+
+
+def test_higher_is_better(tmp_path: Path) -> None:
+    chooser = train_chooser(higher_is_better(), "mqm", False, load_metric("chrf"))
     assert chooser.prior is not None
     best = min(chooser.prior.systems, key=lambda pair: pair[1].mean)
     assert best[0] == "A"
-    assert chooser.expectation is None
+    expectation = chooser.expectation
+    assert isinstance(expectation, ExpectedDifference)
+    assert expectation.system == "A"
+    assert expectation.low < expectation.difference < expectation.high
+    path = tmp_path / "chooser.json"
+    path.write_text(json.dumps(with_checksum(chooser.as_json())))
+    assert load_chooser(path) == chooser
+    assert "standard deviations within a segment" in expected(chooser)
+    assert "minus scores beside the mean system's" in shown(chooser)
+    assert "  errors beside the mean system's" in shown(trained())
 
 
 def test_a_chooser_that_ships_takes_the_best_system() -> None:
@@ -224,11 +243,20 @@ def test_where_choosing_makes_more_errors_the_best_system_is_taken() -> None:
     stubborn = believed._replace(weights=np.full((8, 1), 5.0), losses=losses, spreads=np.zeros(8))
     learned, gain = learn(data, stubborn, ErrorRatio(0.0, 0.2))
     assert gain.ratio > 1.05
-    assert as_good(gain)
+    assert gain.as_good
     assert learned.strength == SHIP
     assert set(learned.choices(data).tolist()) == {3}
     _, gain = learn(data, believed, ErrorRatio(-1.0, 0.01))
     assert gain.ratio <= 1.0  # what is believed otherwise finds the best system by itself
+
+
+@pytest.mark.parametrize(("key", "value"), [("difference", "1"), ("ships", 0), ("ratio", 1.0)])
+def test_other_differences_are_refused(key: str, value: Any) -> None:
+    chooser = replace(trained(), expectation=ExpectedDifference("A", -0.1, -0.3, 0.1, ships=True))
+    data = chooser.as_json()
+    assert read_chooser(data) == chooser
+    with pytest.raises(InputError, match="expectation"):
+        read_chooser({**data, "expectation": {**data["expectation"], key: value}})
 
 
 def systems_file(path: Path, documents: list[DocumentOutputs]) -> Path:
@@ -252,7 +280,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         == 0
     )
     printed = capsys.readouterr().out
-    assert "than shipping A [" in printed or "ship A" in printed
+    assert "expected: too few documents are judged to tell choosing from shipping A" in printed
     decode = ["decode", str(new), "--from", "systems", "--chooser", chooser, "-o", out, "--quiet"]
     assert main(decode) == 0
     assert main(decode) == 0  # goes on, and there is nothing to do
@@ -272,8 +300,30 @@ def test_what_is_expected_in_one_line() -> None:
     level = replace(chooser, expectation=ExpectedRatio("A", 0.99, 0.97, 1.01, ships=True))
     assert expected(level) == "ship A: choosing makes 1.0 % fewer errors [-1, +3]"
     ships = replace(worse, strength=SHIP, expectation=ExpectedRatio("A", 1.1, 1.0, 1.2, ships=True))
-    shown = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
-    assert expected(ships) == shown
+    line = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
+    assert expected(ships) == line
+
+
+def test_what_is_expected_of_scores_in_one_line() -> None:
+    better = ExpectedDifference("A", 0.123, -0.02, 0.27, ships=False)
+    chooser = replace(trained(), strength=6.0, expectation=better)
+    unit = "standard deviations within a segment"
+    assert (
+        expected(chooser) == f"expected: scores 0.12 {unit} better than shipping A [-0.02, +0.27]"
+    )
+    level = replace(chooser, expectation=ExpectedDifference("A", 0.0, -0.02, 0.02, ships=True))
+    assert expected(level) == f"ship A: choosing gives scores 0.00 {unit} better [-0.02, +0.02]"
+    worse = ExpectedDifference("A", -0.1, -0.3, 0.1, ships=True)
+    ships = replace(chooser, strength=SHIP, expectation=worse)
+    line = f"ship A, as this chooser does: choosing would give scores 0.10 {unit} worse"
+    assert expected(ships) == f"{line} [-0.10, +0.30]"
+
+
+def test_why_nothing_is_expected() -> None:
+    chooser = replace(trained(), expectation=None)
+    line = "expected: too few documents are judged to tell choosing from shipping A"
+    assert expected(chooser) == line
+    assert expected(default_chooser()).endswith("before segments are judged")
 
 
 def test_without_judgements_the_default_is_written(

@@ -194,7 +194,7 @@ def test_a_chooser_of_preferences(tmp_path: Path, capsys: Captured) -> None:
         n: own["mean"] for n, own in json.loads(chooser.read_text())["prior"]["systems"].items()
     }
     assert sorted(means, key=lambda name: means[name]) == list("ABCD")
-    assert "nothing can be said" in capsys.readouterr().out
+    assert "standard deviations within a segment" in capsys.readouterr().out
     assert main([*command, "--rankings", str(rankings), "--human", "mqm:lower"]) == 2
     assert "Give scores or preferences" in capsys.readouterr().err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import nan
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -14,12 +15,14 @@ from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
+from ...rerank.chooser.model import LARGEST
 from ...rerank.chooser.raters_and_preferences import (
     PREFERENCES,
     Raters,
     with_one_score,
     with_preferences,
 )
+from ...rerank.chooser.weighted_dimensions import Dimension, Weighted, with_weighted_score
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.tuning.preference_sources import read_rankings
 
@@ -29,7 +32,8 @@ class JudgementOptions:
     """What people judged, and who.
 
     Args:
-        human: the key of the human scores, such as mqm:lower.
+        human: the key of the human scores, such as mqm:lower; or several with weights, coherence=1 relevance=2: each
+            over its standard deviation within segments, added up.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
             as sample writes them; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
@@ -59,12 +63,14 @@ class JudgedDocuments(NamedTuple):
         dimension: its name.
         lower: whether lower is better.
         raters: how strict several raters are; None of one.
+        weighted: what several dimensions were made of; None of one.
     """
 
     documents: list[DocumentOutputs]
     dimension: str
     lower: bool
     raters: Raters | None = None
+    weighted: Weighted | None = None
 
 
 def has_judgements(values: Mapping[str, Any]) -> bool:
@@ -78,6 +84,9 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
     Raises:
         InputError: judgements of several things, or none where they are named.
     """
+    dimensions_given = _dimensions(values)
+    if dimensions_given:
+        return _weighted_documents(path, values, dimensions_given)
     keys = _keys(values)
     documents = systems_documents(path, values, keys)
     if values["rankings"]:
@@ -95,6 +104,24 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
         fix = f"Name one, such as --human {dimensions[0]}; or, of raters of one thing, --raters"
         raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
     return JudgedDocuments(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
+
+
+def _weighted_documents(
+    path: str, values: Mapping[str, Any], dimensions: Sequence[Dimension]
+) -> JudgedDocuments:
+    """The documents of a systems file, with several dimensions as one."""
+    may_lack = bool(values["judged"])
+    keys = [HumanKey(own.name, own.lower, may_lack) for own in dimensions]
+    documents = systems_documents(path, values, keys)
+    for key in keys:
+        rows = judged_rows(values, [key])
+        if any(row.rater is not None for row in rows):
+            fix = "Give the scores of one rater, without their name"
+            raise InputError("of several dimensions", where="--judged: rater", fix=fix)
+        documents = with_judged(documents, rows, key.name)
+    name = " + ".join(f"{own.weight:g}*{own.name}" for own in dimensions)
+    documents, weighted = with_weighted_score(documents, dimensions, name)
+    return JudgedDocuments(documents, name, lower=False, weighted=weighted)
 
 
 def other_documents(judged: JudgedDocuments, values: Mapping[str, Any]) -> list[DocumentOutputs]:
@@ -133,6 +160,43 @@ def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[Jud
     return [row for file in values["judged"] for row in read_judged(LineSource(file), keys[0].name)]
 
 
+def _dimensions(values: Mapping[str, Any]) -> list[Dimension]:
+    """The dimensions of --human, where one has a weight; a weight that is not given is 1.
+
+    Raises:
+        InputError: a weight that is none, a dimension given twice, or what goes with one score alone.
+    """
+    dimensions, is_weighted = [], False
+    for given in values["human"]:
+        key, mark, weight = given.rpartition("=")
+        key, number = HumanKey.read(key if mark else given), _weight(weight) if mark else 1.0
+        dimensions.append(Dimension(key.name, number, key.lower))
+        is_weighted = is_weighted or bool(mark)
+    if not is_weighted:
+        return []
+    names = [own.name for own in dimensions]
+    if len(set(names)) < len(names):
+        raise InputError(f"found {', '.join(names)}", where="--human", fix="Name each once")
+    for other in ("rankings", "raters"):
+        if values[other]:
+            fix = "Leave one of them out"
+            raise InputError("stands beside weights of --human", where=f"--{other}", fix=fix)
+    return dimensions
+
+
+def _weight(given: str) -> float:
+    """A weight; raises InputError where it is not above 0 and finite."""
+    try:
+        weight = float(given)
+    except ValueError:
+        weight = nan
+    if not 0 < weight <= LARGEST:
+        problem = f"found the weight {given!r:.80}, expected a number above 0, at most {LARGEST:g}"
+        fix = "Give such as coherence=2; for scores of which lower is better mqm:lower=2"
+        raise InputError(problem, where="--human", fix=fix)
+    return weight
+
+
 def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
     """The keys of scores; raises InputError where they do not fit what else is given."""
     keys = [HumanKey.read(name) for name in values["human"]]
@@ -147,10 +211,15 @@ def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
         raise InputError("is not given", where="--human", fix=fix)
     if len({key.lower for key in keys}) > 1:
         problem = "of some keys lower is better, of others higher"
-        raise InputError(problem, where="--human", fix="Give raters of one thing")
+        weighted = " ".join(f"{given}=1" for given in values["human"])
+        fix = f"Give raters of one thing; or weights, such as --human {weighted}"
+        raise InputError(problem, where="--human", fix=fix)
     if len(keys) > 1 and not values["raters"]:
         names = ", ".join(key.name for key in keys)
-        fix = f"Name one, such as --human {keys[0].name}; or, of raters of one thing, --raters"
+        fix = (
+            f"Name one, such as --human {keys[0].name}; or, of raters of one thing, --raters; or give weights, "
+            f"such as --human {values['human'][0]}=1 {values['human'][1]}=2"
+        )
         raise InputError(f"found {names}", where="--human", fix=fix)
     if values["judged"]:
         keys = [replace(key, may_lack=True) for key in keys]

@@ -11,17 +11,20 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
-from ....rerank.chooser.model import TrainedChooser
+from ....rerank.chooser.model import ExpectedDifference, ExpectedRatio, TrainedChooser
 from ....rerank.chooser.raters_and_preferences import Raters
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
+from ....rerank.chooser.weighted_dimensions import Weighted
 from ....rerank.features import Feature, feature_of
+from ....rerank.prior import Prior
 from ....rerank.selection.system_prior import Root
 from ....rerank.surface import SURFACE
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
 from ...options.judgements import (
+    JudgedDocuments,
     JudgementOptions,
     has_judgements,
     judged_documents,
@@ -70,21 +73,21 @@ def run(arguments: Sequence[str]) -> int:
     out = needed(values, "output", "--output")
     check_not_input(out, [values["input"], values["rankings"], *values["judged"], *values["also"]])
     check_writable(out)
-    chooser, raters = default_chooser(), None
+    chooser, judged = default_chooser(), None
     if has_judgements(values):
-        chooser, raters = _trained(values)
+        chooser, judged = _trained(values)
     row = with_checksum(chooser.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
     sys.stdout.write(
-        (json.dumps(row) if values["format"] == "json" else shown(chooser, raters)) + "\n"
+        (json.dumps(row) if values["format"] == "json" else shown(chooser, judged)) + "\n"
     )
     say(f"{out}: use it as discorank decode --chooser {out}", values["quiet"])
     return 0
 
 
-def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
-    """The chooser that judgements make, and how strict several raters are."""
+def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, JudgedDocuments]:
+    """The chooser that judgements make, and these."""
     path = needed(values, "input", "SYSTEMS")
     judged = judged_documents(path, values)
     utility = metric_in(values, values["utility"] or shipped().utility)
@@ -103,7 +106,7 @@ def _trained(values: Mapping[str, Any]) -> tuple[TrainedChooser, Raters | None]:
         )
     except InputError as error:
         raise error.inside(path) from None
-    return chooser, judged.raters
+    return chooser, judged
 
 
 def _feature(name: str, values: Mapping[str, Any]) -> Feature:
@@ -111,15 +114,16 @@ def _feature(name: str, values: Mapping[str, Any]) -> Feature:
     return feature if isinstance(feature, str) else adapted(feature, values)
 
 
-def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
-    """Raters, systems, weights and what is expected, as text."""
+def shown(chooser: TrainedChooser, judged: JudgedDocuments | None = None) -> str:
+    """Raters or dimensions, systems, weights and what is expected, as text."""
     lines = []
-    if raters is not None:
-        what = "times the mean rater's scores" if raters.are_factors else "added to scores"
-        effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
-        lines.append(aligned([["rater", what], *effects]))
+    if judged is not None and judged.raters is not None:
+        lines.append(_raters(judged.raters))
+    if judged is not None and judged.weighted is not None:
+        lines.append(_dimensions(judged.weighted))
     if chooser.prior is not None:
-        rows = [["system", "segments", "errors beside the mean system's", "+-"]]
+        what = "errors" if chooser.prior.lower else "minus scores"
+        rows = [["system", "segments", f"{what} beside the mean system's", "+-"]]
         for name, system in sorted(chooser.prior.systems, key=lambda pair: pair[1].mean):
             rows.append([name, str(system.segments), f"{system.mean:+.3f}", f"{system.error:.3f}"])
         lines.append(aligned(rows))
@@ -130,18 +134,66 @@ def shown(chooser: TrainedChooser, raters: Raters | None = None) -> str:
     return "\n".join([*lines, expected(chooser)])
 
 
+def _raters(raters: Raters) -> str:
+    """How strict they are."""
+    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
+    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
+    return aligned([["rater", what], *effects])
+
+
+def _dimensions(weighted: Weighted) -> str:
+    """Their weights, how far scores lie apart, and the texts that do not count."""
+    rows = [["dimension", "better", "weight", "standard deviation within a segment"]]
+    for own, deviation in zip(weighted.dimensions, weighted.deviations, strict=True):
+        better = "lower" if own.lower else "higher"
+        rows.append([own.name, better, f"{own.weight:g}", f"{deviation:.3f}"])
+    lines = [aligned(rows)]
+    if weighted.partly:
+        judged = f"{weighted.texts} texts were judged in every dimension"
+        lines.append(f"{judged}; {weighted.partly} only in some, and count as not judged")
+    return "\n".join(lines)
+
+
 def expected(chooser: TrainedChooser) -> str:
-    """One line: how many fewer errors than shipping the best single system."""
+    """One line: how much better than shipping the best single system."""
     expectation = chooser.expectation
     if expectation is None:
-        return "expected: nothing can be said of it before segments are judged (scores of which lower is better)"
-    system, more = expectation.system, 100 * (expectation.ratio - 1)
-    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
-    change, interval = f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
-    if more <= 0:
-        change, interval = f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
+        return f"expected: {_unsaid(chooser.prior)}"
+    system = expectation.system
+    if isinstance(expectation, ExpectedDifference):
+        change = scores_changed(expectation)
+        makes, would = "choosing gives", "choosing would give"
+    else:
+        change = errors_changed(expectation)
+        makes, would = "choosing makes", "choosing would make"
     if chooser.ships:
-        return f"ship {system}, as this chooser does: choosing would make {change} {interval}"
+        return f"ship {system}, as this chooser does: {would} {' '.join(change)}"
     if expectation.ships:
-        return f"ship {system}: choosing makes {change} {interval}"
-    return f"expected: {change} than shipping {system} {interval}"
+        return f"ship {system}: {makes} {' '.join(change)}"
+    return f"expected: {change[0]} than shipping {system} {change[1]}"
+
+
+def errors_changed(expectation: ExpectedRatio) -> tuple[str, str]:
+    """How many errors more or fewer, and the interval."""
+    more = 100 * (expectation.ratio - 1)
+    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
+    if more <= 0:
+        return f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
+    return f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
+
+
+def scores_changed(expectation: ExpectedDifference) -> tuple[str, str]:
+    """How much better or worse scores, and the interval."""
+    better, low, high = expectation.difference, expectation.low, expectation.high
+    size = f"scores {abs(better):.2f} standard deviations within a segment"
+    if better >= 0:
+        return f"{size} better", f"[{low:+.2f}, {high:+.2f}]"
+    return f"{size} worse", f"[{-high:+.2f}, {-low:+.2f}]"
+
+
+def _unsaid(prior: Prior | None) -> str:
+    """Why nothing can be said of what to expect."""
+    if prior is None:
+        return "nothing can be said of it before segments are judged"
+    best = min(prior.systems, key=lambda pair: pair[1].mean)[0]
+    return f"too few documents are judged to tell choosing from shipping {best}"
