@@ -22,7 +22,8 @@ class Distinct:
         if len(self.texts) < len(texts):
             number = {text: i for i, text in enumerate(self.texts)}
             self.of = np.array([number[text] for text in texts], np.int64)
-            self.first = np.unique(self.of, return_index=True)[1]
+            first = {text: i for i, text in reversed([*enumerate(texts)])}
+            self.first = np.array([first[text] for text in self.texts], np.int64)
 
     def __len__(self) -> int:
         return len(self.texts)
