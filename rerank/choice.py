@@ -7,16 +7,14 @@ never wins, whatever its sign.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
-from typing import Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeVar
 
 from ..metrics.representations import FloatArray
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
@@ -25,8 +23,16 @@ from .lists import NOTHING, Candidate, CandidateList, plain
 from .shown_texts import SHOWN_PLACES, html_table, short_number, short_text
 from .ties import TIE
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    TextT = TypeVar("TextT", bound=Text, default=Text, covariant=True)
+else:  # without the default, which type checkers alone read
+    from typing import TypeVar
+
+    TextT = TypeVar("TextT", bound=Text, covariant=True)  # str where candidates are plain
+
 LOOKED_AHEAD = "looked-ahead"  # the flag of a choice that is not the best of its list
-TextT = TypeVar("TextT", bound=Text, default=Text, covariant=True)  # str where candidates are plain
 
 
 class Spent(NamedTuple):
@@ -197,7 +203,7 @@ def choose(
     """
     distinct = distinct or Distinct(record.candidates)
     number = distinct.of.tolist()
-    counts = Counter(number)
+    counts = np.bincount(distinct.of).tolist()
     places: list[Place] = []
     placed = set(left_out)
     wanted = len(distinct) if nbest is None else nbest

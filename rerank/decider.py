@@ -113,13 +113,18 @@ def combined_values(utility: Utility, result: Result, normalize: Normalize = "no
     """
     if normalize != "none":
         return _sum_of_normalized(utility, result, normalize)
-    factors = np.array([weight * part.utility_sign for weight, part in utility.parts])
+    factors = [weight * part.utility_sign for weight, part in utility.parts]
     with np.errstate(over="ignore", invalid="ignore"):
-        values = np.asarray((factors[:, None] * result.values).sum(axis=0))
+        if len(factors) == 1:
+            # -0 becomes 0, as in a sum
+            values = np.asarray(factors[0] * result.values[0] + 0.0, np.float64)
+        else:
+            of_parts = np.array(factors)[:, None] * result.values
+            values = np.asarray(of_parts.sum(axis=0), np.float64)
     if np.isfinite(values).all():
         return values
     values = np.zeros(values.shape)
-    for factor, part_values in zip(factors.tolist(), result.values, strict=True):
+    for factor, part_values in zip(factors, result.values, strict=True):
         values = added(values, factor, part_values, utility.signature())
     return values
 

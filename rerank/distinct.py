@@ -15,17 +15,15 @@ class Distinct:
     """The distinct texts of some candidates, in order of first appearance."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
-        number: dict[Text, int] = {}
-        first: list[int] = []
-        of: list[int] = []
-        for i, candidate in enumerate(candidates):
-            at = number.setdefault(candidate.text, len(number))
-            if at == len(first):
-                first.append(i)
-            of.append(at)
-        self.of: IntArray = np.array(of, np.int64)  # [N] number of each candidate's text
-        self.texts: tuple[Text, ...] = tuple(number)
-        self.first: IntArray = np.array(first, np.int64)  # [D] index of the first copy
+        texts = [candidate.text for candidate in candidates]
+        self.texts: tuple[Text, ...] = tuple(dict.fromkeys(texts))
+        self.of: IntArray = np.arange(len(texts))  # [N] number of each candidate's text
+        self.first: IntArray = self.of  # [D] index of the first copy
+        if len(self.texts) < len(texts):
+            number = {text: i for i, text in enumerate(self.texts)}
+            self.of = np.array([number[text] for text in texts], np.int64)
+            first = {text: i for i, text in reversed([*enumerate(texts)])}
+            self.first = np.array([first[text] for text in self.texts], np.int64)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -50,6 +50,18 @@ def expected_utility(
     return values
 
 
+def expected_utilities(matrices: FloatArray, weights: FloatArray) -> FloatArray:
+    """`expected_utility` of lists of one shape at once, [lists, H], from [lists, H, R] and weights [lists, R].
+
+    Each list has the same bits as alone, but for one with an expectation that is not finite, which needs more care.
+    """
+    of_columns = weights[:, None, :]
+    counting = np.where(of_columns > 0, matrices, 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = (counting * of_columns).sum(axis=2)
+    return np.asarray(sums / weights.sum(axis=1)[:, None])
+
+
 def weighted_sums(
     values: FloatArray,
     weights: FloatArray,
@@ -89,7 +101,7 @@ def _scaled_mean(utilities: FloatArray, weights: FloatArray, total: float) -> fl
         return float("nan")
     largest = float(np.abs(values).max())
     if not largest or not np.isfinite(largest):
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return float((values * weights).sum())  # as the sum is: NaN, or infinite
     mean = float((values / largest * weights).sum() / weights.sum()) * largest
     # rounding may lead beyond the largest

@@ -205,6 +205,8 @@ def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
     if not isinstance(given, list | tuple):
         raise InputError(f"found {_kind(given)}, expected an array", where=key)
     limits().check("candidates", len(given), key)
+    if {type(value) for value in given} == {str}:
+        return tuple([Candidate(text, None, NOTHING) for text in given])
     read = []
     for i, value in enumerate(given):
         read.append(_plain_candidate(value) or read_candidate(value, f"{key}[{i}]"))

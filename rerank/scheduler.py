@@ -308,7 +308,7 @@ def characters_of(record: CandidateList) -> int:
     """About how much text a record holds."""
     candidates = (*record.candidates, *record.pseudo_references)
     texts = [candidate.text for candidate in candidates]
-    return sum(len(str(text)) for text in (*texts, *record.references, record.source or ""))
+    return sum(map(len, map(str, (*texts, *record.references, record.source or ""))))
 
 
 def _is_whole(record: CandidateList) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from ..metrics.text.texts import Text
 
@@ -38,9 +37,13 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]])
     >>> html_table("<a>", ["x"], [["1 & 2"]])
     '<table><caption>&lt;a&gt;</caption><tr><th dir="auto">x</th></tr><tr><td dir="auto">1 &amp; 2</td></tr></table>'
     """
+    from html import escape
+
     lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
     return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:
+    from html import escape
+
     return "<tr>" + "".join(f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"

@@ -14,6 +14,8 @@ from ..scorer import Reading, Scoring
 from ..text.texts import Comparison, Document, Item, preceding
 from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 
+_PLAIN = frozenset({str})
+
 
 def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
     """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
@@ -63,7 +65,7 @@ def _sentence_counts(comparison: Comparison) -> set[int]:
         items += comparison.references
     if comparison.source is not None:
         items += (comparison.source,)
-    if all(type(item.text) is str for item in items):
+    if {type(item.text) for item in items} <= _PLAIN:
         return set()
     return {_sentence_count(item) for item in items}
 

@@ -34,8 +34,9 @@ class Folded(NamedTuple):
 
 def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
     """The distinct rows in order of first appearance; the place of each row among them, None if nothing repeats."""
-    number: dict[int, int] = {}
-    places = [number.setdefault(row, len(number)) for row in rows.tolist()]
-    if len(number) == len(rows):
+    numbers = rows.tolist()
+    if len(set(numbers)) == len(numbers):
         return rows, None
+    number: dict[int, int] = {}
+    places = [number.setdefault(row, len(number)) for row in numbers]
     return np.array(list(number), np.int64), np.array(places, np.int64)

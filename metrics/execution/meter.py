@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from time import perf_counter
 
@@ -70,6 +69,21 @@ ASKED = (
 )
 
 
+class _Stage:
+    """Adds the seconds of a block of code; a class, as every list has two such blocks."""
+
+    __slots__ = ("name", "seconds", "start")
+
+    def __init__(self, seconds: defaultdict[str, float], name: str) -> None:
+        self.seconds, self.name = seconds, name
+
+    def __enter__(self) -> None:
+        self.start = perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds[self.name] += perf_counter() - self.start
+
+
 class Meter:
     """What a process counts its work into; `on_count` is called whenever more is done, within a large list too."""
 
@@ -83,14 +97,9 @@ class Meter:
         self.amounts.update(amounts)
         self.on_count()
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> _Stage:
         """Adds the seconds of a block of code to a stage, whatever ends it; stages do not lie within one another."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += perf_counter() - start
+        return _Stage(self.seconds, name)
 
     @property
     def now(self) -> Metered:

@@ -163,9 +163,9 @@ class Store:
         row_of = self.row
         rows = []
         for item in items:
-            row = row_of.get(item)
-            if row is None:
-                row = row_of[item] = len(row_of)
+            next_row = len(row_of)
+            row = row_of.setdefault(item, next_row)
+            if row == next_row:
                 new.append(item)
             rows.append(row)
         return np.array(rows, np.int64)

@@ -85,7 +85,8 @@ class ChrFScorer(Scorer):
             texts = [text.lower() for text in texts]
         characters = texts
         if not self.metric.whitespace:
-            characters = ["".join(text.split()) for text in texts]
+            # most white space are blanks: without these, splitting finds a single word
+            characters = ["".join(text.replace(" ", "").split()) for text in texts]
         lengths = np.fromiter(map(len, characters), np.int64, len(characters))
         encoded = "".join(characters).encode("utf-32-le", "surrogatepass")
         points = np.frombuffer(encoded, np.uint32)

@@ -19,6 +19,8 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
         )
     if not isinstance(texts, Sequence):
         raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
+    if {type(text) for text in texts} <= {str}:  # as most are
+        return
     for i, text in enumerate(texts):
         if not isinstance(text, str | Document):
             is_list = isinstance(text, list | tuple)

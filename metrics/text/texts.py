@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import repeat
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import InputError, excerpt
@@ -274,11 +275,17 @@ def paired(
 ) -> Comparison:
     """All hypotheses against all references in one shared context, <c; h, c; r>."""
     target_context = tuple(context.target)
-    rows = tuple(Item(text, target_context) for text in hypotheses)
+    rows = _items(hypotheses, target_context)
     is_square = references is hypotheses or list(references) == list(hypotheses)
-    columns = rows if is_square else tuple(Item(text, target_context) for text in references)
+    columns = rows if is_square else _items(references, target_context)
     source_item = None if source is None else Item(source, tuple(context.source), "source")
     return Comparison(rows, columns, source_item)
+
+
+def _items(texts: Iterable[Text], context: tuple[str, ...]) -> tuple[Item, ...]:
+    """Texts in one context, without a Python call for each."""
+    fields = zip(texts, repeat(context), repeat("target"))
+    return tuple(map(tuple.__new__, repeat(Item), fields))
 
 
 def aligned(

@@ -169,4 +169,4 @@ class LocalEngine:
 def _characters(task: Task) -> int:
     """Characters of the texts of a task's list, and one."""
     first = (task.whole or task.comparisons)[0]
-    return 1 + sum(len(str(item.text)) for item in first.items)
+    return 1 + sum([len(str(item.text)) for item in first.items])

@@ -21,6 +21,7 @@ from ...metrics.text.texts import Comparison
 from ..expectation import (
     TiledSums,
     expected_of_sums,
+    expected_utilities,
     expected_utility,
     has_weight,
     linear_expected_utility,
@@ -29,6 +30,9 @@ from ..expectation import (
 from ..robust import robust_expected_utility
 from .finite_pairs import PairCounts
 from .interface import Task
+
+SMALL_CELLS = 1 << 12  # of a matrix that is reduced together with others
+STACKED = 1 << 8  # so many of these at once
 
 
 class Expectation(NamedTuple):
@@ -73,11 +77,12 @@ def expectations(
 ) -> list[Expectation]:
     """Expected values of every list, by the linear form of the metric if it has one, else from matrix or tiles."""
     with_matrix = [
-        comparison
+        (comparison, task)
         for comparison, task in lists
         if not is_linear(metric, task.needs_matrix) and not is_tiled(metric, comparison, task)
     ]
-    whole = iter(matrices(metric, with_matrix, store))
+    whole = matrices(metric, [comparison for comparison, _ in with_matrix], store)
+    of_whole = iter(reduced_lists(metric, [task for _, task in with_matrix], whole, store.meter))
     result: list[Expectation] = []
     for comparison, task in lists:
         if is_linear(metric, task.needs_matrix):
@@ -85,8 +90,43 @@ def expectations(
         elif is_tiled(metric, comparison, task):
             result.append(tiled(metric, store, comparison, task))
         else:
-            result.append(reduced(metric, task, next(whole), store.meter))
+            result.append(next(of_whole))
     return result
+
+
+def reduced_lists(
+    metric: Metric, tasks: Sequence[Task], whole: Sequence[FloatArray], meter: Meter
+) -> list[Expectation]:
+    """Expected values from the whole matrices [H, R] of some lists; small ones of one shape are reduced at once."""
+    places_of_shape: dict[tuple[int, ...], list[int]] = {}
+    for i, (task, matrix) in enumerate(zip(tasks, whole, strict=True)):
+        if matrix.size <= SMALL_CELLS and task.own is None and task.estimator is None:
+            places_of_shape.setdefault(matrix.shape, []).append(i)
+    at_once: dict[int, Expectation] = {}
+    with meter.stage("choose"):
+        for places in places_of_shape.values():
+            for start in range(0, len(places), STACKED):
+                at_once |= _means(metric, tasks, whole, places[start : start + STACKED])
+    return [
+        at_once.get(i) or reduced(metric, task, matrix, meter)
+        for i, (task, matrix) in enumerate(zip(tasks, whole, strict=True))
+    ]
+
+
+def _means(
+    metric: Metric, tasks: Sequence[Task], whole: Sequence[FloatArray], places: Sequence[int]
+) -> dict[int, Expectation]:
+    """The weighted means of lists of one shape, by the place of the list, of those where all is finite."""
+    stacked = np.stack([whole[i] for i in places])
+    weights = np.stack([weights_of(metric, tasks[i])[0] for i in places])
+    values = expected_utilities(stacked, weights)
+    is_finite = np.isfinite(stacked).all(axis=(1, 2)) & np.isfinite(values).all(axis=1)
+    pairs = PairCounts(stacked[0].size)
+    means = {}
+    for number in np.flatnonzero(is_finite).tolist():
+        i = places[number]
+        means[i] = Expectation(values[number], whole[i] if tasks[i].keep_matrix else None, pairs)
+    return means
 
 
 def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Expectation:

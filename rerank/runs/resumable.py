@@ -112,13 +112,8 @@ class Checkpoint:
         sizes, total = self._grown(writes, counts)
         digest = self.state.digest.copy()
         digest.update(raw + b"\n")
-        self.state = replace(
-            self.state,
-            entries=self.state.entries + 1,
-            digest=digest,
-            sizes=sizes,
-            counts=total,
-        )
+        before = self.state
+        self.state = State(before.entries + 1, digest, sizes, total, before.seconds, before.work)
         self._hash_leaves(writes)
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()

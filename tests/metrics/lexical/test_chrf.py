@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from discorank import InputError, load_metric
+from discorank.metrics.text.texts import Item
 
 BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 
@@ -239,3 +240,12 @@ def test_pairwise_equals_fastchrf(
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_metric("chrf", **settings)
+
+
+@given(st.lists(st.text(st.sampled_from("ab \t\n\r\x1c\x85\u00a0\u200b\u2028\u3000")), max_size=5))
+def test_every_white_space_is_removed(texts: list[str]) -> None:
+    scorer = load_metric("chrf").parts[0][1].load()
+    reps, lengths = scorer.prepare([Item(text) for text in texts])
+    expected = ["".join(text.split()) for text in texts]
+    assert lengths.tolist() == [len(text) for text in expected]
+    assert reps["points"].values.tolist() == [ord(c) for text in expected for c in text]
