@@ -20,7 +20,7 @@ from typing import Any
 
 from ..metrics.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
-from .terminal.standard_streams import repair, show_warning, silence_stdout
+from .terminal.standard_streams import repair, show_warning, silence_stdout, streams_with_bytes
 from .terminal.stopping import Stop, stoppable
 
 SUBCOMMANDS = {
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         repair()
         warnings.showwarning = show_warning
-    with stoppable(is_program=argv is None) as stop:
+    with streams_with_bytes(), stoppable(is_program=argv is None) as stop:
         try:
             code = _ended(arguments, debug, stop)
             stop.ended = True
