@@ -325,6 +325,18 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
     assert "no candidates" in captured.err
 
 
+def test_check_counts_lists_by_what_they_have(tmp_path: Path, capsys: Captured) -> None:
+    whole = {"id": "a", "candidates": [["One.", "Two."], ["One."]]}
+    placed = {"id": "b", "document": "d", "position": 0, "candidates": ["One."]}
+    source = write_lists(
+        tmp_path / "in.jsonl", [whole, placed, {**placed, "id": "c", "position": 1}]
+    )
+    assert main(["check", str(source), "--format", "json", "--quiet"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["lists"], report["whole_documents"]) == (3, 1)
+    assert (report["with_document_id"], report["documents"]) == (2, 1)
+
+
 def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
     flat = tmp_path / "flat.txt"
     flat.write_text("".join(f"text {i}\n" for i in range(6)))
