@@ -26,7 +26,7 @@ def _controller() -> Any:
     if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
         return None
     try:
-        from threadpoolctl import ThreadpoolController  # type: ignore[import-not-found, unused-ignore]
+        from threadpoolctl import ThreadpoolController
     except ImportError:  # the values are the same without it
         return None
     return ThreadpoolController().select(user_api="blas")
