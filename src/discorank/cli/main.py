@@ -121,9 +121,11 @@ def _run_or_exit(arguments: list[str]) -> int:
 
 def _interrupted(arguments: list[str], code: int) -> int:
     """Says that the command was stopped by a signal; returns its exit code."""
-    is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
-    is_resumable = is_resumable and not _writes_to_stdout(arguments)
-    advice = "the same command goes on from here" if is_resumable else "nothing was written"
+    advice = "nothing was written"
+    if any(tuple(arguments[: len(words)]) == words for words in RESUMABLE):
+        advice = "the same command goes on from here"
+        if _writes_to_stdout(arguments):
+            advice = "what was printed is not all; with -o FILE the same command would go on"
     print(f"discorank: interrupted; {advice}", file=sys.stderr)
     return code
 
