@@ -42,6 +42,18 @@ class ChooserOptions:
     normalize_parts: Normalize = "none"
 
 
+def check_no_files(choosers: Sequence[str]) -> None:
+    """Raises InputError for the file of a trained chooser among metrics; what it chose is compared."""
+    for name in choosers:
+        if name.endswith(".json"):
+            raise InputError(
+                f"found the file {name}, expected a metric",
+                where="--choosers",
+                fix=f"What a trained chooser chooses: discorank decode SYSTEMS --from systems --chooser {name} -o CHOSEN, "
+                "then --decoded CHOSEN here. A trained combination is named combination(model=...)",
+            )
+
+
 def check_decoded(values: Mapping[str, Any], num_sets: int) -> None:
     """Raises InputError for a decoded file given twice, or beside several systems files."""
     paths = values["decoded"]
