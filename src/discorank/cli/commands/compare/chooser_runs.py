@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -46,12 +47,11 @@ def check_no_files(choosers: Sequence[str]) -> None:
     """Raises InputError for the file of a trained chooser among metrics; what it chose is compared."""
     for name in choosers:
         if name.endswith(".json"):
-            raise InputError(
-                f"found the file {name}, expected a metric",
-                where="--choosers",
-                fix=f"What a trained chooser chooses: discorank decode SYSTEMS --from systems --chooser {name} -o CHOSEN, "
-                "then --decoded CHOSEN here. A trained combination is named combination(model=...)",
-            )
+            decode = f"discorank decode SYSTEMS --from systems --chooser {name} -o CHOSEN"
+            combination = f"combination(model={json.dumps(name, ensure_ascii=False)})"
+            fix = f"A trained chooser: {decode}, then --decoded CHOSEN here; a combination: {combination}"
+            problem = f"found the file {name}, expected a metric"
+            raise InputError(problem, where="--choosers", fix=fix)
 
 
 def check_decoded(values: Mapping[str, Any], num_sets: int) -> None:
