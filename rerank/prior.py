@@ -122,7 +122,7 @@ class Prior:
                 raise InputError(
                     f"found {shown}, expected a name",
                     where=f"{where}[{i}].system",
-                    fix="A prior goes by the system of every candidate",
+                    fix="A prior, and a chooser with judgements, goes by the system of every candidate",
                 )
             names.append(name)
         return self.weights(names, strength, where)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from ..support.lists import made_lists, write_lists
 
 Captured = pytest.CaptureFixture[str]
 DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
+SYSTEMS = str(Path(__file__).parents[2] / "examples" / "systems.jsonl")
 
 
 def printed_config(arguments: list[str], capsys: Captured) -> dict[str, object]:
@@ -121,6 +124,19 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
         (["decode", DEMO, "-u", "chrf", "-o", "o", "--save-utilities", "u.GZ"], "Leave .gz off"),
         (["convert", DEMO, "-o", "out.jsonl.gz"], "Leave .gz off, or compress it afterwards"),
         (["convert", DEMO, "-o", "out.parquet.zst"], "Leave .zst off"),
+        (
+            ["convert", SYSTEMS, "--from", "systems", "--to", "systems", "-o", "{out}.parquet"],
+            "Leave .parquet off",
+        ),
+        (
+            ["convert", SYSTEMS, "--from", "systems", "--to", "wmt-xml", "-o", "{out}.Arrow"],
+            "Leave .Arrow off",
+        ),
+        (
+            ["compare", SYSTEMS, "--choosers", "c.json"],
+            "discorank decode SYSTEMS --from systems --chooser c.json -o CHOSEN, then --decoded CHOSEN",
+        ),
+        (["sample", SYSTEMS, "-o", "{out}.feather"], "Leave .feather off"),
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
         (["decode", DEMO, "-u", "chrf", "-o", "/nowhere/at/all"], "cannot be written"),
         (["decode", DEMO, "-u", "no.such:Metric", "-o", "{out}"], "Is its package installed?"),
@@ -313,6 +329,18 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
     assert "no candidates" in captured.err
 
 
+def test_check_counts_lists_by_what_they_have(tmp_path: Path, capsys: Captured) -> None:
+    whole = {"id": "a", "candidates": [["One.", "Two."], ["One."]]}
+    placed = {"id": "b", "document": "d", "position": 0, "candidates": ["One."]}
+    source = write_lists(
+        tmp_path / "in.jsonl", [whole, placed, {**placed, "id": "c", "position": 1}]
+    )
+    assert main(["check", str(source), "--format", "json", "--quiet"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["lists"], report["whole_documents"]) == (3, 1)
+    assert (report["with_document_id"], report["documents"]) == (2, 1)
+
+
 def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
     flat = tmp_path / "flat.txt"
     flat.write_text("".join(f"text {i}\n" for i in range(6)))
@@ -441,3 +469,26 @@ def test_stdin(tmp_path: Path) -> None:
     command_line = [sys.executable, "-m", "discorank", "decode", "-", "-u", "chrf", "--quiet"]
     done = subprocess.run(command_line, input=source.read_bytes(), capture_output=True, check=True)
     assert len(done.stdout.splitlines()) == 5
+
+
+def test_streams_of_text_take_rows(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """As in a notebook, or in a program that collects what a command prints; they stay open and in place."""
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text(
+        '{"id": "a", "candidates": ["é b", "é b", "c"]}\n{"id": "b", "candidates": []}\n',
+        encoding="utf-8",
+    )
+    decode = ["decode", str(lists), "-u", "chrf", "--max-errors", "1"]
+    commands = [[*decode, "--format", "text"], decode, ["convert", str(lists), "--max-errors", "1"]]
+    for arguments in commands:
+        assert main(arguments) == 3
+        out, err = capfdbinary.readouterr()
+        said, warned = io.StringIO(), io.StringIO()
+        with redirect_stdout(said), redirect_stderr(warned):
+            assert main(arguments) == 3
+            assert (sys.stdout, sys.stderr) == (said, warned)
+        assert said.getvalue() == out.decode()
+        assert "é" in said.getvalue()
+        assert warned.getvalue() == err.decode()

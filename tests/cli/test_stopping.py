@@ -187,7 +187,11 @@ def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path) -> None:
 # every command
 
 
+ON_STDOUT = (
+    "discorank: interrupted; what was printed is not all; with -o FILE the same command would go on"
+)
 COMMANDS = {
+    "decode": (["decode", "-", "-u", "chrf"], ON_STDOUT),
     "rerank": (["rerank", "-", "-m", "logprob", "-o", "OUT"], MESSAGE),
     "score": (["score", "-", "-m", "chrf"], None),
     "compare": (["compare", "-", "-m", "chrf"], None),

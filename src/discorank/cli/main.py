@@ -20,7 +20,7 @@ from typing import Any
 
 from ..metrics.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
-from .terminal.standard_streams import repair, show_warning, silence_stdout
+from .terminal.standard_streams import repair, show_warning, silence_stdout, streams_with_bytes
 from .terminal.stopping import Stop, stoppable
 
 SUBCOMMANDS = {
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         repair()
         warnings.showwarning = show_warning
-    with stoppable(is_program=argv is None) as stop:
+    with streams_with_bytes(), stoppable(is_program=argv is None) as stop:
         try:
             code = _ended(arguments, debug, stop)
             stop.ended = True
@@ -121,9 +121,11 @@ def _run_or_exit(arguments: list[str]) -> int:
 
 def _interrupted(arguments: list[str], code: int) -> int:
     """Says that the command was stopped by a signal; returns its exit code."""
-    is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
-    is_resumable = is_resumable and not _writes_to_stdout(arguments)
-    advice = "the same command goes on from here" if is_resumable else "nothing was written"
+    advice = "nothing was written"
+    if any(tuple(arguments[: len(words)]) == words for words in RESUMABLE):
+        advice = "the same command goes on from here"
+        if _writes_to_stdout(arguments):
+            advice = "what was printed is not all; with -o FILE the same command would go on"
     print(f"discorank: interrupted; {advice}", file=sys.stderr)
     return code
 

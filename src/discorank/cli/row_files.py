@@ -20,7 +20,7 @@ def complete_rows(path: str) -> Iterator[BinaryIO]:
         InputError: it cannot be written.
         ModelLoadError: it needs pyarrow, which is not installed.
     """
-    with complete_or_absent(path) as draft:
+    with complete_or_absent(path, table=True) as draft:
         if is_table(path):
             with lines_of_table(Path(path), draft) as lines:
                 yield lines

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from ..metrics.complete_files import complete_file, own_draft
 from ..metrics.errors import InputError
 from ..metrics.file_locks import check_reachable
+from ..metrics.spec.arrow_package import is_table
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
@@ -142,11 +143,14 @@ def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> 
             )
 
 
-def check_writable(path: str, fix: str = "Name a file") -> None:
+def check_writable(path: str, fix: str = "Name a file", *, table: bool = False) -> None:
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
     if not path:
         raise InputError("is empty", where="the output", fix=fix)
     check_plain(path, path)
+    if not table and is_table(path):
+        problem = "what is written here is no table of columns"
+        raise InputError(problem, where=path, fix=f"Leave {Path(path).suffix} off")
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
     check_reachable(Path(path))
@@ -161,13 +165,13 @@ def check_writable(path: str, fix: str = "Name a file") -> None:
 
 
 @contextmanager
-def complete_or_absent(path: str) -> Iterator[BinaryIO]:
-    """A file that takes its name only when it is complete.
+def complete_or_absent(path: str, *, table: bool = False) -> Iterator[BinaryIO]:
+    """A file that takes its name only when it is complete; `table` says that one named so is a Parquet or Arrow file.
 
     Raises:
         InputError: it cannot be written.
     """
-    check_writable(path, _NAME_A_FILE)
+    check_writable(path, _NAME_A_FILE, table=table)
     path = os.path.realpath(path)
     with own_draft(Path(path)) as file, complete_file(Path(path), Path(file.name)):
         with file:

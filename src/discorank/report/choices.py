@@ -26,7 +26,7 @@ from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
 from .marked_errors import MarkedError, pieces
-from .words import sum_in_words, with_noun
+from .words import sum_in_words, with_noun, without_settings
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
@@ -229,9 +229,10 @@ def has_marks(run: ChosenRun) -> bool:
 
 
 def story(run: ChosenRun) -> list[str]:
-    """The run in sentences."""
+    """The run in sentences, in which metrics have no settings: their signatures stand below."""
     counts, num_lists = run.counts, len(run.rows)
-    metrics = " and ".join(map(sum_in_words, run.signatures)) or "features"
+    names = [sum_in_words(without_settings(signature)) for signature in run.signatures]
+    metrics = " and ".join(names) or "features"
     sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
     gaps = finite_gaps(run)
     if gaps:

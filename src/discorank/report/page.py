@@ -190,10 +190,10 @@ def _metric_part(
 
 def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
     """Scores of systems and their tests by pair, each as SVG and caption."""
-    yield (
-        plots.bars(scores, level, f"{name}-bars"),
-        f"Scores with {100 * (1 - level):g} % intervals; dashed lines part the ranks.",
-    )
+    has_lines = len({scores.clusters[s] for s in scores.order}) > 1
+    lines = "; dashed lines part the ranks" if has_lines else ""
+    caption = f"Scores with {100 * (1 - level):g} % intervals{lines}."
+    yield plots.bars(scores, level, f"{name}-bars"), caption
     if len(scores.systems) > 1:
         yield (
             heat_map(scores, level, f"{name}-pairs"),

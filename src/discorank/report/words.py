@@ -8,6 +8,7 @@ from typing import Any
 
 MAX_NAME = 28
 _QUOTED = re.compile(r'("(?:[^"\\]|\\.)*")')
+_SETTINGS = re.compile(r"(?<=\w)\([^()]*\)")
 
 
 def with_noun(n: int, singular: str, plural: str) -> str:
@@ -44,6 +45,18 @@ def sum_in_words(signature: str) -> str:
     # every other part is a quoted text
     parts[::2] = [part.replace(" + -", " - ") for part in parts[::2]]
     return "".join(parts)
+
+
+def without_settings(signature: str) -> str:
+    """The metrics of a sum by their names alone.
+
+    >>> without_settings('lm(prompt="(a)",model="m@sha256:0f") + 0.5*combination(parts=[chrf(beta=3)])')
+    'lm + 0.5*combination'
+    """
+    names = _QUOTED.sub("", signature)
+    while (outer := _SETTINGS.sub("", names)) != names:
+        names = outer
+    return names
 
 
 def names_of(names: Sequence[str]) -> str:

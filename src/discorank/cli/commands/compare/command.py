@@ -29,7 +29,7 @@ from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_refe
 from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
-from .chooser_runs import ChooserOptions, check_decoded
+from .chooser_runs import ChooserOptions, check_decoded, check_no_files
 from .chooser_tables import choosers_tables
 from .output_sets import check_systems_files, checked_files, output_place
 from .printed_sets import printed
@@ -165,6 +165,7 @@ def _checked_inputs(
     without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
     specs = values["metric"] if without_metrics else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
+    check_no_files(values["choosers"])
     choosers = [metric_in(values, spec) for spec in values["choosers"]]
     check_model(values, [*metrics, *choosers])
     _check_once(metrics, "--metric")

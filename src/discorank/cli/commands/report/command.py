@@ -16,6 +16,7 @@ from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.allowed_code import CodeRefusedError
 from ....metrics.spec.checked_settings import Field, settings
 from ....report.choices import ChosenRun, explained, read_run
+from ....report.explanation import explanation
 from ....report.extra import plot_package, template_package
 from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
 from ....report.page import rendered
@@ -30,7 +31,6 @@ from ...options import Options, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, open_input
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import Progress, say
-from ..explain import explanation
 from .decided_again import MissingPriorError, decider_of, input_values
 
 REASONS = 3  # places of a list for which the metrics say why
