@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic, sleep
 from warnings import warn
 from weakref import finalize
 
@@ -29,6 +30,10 @@ FILE = "representations.sqlite"
 ASIDE = f"{FILE}.damaged"
 MAX_BYTES = 10 * 10**9
 BATCH = 500  # keys of one query
+BEGIN_SECONDS, AGAIN_SECONDS = (
+    5.0,
+    0.01,
+)  # how long, and how often, a file is tried that another process begins
 LATEST = 1 << 53  # a later time of use is none that was written
 TOTAL = "SELECT coalesce(sum(length(value)), 0) FROM entries"
 LAST_USE = f"SELECT coalesce(max(used), 0) FROM entries WHERE used BETWEEN 0 AND {LATEST}"  # noqa: S608
@@ -92,7 +97,7 @@ class Cache:
         try:
             self.inode = _inode(path)
             self.base.text_factory = bytes
-            self.base.execute("PRAGMA journal_mode=WAL")
+            self._log_writes()
             # what a crash of the machine loses is made again
             self.base.execute(f"PRAGMA synchronous={'FULL' if self.is_synced else 'OFF'}")
             self.base.executescript(TABLES)
@@ -104,6 +109,18 @@ class Cache:
             self.base.close()
             raise
         self.usable = True
+
+    def _log_writes(self) -> None:
+        """Has writes go to a log; of two processes that begin a file, the second is told at once that it is locked."""
+        ends_at = monotonic() + BEGIN_SECONDS
+        while True:
+            try:
+                self.base.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > ends_at:
+                    raise
+            sleep(AGAIN_SECONDS)
 
     def _number(self, query: str) -> int:
         return int(self.base.execute(query).fetchone()[0])

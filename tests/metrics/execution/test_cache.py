@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from discorank import InputError, MBRDecoder, Metric, load_metric
-from discorank.metrics.execution.cache import Cache, key
+from discorank.metrics.execution.cache import FILE, Cache, key
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Ragged, Reps
@@ -265,8 +267,9 @@ def test_a_metric_without_a_model_leaves_the_cache_alone(tmp_path: Path) -> None
 
 SHARE = """
 import sys
+import threading
 import numpy as np
-from discorank.metrics.execution.cache import Cache, key
+from discorank.metrics.execution.cache import FILE, Cache, key
 from discorank.metrics.representations import Reps
 
 cache = Cache(sys.argv[1], 30000)
@@ -288,3 +291,14 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     assert len(cache.get([key(str(j)) for j in range(34)])) == 34
     cache.close()
+
+
+def test_a_file_that_another_process_begins_is_waited_for(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE begun (number)")
+    other.execute("BEGIN IMMEDIATE")  # for this lock, SQLite does not wait
+    release = threading.Timer(0.3, other.rollback)
+    release.start()
+    Cache(tmp_path).close()
+    release.join()
+    other.close()
