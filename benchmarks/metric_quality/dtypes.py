@@ -1,12 +1,15 @@
-"""What a model loses in bfloat16: errors of utilities, ranks and choices, and what it gains in processor time.
+"""What a model loses in bfloat16, or int8: errors of utilities, ranks and choices, and what it gains in processor time.
 
-    python -m benchmarks.metric_quality.dtypes LISTS [--lists 40] [--base-lists 8] [--rounds 2]
+    python -m benchmarks.metric_quality.dtypes LISTS [--lists 40] [--base-lists 8] [--rounds 2] [--precision int8]
 
 LISTS is a file that `discorank decode` reads. Utilities of all pairs under `embedding` and `bertscore` by MiniLM, a
 real model, and under COMET with an encoder of the shape of XLM-R base and random weights, in float32 and in bfloat16,
 which take turns. Prints per utility: the ratio of CPU seconds (encoding and all pairs), the mean and largest difference
 of a utility over the standard deviation of utilities within lists, the mean Spearman correlation of expected utilities
 in a list, in how many lists another text is chosen, and how much expected utility that costs, over the same deviation.
+
+int8 is no option of a metric: torch's dynamic quantisation scales activations by the largest of a batch, so a value
+would depend on the texts beside it. It is measured here with every list as a batch of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ def ranks(values: FloatArray) -> FloatArray:
 def report(
     name: str, seconds: Sequence[tuple[float, float]], exact: Matrices, rough: Matrices
 ) -> None:
-    """A row; seconds: of every round, in float32 and in bfloat16."""
+    """A row; seconds: of every round, in float32 and in the other precision."""
     deviation = float(np.mean([matrix.std() for matrix in exact]))
     errors = np.concatenate([np.abs(a - b).ravel() for a, b in zip(exact, rough, strict=True)])
     correlations, changed, lost = [], 0, 0.0
@@ -70,9 +73,27 @@ def report(
     )
 
 
-def compared(name: str, make: Callable[..., Any], texts: Texts, rounds: int) -> None:
-    """Measures a metric that `make` makes in a precision."""
-    metrics = [make(dtype=dtype) for dtype in ("float32", "bfloat16")]
+def in_int8(metric: Any) -> Any:
+    """The metric with weights of its encoder's linear layers as 8 bits, and activations rounded batch by batch."""
+    import torch
+
+    encoder = metric.scorer.encoder
+    for layer in encoder.model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            layer.__class__ = torch.nn.Linear  # not that of our products, which torch does not know
+    quantise: Any = torch.ao.quantization.quantize_dynamic
+    encoder.model = quantise(encoder.model, {torch.nn.Linear}, dtype=torch.qint8)
+    return metric
+
+
+def compared(
+    name: str, make: Callable[..., Any], texts: Texts, rounds: int, precision: str
+) -> None:
+    """Measures a metric that `make` makes in float32 and in a lower precision."""
+    if precision == "int8":
+        metrics = [make(dtype="float32"), in_int8(make(dtype="float32"))]
+    else:
+        metrics = [make(dtype=dtype) for dtype in ("float32", precision)]
 
     def run(metric: Any) -> Matrices:
         source = metric.needs_source
@@ -98,6 +119,7 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=40, dest="number")
     parser.add_argument("--base-lists", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--precision", choices=("bfloat16", "int8"), default="bfloat16")
     options = parser.parse_args()
     texts = read(options.lists, options.number)
     print("utility | CPU | mean error | largest | Spearman | other choices | utility lost")
@@ -108,6 +130,7 @@ def main() -> None:
             partial(load_metric, name, **one),
             texts,
             options.rounds,
+            options.precision,
         )
     few = texts[: options.base_lists]
     words = [text for candidates, source in few for text in (*candidates, source)]
@@ -120,6 +143,7 @@ def main() -> None:
             partial(load_metric, "comet", **paths),
             few,
             options.rounds,
+            options.precision,
         )
 
 
