@@ -182,6 +182,9 @@ static void write_order(const Work *work, List list, const int64_t *offsets, int
 /* All orders of one list; returns whether its symbols fit into the keys. */
 static int one_list(Work *work, List list, int64_t number_of_list, const int64_t *symbols,
                     const int64_t *offsets, int64_t order, double *out, int64_t stride) {
+    if (!list.num_texts) {
+        return 1;
+    }
     /* Number the symbols of the list from 1 on. */
     uint64_t num_symbols = 0;
     for (int64_t p = offsets[0]; p < offsets[list.num_texts]; p++) {
