@@ -26,8 +26,7 @@ import numpy as np
 
 from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.markdown import table
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_set, measured_sets
 from benchmarks.support.resampling import Resampling, shown
 from benchmarks.support.text_values import consensus
 from discorank.metrics.representations import FloatArray, IntArray
@@ -218,10 +217,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
     show_known_more(options.folder, options.work, sets)
     show_twice(options.folder, {data.name: data for data in sets})
 

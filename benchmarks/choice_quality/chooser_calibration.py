@@ -23,8 +23,7 @@ import numpy as np
 
 from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.markdown import table
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import chooser_fit, difficulty, gains, training
@@ -201,10 +200,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=5)
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
     others = [Others(data, sets) for data in sets]
     kept, drawn = KeptRecords(options.work), resamplings(sets)
     gain_rows, error_rows = [], []

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from discorank.metrics.registry import load_metric
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.chooser.chooser_fit import STRENGTHS, fit
@@ -70,10 +69,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, (), options.work))
+    sets = measured_sets(options.folder, UTILITY, (), options.work)
     shipped = made(sets)
     print("strength   consensus    loss  spread")
     for row in zip(STRENGTHS, shipped.consensus, shipped.losses, shipped.spreads, strict=True):

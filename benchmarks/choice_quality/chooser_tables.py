@@ -19,8 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from benchmarks.support.resampling import Resampling, ends, shown
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import chooser_fit, gains, training
@@ -392,10 +391,7 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--singly", action="store_true")
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
     if options.singly:
         show_single_draws(sets, options.draws)
         return

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser.chooser_fit import Defaults, fit
 from discorank.rerank.chooser.defaults import defaults_of
@@ -148,10 +147,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=5)
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
     show(sets, options.draws)
 
 

@@ -26,8 +26,7 @@ import numpy as np
 from benchmarks.support.judged_lists import read_judged
 from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.markdown import table
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
@@ -95,8 +94,7 @@ def judged_pair(path: Path, teacher: str, arrays: KeptArrays) -> Opinions:
 
 def mqm_sets(folder: Path, work: Path) -> list[Opinions]:
     """The seven sets: people are the one judge."""
-    paths = [folder / f"mt_mqm_{name}.jsonl.gz" for name in SETS]
-    sets = [measured_set(path, UTILITY, SURFACE, work) for path in paths]
+    sets = measured_sets(folder, UTILITY, SURFACE, work)
     found = []
     for data in sets:
         others = [

@@ -20,8 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from benchmarks.support.resampling import ends
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import judging_order as judging_order_module
@@ -264,10 +263,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=20)
     options = parser.parse_args()
-    sets = []
-    for name in SETS:
-        path = options.folder / f"mt_mqm_{name}.jsonl.gz"
-        sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
     show(sets, Kept(options.work), options.draws)
 
 

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.support.markdown import table
-from benchmarks.support.measured_sets import MeasuredSet, measured_set
-from benchmarks.support.mqm_lists import SETS
+from benchmarks.support.measured_sets import MeasuredSet, measured_set, measured_sets
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.chooser.shipped import shipped
 from discorank.rerank.surface import SURFACE
@@ -53,8 +52,7 @@ def unseen(folder: Path, work: Path) -> dict[str, Believed]:
 
 def seven(folder: Path, work: Path) -> dict[str, Believed]:
     """The seven sets, each with the beliefs of the others."""
-    paths = [folder / f"mt_mqm_{name}.jsonl.gz" for name in SETS]
-    sets = [measured_set(path, UTILITY, SURFACE, work) for path in paths]
+    sets = measured_sets(folder, UTILITY, SURFACE, work)
     others = [Others(data, sets) for data in sets]
     return {
         data.name: Believed(data, Beliefs(own.defaults, own.gain))

@@ -32,7 +32,7 @@ from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.neural.models.prompt_pass import Prompted
 from discorank.metrics.representations import FloatArray, Ragged
 
-FEWEST_TOKENS, MOST_TOKENS = 20, 40
+MIN_TOKENS, MAX_TOKENS = 20, 40
 MODELS = ("smollm2", "random")
 Side = Callable[[], FloatArray]
 
@@ -53,7 +53,7 @@ def texts_of(vocabulary: int, candidates: int, prompt_tokens: int) -> Prompted:
     """Random candidates behind a random prompt."""
     rng = np.random.default_rng(0)
     prompt = rng.integers(0, vocabulary, prompt_tokens)
-    lengths = rng.integers(FEWEST_TOKENS, MOST_TOKENS + 1, candidates)
+    lengths = rng.integers(MIN_TOKENS, MAX_TOKENS + 1, candidates)
     rows = [np.concatenate((prompt, rng.integers(0, vocabulary, length))) for length in lengths]
     return Prompted(Ragged.of_rows(rows), np.full(candidates, prompt_tokens))
 

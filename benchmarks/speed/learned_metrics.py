@@ -34,7 +34,7 @@ from discorank.metrics.neural.bleurt.metric import BLEURT
 from discorank.metrics.neural.metricx.metric import MetricX
 from discorank.metrics.neural.xcomet.metric import XComet
 
-FEWEST_WORDS, MOST_WORDS = 20, 40
+MIN_WORDS, MAX_WORDS = 20, 40
 METRICS = ("metricx", "bleurt", "xcomet")
 TRAINED_ON = 400
 
@@ -42,8 +42,8 @@ TRAINED_ON = 400
 def texts_of(n: int, seed: int) -> list[str]:
     """Candidates of 20 to 40 words."""
     r = random.Random(seed)
-    whole = synthetic(n, seed, words=MOST_WORDS)
-    return [" ".join(text.split()[: r.randint(FEWEST_WORDS, MOST_WORDS)]) for text in whole]
+    whole = synthetic(n, seed, words=MAX_WORDS)
+    return [" ".join(text.split()[: r.randint(MIN_WORDS, MAX_WORDS)]) for text in whole]
 
 
 def make(name: str, folder: Path, texts: Sequence[str]) -> Metric:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.support.mqm_lists import rated
+from benchmarks.support.mqm_lists import SETS, rated
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser.difficulty import traits_of
@@ -75,6 +75,14 @@ def measured_set(path: Path, utility: str, features: tuple[str, ...], work: Path
         [record.id for record in lists],
         np.stack([traits_of(record) for record in lists]),
     )
+
+
+def measured_sets(
+    folder: Path, utility: str, features: tuple[str, ...], work: Path
+) -> list[MeasuredSet]:
+    """The seven public sets with MQM, out of a folder."""
+    paths = [folder / f"mt_mqm_{name}.jsonl.gz" for name in SETS]
+    return [measured_set(path, utility, features, work) for path in paths]
 
 
 def metric_versions(utility: str) -> list[int]:
