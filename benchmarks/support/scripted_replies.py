@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -42,6 +43,7 @@ class Script:
         faults: the share of requests that meet each fault.
         latency_seconds: how long every reply takes.
         slowest_seconds: replies take up to so much longer, drawn for each.
+        gate: where there is one, replies wait until it is set.
         words: words of a text.
         seed: of texts, faults and latencies.
         answer: makes the texts of a request from its body and number, instead of the grammar.
@@ -54,6 +56,7 @@ class Script:
     faults: Mapping[str, float] = field(default_factory=dict)
     latency_seconds: float = 0.0
     slowest_seconds: float = 0.0
+    gate: threading.Event | None = None
     words: int = 25
     seed: int = 0
     answer: Callable[[Mapping[str, Any], int], list[str]] | None = None

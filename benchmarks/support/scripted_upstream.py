@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from benchmarks.support.scripted_replies import FAULTS, Script, events_of, reply_value
 
 PIECE = b" " * (1 << 16)
+GATE_SECONDS = 0.02  # between two looks whether a gate is open
 
 
 @dataclass
@@ -119,7 +120,10 @@ class ScriptedUpstream:
         script = self.script
         request.fault = script.fault_of(request.body, number)
         extra = script.slowest_seconds * script.random("latency", number).random()
-        if not await _waited(script.latency_seconds + extra, reader):
+        is_there = await _waited(script.latency_seconds + extra, reader)
+        while is_there and script.gate is not None and not script.gate.is_set():
+            is_there = await _waited(GATE_SECONDS, reader)
+        if not is_there:
             request.is_dropped = True
             return False
         if request.fault is None:
@@ -248,11 +252,11 @@ def upstream_running(script: Script | None = None) -> Iterator[ScriptedUpstream]
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(upstream.start(), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(upstream.start(), loop).result()
     try:
         yield upstream
     finally:
-        asyncio.run_coroutine_threadsafe(upstream.stop(server), loop).result(10)
+        asyncio.run_coroutine_threadsafe(upstream.stop(server), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -20,6 +20,7 @@ from benchmarks.support.scripted_upstream import upstream_running
 from discorank.cli.main import main
 
 from ..support.proxying import send
+from ..support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @contextmanager
@@ -46,13 +47,11 @@ def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
-    replies = []
-    script = Script(latency_seconds=0.5)
+    replies, gate = [], threading.Event()
+    words = ("-u", "chrf", "-n", "3", "--deadline", "600s", "--allow-utility", "bleu")
     with (
-        upstream_running(script) as upstream,
-        served(
-            upstream.url, "-u", "chrf", "-n", "3", "--deadline", "20s", "--allow-utility", "bleu"
-        ) as (process, url),
+        upstream_running(Script(gate=gate)) as upstream,
+        served(upstream.url, *words) as (process, url),
     ):
         body = {"model": "m", "prompt": "p", "discorank": {"utility": "bleu"}}
 
@@ -61,11 +60,11 @@ def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
 
         thread = threading.Thread(target=ask)
         thread.start()
-        while upstream.num_open < 3:
-            assert thread.is_alive()
+        wait_until(lambda: upstream.num_open == 3)
         process.send_signal(number)
+        gate.set()
         thread.join()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stderr.read() == "discorank: stopped\n"
     (reply,) = replies
     assert reply.status_code == 200

@@ -20,9 +20,11 @@ from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr_decoder import MBRDecoder
 
+from .waiting import PATIENCE_SECONDS
+
 CONNECTING: dict[str, Any] = {
     "connections": 64,
-    "timeout_seconds": 20.0,
+    "timeout_seconds": PATIENCE_SECONDS,
     "retries": 2,
     "backoff_seconds": 0.0,
 }
@@ -30,7 +32,7 @@ CONNECTING: dict[str, Any] = {
 
 def send(method: str, url: str, **request: Any) -> httpx2.Response:
     """The reply to a request; without certificates, which take long to load."""
-    with httpx2.Client(verify=False, trust_env=False, timeout=30.0) as client:
+    with httpx2.Client(verify=False, trust_env=False, timeout=PATIENCE_SECONDS) as client:
         return client.request(method, url, **request)
 
 
@@ -94,5 +96,5 @@ def _running(
         yield Proxy(server, upstream, reports)
     finally:
         server.stop()
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()

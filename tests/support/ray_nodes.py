@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .waiting import wait_until
+
 STORE_BYTES = 100 << 20
-PATIENCE_SECONDS = 120.0
 
 
 class Nodes:
@@ -43,7 +42,7 @@ class Nodes:
     def close(self) -> None:
         """Ends all its processes, and waits until they are gone."""
         self.cluster.shutdown()
-        within(
+        wait_until(
             lambda: not descendants(os.getpid(), "ray::", "raylet", "gcs_server"),
             "a process of Ray was left behind",
         )
@@ -73,11 +72,3 @@ def descendants(process: int, *names: str) -> list[int]:
 def actors() -> list[int]:
     """Processes of our actors on all nodes that this process started."""
     return descendants(os.getpid(), "ray::Worker")
-
-
-def within(condition: Callable[[], Any], otherwise: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Waits until something holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.05)

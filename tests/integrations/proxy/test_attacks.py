@@ -22,14 +22,15 @@ from discorank.integrations.proxy.settings import DoorSettings
 from discorank.integrations.server.quoted_keys import without
 
 from ...support.proxying import Proxy, proxying, send
-from .test_trust import is_error, post, wait_until
+from ...support.waiting import PATIENCE_SECONDS, wait_until
+from .test_trust import is_error, post
 
 KEY = "sk-upstream-0123456789"
 
 
 def connected(proxy: Proxy) -> socket.socket:
     address = urlsplit(proxy.url)
-    return socket.create_connection((address.hostname, address.port), timeout=20)
+    return socket.create_connection((address.hostname, address.port), timeout=PATIENCE_SECONDS)
 
 
 def health(proxy: Proxy) -> Any:
@@ -72,7 +73,7 @@ HALVES = [
 
 
 def test_connections_that_nothing_comes_of_are_dropped() -> None:
-    with proxying(door={"body_seconds": 0.3}) as proxy:
+    with proxying(door={"body_seconds": 1.0}) as proxy:
         lines = [connected(proxy) for _ in range(40)]
         for number, line in enumerate(lines):
             line.sendall(HALVES[number % len(HALVES)])
@@ -84,7 +85,7 @@ def test_connections_that_nothing_comes_of_are_dropped() -> None:
 
 
 def test_a_second_half_request_is_dropped_too() -> None:
-    with proxying(door={"body_seconds": 0.3}) as proxy, closing(connected(proxy)) as line:
+    with proxying(door={"body_seconds": 1.0}) as proxy, closing(connected(proxy)) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert b"200 OK" in line.recv(1000)
         line.sendall(b"GET /healthz HT")
@@ -93,14 +94,14 @@ def test_a_second_half_request_is_dropped_too() -> None:
 
 
 def test_an_answer_that_is_long_in_coming_is_waited_for() -> None:
-    with proxying(Script(latency_seconds=0.6), door={"body_seconds": 0.3}) as proxy:
+    with proxying(Script(latency_seconds=1.5), door={"body_seconds": 1.0}) as proxy:
         assert post(proxy).status_code == 200
 
 
 def test_an_answer_that_nobody_takes_is_dropped() -> None:
     text = "x" * 4_000_000
     script = Script(answer=lambda body, number: [text])
-    with proxying(script, door={"body_seconds": 0.3}) as proxy:
+    with proxying(script, door={"body_seconds": 1.0}) as proxy:
         content = json.dumps({"model": "m", "prompt": "p", "temperature": 0}).encode()
         head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
         server = proxy.server._server
@@ -224,7 +225,8 @@ def test_items_that_have_to_differ_are_judged() -> None:
 
 
 def test_two_clients_with_one_key_of_a_document_cannot_mix_it() -> None:
-    with proxying(Script(latency_seconds=0.3), num_candidates=2) as proxy:
+    gate = threading.Event()
+    with proxying(Script(gate=gate), num_candidates=2) as proxy:
         replies: list[Any] = []
 
         def ask(prompt: str) -> None:
@@ -235,13 +237,15 @@ def test_two_clients_with_one_key_of_a_document_cannot_mix_it() -> None:
         thread.start()
         wait_until(lambda: proxy.upstream.num_open == 1)
         ask("b")
+        gate.set()
         thread.join()
         assert [reply.status_code for reply in replies] == [409, 200]
 
 
 def test_fifty_open_requests_are_finished_when_it_stops() -> None:
     replies: list[Any] = []
-    with proxying(Script(latency_seconds=1.0), num_candidates=2) as proxy:
+    gate, door = threading.Event(), {"grace_seconds": PATIENCE_SECONDS}
+    with proxying(Script(gate=gate), num_candidates=2, door=door) as proxy:
 
         def ask(number: int) -> None:
             replies.append(post(proxy, prompt=f"p{number}"))
@@ -251,6 +255,7 @@ def test_fifty_open_requests_are_finished_when_it_stops() -> None:
             thread.start()
         wait_until(lambda: proxy.upstream.num_open == 50)
         proxy.server.stop()
+        gate.set()
         for thread in threads:
             thread.join()
     assert [reply.status_code for reply in replies] == [200] * 50
@@ -347,17 +352,22 @@ def test_what_cannot_be_part_of_a_key_is_not_held_back() -> None:
     async def first() -> bytes:
         async def pieces() -> Any:
             yield b"data: one\n\n"
-            await asyncio.sleep(60)
+            await asyncio.sleep(2 * PATIENCE_SECONDS)
 
         return await anext(without("abac", pieces()))
 
-    assert asyncio.run(asyncio.wait_for(first(), 5)) == b"data: one\n\n"
+    assert asyncio.run(asyncio.wait_for(first(), PATIENCE_SECONDS)) == b"data: one\n\n"
 
 
 def test_a_server_that_comes_later_is_found() -> None:
-    with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with closing(socket.socket()) as deaf:
+        # holds the port for the server that comes
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        deaf.bind(("127.0.0.1", 0))
+        assert_found_later(deaf.getsockname()[1])
+
+
+def assert_found_later(port: int) -> None:
     connection = {"retries": 0}
     with proxying(url=f"http://127.0.0.1:{port}/v1", connection=connection) as proxy:
         assert post(proxy).status_code == 502

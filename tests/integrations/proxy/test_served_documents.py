@@ -105,7 +105,7 @@ def test_faults_of_every_kind_at_once() -> None:
     number = 200
     with (
         use_limits(reply_bytes=2_000_000),
-        proxying(script, connection={"timeout_seconds": 1.0, "retries": 3}) as proxy,
+        proxying(script, connection={"timeout_seconds": 3.0, "retries": 3}) as proxy,
         ThreadPoolExecutor(32) as pool,
     ):
 

@@ -28,7 +28,8 @@ from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
-from ...support.ray_nodes import PATIENCE_SECONDS, Nodes, actors, within
+from ...support.ray_nodes import Nodes, actors
+from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 ray: Any = pytest.importorskip("ray")
 ROOT = Path(__file__).parents[3]
@@ -80,7 +81,7 @@ def big(nodes: Nodes) -> Iterator[More]:
 def nothing_is_left(nodes: Nodes) -> Iterator[None]:
     """No actor outlives a test."""
     yield
-    within(lambda: not actors(), "an actor was left behind")
+    wait_until(lambda: not actors(), "an actor was left behind")
 
 
 @pytest.fixture
@@ -161,7 +162,9 @@ class Gated:
     def reached(self, gate: int, process: subprocess.Popen[str]) -> int:
         """The process id of the worker that waits at a gate, when one does."""
         sign = self.folder / f"{gate}.reached"
-        within(lambda: sign.exists() or process.poll() is not None, f"gate {gate} was not reached")
+        wait_until(
+            lambda: sign.exists() or process.poll() is not None, f"gate {gate} was not reached"
+        )
         assert process.poll() is None, "the run was over before it could be disturbed"
         return int(sign.read_text())
 
@@ -318,7 +321,7 @@ def test_a_driver_that_dies_leaves_no_actor(
     assert entries(out) > 0
     process.send_signal(number)
     ends(process, code)
-    within(lambda: not actors(), "an actor was left behind")
+    wait_until(lambda: not actors(), "an actor was left behind")
     gated.has_some(out)
     gated.open(2)
     ends(begun(words), 0)
@@ -337,7 +340,7 @@ def test_a_late_answer_of_an_actor_given_up_changes_nothing(
     before = set(actors())
     os.kill(stopped, signal.SIGSTOP)
     gated.open(0)
-    within(lambda: set(actors()) != before, "the actor that hung was not given up")
+    wait_until(lambda: set(actors()) != before, "the actor that hung was not given up")
     with suppress(ProcessLookupError):
         os.kill(stopped, signal.SIGCONT)
     assert "1 died" in ends(process, 0)

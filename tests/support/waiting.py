@@ -1,0 +1,18 @@
+"""Waiting for what another thread or process does, as long as a busy machine takes for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE_SECONDS = 600.0
+AGAIN_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], Any], otherwise: str = "it never held") -> None:
+    """Waits until something holds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(AGAIN_SECONDS)
