@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from discorank.rerank.runs.written_outcomes import StoppedByErrorsError
 
 from ..support.contextual import Echo
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of
+from ..support.waiting import has_rows, wait_until
 
 Captured = pytest.CaptureFixture[str]
 IN_CONTEXT = "{source_context} | {target_context} | {source}"
@@ -702,11 +702,7 @@ def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
     )
-    deadline = time.monotonic() + 900
-    while not (out.exists() and out.stat().st_size):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: has_rows(out) or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     about = json.loads(Path(f"{out}.run.json").read_text())

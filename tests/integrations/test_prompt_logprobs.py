@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
+import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -402,9 +402,14 @@ def test_a_run_whose_server_stopped_goes_on(tmp_path: Path) -> None:
 
 
 def test_many_requests_are_under_way() -> None:
+    all_open = threading.Event()
+
     def answer(seen: Seen, number: int) -> Reply:
-        time.sleep(0.02)
-        return openai(seen)
+        if number >= 4:  # the first is alone: it asks what the server can do
+            all_open.set()
+        reply = openai(seen)
+        reply.hold = all_open if number else None
+        return reply
 
     with serving(answer) as server:
         answers(scorer(server, connections=4), [PromptedText("a", f" {i}") for i in range(16)])

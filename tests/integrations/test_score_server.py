@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -29,6 +29,7 @@ from discorank.metrics.spec.checksums import with_checksum
 
 from ..support.lists import write_lists
 from ..support.serving import Reply, Seen, Server, once_broken, serving
+from ..support.waiting import PATIENCE_SECONDS, has_rows, wait_until
 
 KEY = "sk-very-secret-0123456789"
 PROBE = ("Hello", "Hello")
@@ -97,7 +98,12 @@ SERVERS: dict[str, Answer] = {"score": scored, "rerank": reranked, "tei": inferr
 
 def metric(server: Server | str, name: str = "score-server", **settings: Any) -> Metric:
     url = server if isinstance(server, str) else server.url
-    chosen = {"backoff_seconds": 0.0, "connections": 4, "timeout_seconds": 20.0, **settings}
+    chosen = {
+        "backoff_seconds": 0.0,
+        "connections": 4,
+        "timeout_seconds": PATIENCE_SECONDS,
+        **settings,
+    }
     loaded = load_metric(name, model="m", base_url=url, **chosen)
     assert isinstance(loaded, Metric)
     return loaded
@@ -382,8 +388,9 @@ def test_a_slow_server_is_given_up() -> None:
         return reply
 
     with serving(answer) as server:
-        model = metric(server, retries=0, timeout_seconds=0.2)
-        assert model.scorer
+        model = metric(server, retries=0)
+        scores = model.scorer.scores  # type: ignore[attr-defined]
+        scores.connection = replace(scores.connection, timeout_seconds=0.2)
         with pytest.raises(ResourceError, match=r"server: no reply within 0\.2 seconds"):
             model.pairwise(["a"], ["b"])
 
@@ -525,11 +532,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     with serving(answer) as server:
         options = ["decode", str(source), "-u", spec(server, connections=1), "--quiet", "-o"]
         with subprocess.Popen([sys.executable, "-m", "discorank", *options, str(out)]) as process:
-            deadline = time.monotonic() + 90
-            while not (out.exists() and out.stat().st_size):
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: has_rows(out) or process.poll() is not None)
             process.send_signal(signal.SIGKILL)
         assert 0 < len(rows(out)) < 200
         holding.set()

@@ -34,6 +34,7 @@ from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.serving import Reply, Seen, Server, completion, echo, serving
+from ..support.waiting import PATIENCE_SECONDS
 
 KEY = "sk-very-secret-0123456789"
 
@@ -45,7 +46,7 @@ def generator(
     chosen = {
         "backoff_seconds": 0.0,
         "connections": 4,
-        "timeout_seconds": 20.0,
+        "timeout_seconds": PATIENCE_SECONDS,
         **(connection or {}),
     }
     return ServerGenerator(
@@ -359,7 +360,8 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
 )
 def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
     with serving(lambda seen, number: held if number == 0 else echo(seen, number)) as server:
-        (record,) = good(list(generator(server, {"timeout_seconds": 1.0}).generate(prompts("a"))))
+        patient = generator(server, {"timeout_seconds": 1.0, "retries": 20})
+        (record,) = good(list(patient.generate(prompts("a"))))
         assert len(texts(record)) == 3
     message = r"server: no reply within 0\.1 seconds, 2 times"
     with serving(lambda seen, number: held) as server, pytest.raises(ResourceError, match=message):
@@ -543,7 +545,7 @@ def test_never_more_requests_at_a_time_than_connections() -> None:
     def answer(seen: Seen, number: int) -> Reply:
         if number == 2:
             full.set()
-        full.wait(20)
+        full.wait(PATIENCE_SECONDS)
         return ignores_n(seen, number)
 
     with serving(answer) as server:
@@ -574,17 +576,14 @@ def test_a_dropped_generator_drops_its_requests() -> None:
     def answer(seen: Seen, number: int) -> Reply:
         return echo(seen, number) if seen.body["prompt"] == "a" else Reply(hold=threading.Event())
 
+    before = set(threading.enumerate())
     with serving(answer) as server:
-        generated_lists = generator(server, {"timeout_seconds": 1000.0}).generate(
-            prompts("a", "b", "c")
-        )
-        with closing(
-            cast(Any, generated_lists)
-        ) as lists:  # closing would hang if it waited for the server
+        generated_lists = generator(server).generate(prompts("a", "b", "c"))
+        # closing would hang if it waited for the server
+        with closing(cast(Any, generated_lists)) as lists:
             assert len(texts(next(lists))) == 3
-    assert [
-        thread.name for thread in threading.enumerate() if thread.name == "discorank-server"
-    ] == []
+    left = set(threading.enumerate()) - before
+    assert not [thread.name for thread in left if thread.name == "discorank-server"]
 
 
 # servers that cannot be used

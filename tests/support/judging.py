@@ -13,6 +13,7 @@ from zlib import crc32
 from discorank import Metric, load_metric
 
 from .serving import Reply, Seen, Server
+from .waiting import PATIENCE_SECONDS
 
 Answer = Callable[[Seen, int], Reply]
 MODEL = "m"
@@ -69,7 +70,12 @@ def asked(server: Server) -> Counter[str]:
 def judge(server: Server | str, name: str = "judge-qe", **settings: Any) -> Metric:
     """A judge on a server."""
     url = server if isinstance(server, str) else server.url
-    chosen = {"backoff_seconds": 0.0, "connections": 4, "timeout_seconds": 20.0, **settings}
+    chosen = {
+        "backoff_seconds": 0.0,
+        "connections": 4,
+        "timeout_seconds": PATIENCE_SECONDS,
+        **settings,
+    }
     loaded = load_metric(name, model=MODEL, base_url=url, **chosen)
     assert isinstance(loaded, Metric)
     return loaded

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 PATIENCE_SECONDS = 600.0
 AGAIN_SECONDS = 0.02
+
+
+def has_rows(path: Path) -> bool:
+    """Whether a file is there and has something in it."""
+    return path.exists() and path.stat().st_size > 0
 
 
 def wait_until(condition: Callable[[], Any], otherwise: str = "it never held") -> None:

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from discorank.cli.main import main
 from ...support.judging import asked, compared, judged, prompt_of, replied, spec, texts_of, verdict
 from ...support.lists import write_lists
 from ...support.serving import Reply, Seen, Server, serving
+from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 KEY = "sk-very-secret-0123456789"
 SAID = pytest.mark.filterwarnings("ignore:judge m. an answer without a value:RuntimeWarning")
@@ -329,21 +330,26 @@ def test_a_killed_run_goes_on_and_pays_nothing_twice_but_what_was_under_way(
 ) -> None:
     source = write_lists(tmp_path / "in.jsonl", lists(12))
 
-    def slow(seen: Seen, number: int) -> Reply:
-        time.sleep(0.02)
-        return judged(seen)
+    killed = threading.Event()
+    killed.set()
 
-    with serving(slow) as server:
+    def held_at_20(seen: Seen, number: int) -> Reply:
+        reply = judged(seen)
+        reply.hold = killed if number >= 20 else None
+        return reply
+
+    with serving(held_at_20) as server:
         whole, out = tmp_path / "whole", tmp_path / "out"
         assert main(["decode", str(source), "-u", spec(server), "-o", str(whole), "--quiet"]) == 0
         num_distinct = len(server.seen)
         server.seen.clear()
+        killed.clear()
         process = started(source, out, server)
-        while len(server.seen) < 20:
-            time.sleep(0.005)
+        wait_until(lambda: len(server.seen) > 20 or process.poll() is not None)
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
-        assert started(source, out, server).wait(60) == 0
+        process.wait(PATIENCE_SECONDS)
+        killed.set()
+        assert started(source, out, server).wait(PATIENCE_SECONDS) == 0
     assert out.read_bytes() == whole.read_bytes()
     assert len(asked(server)) == num_distinct == 36
     assert len(server.seen) <= num_distinct + 2

@@ -22,6 +22,8 @@ from discorank.metrics.representations import Ragged, Reps
 from discorank.metrics.text.texts import Context, Document
 from discorank.rerank.engines.local import LocalEngine
 
+from ...support.waiting import PATIENCE_SECONDS
+
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 BERT: dict[str, Any] = {"model": str(MODELS / "tiny-bert"), "layer": 2}
 COMET: dict[str, Any] = {
@@ -267,9 +269,8 @@ def test_a_metric_without_a_model_leaves_the_cache_alone(tmp_path: Path) -> None
 
 SHARE = """
 import sys
-import threading
 import numpy as np
-from discorank.metrics.execution.cache import FILE, Cache, key
+from discorank.metrics.execution.cache import Cache, key
 from discorank.metrics.representations import Reps
 
 cache = Cache(sys.argv[1], 30000)
@@ -293,7 +294,10 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_file_that_another_process_begins_is_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_another_process_begins_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discorank.metrics.execution.cache.BEGIN_SECONDS", PATIENCE_SECONDS)
     other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
     other.execute("CREATE TABLE begun (number)")
     other.execute("BEGIN IMMEDIATE")  # for this lock, SQLite does not wait
