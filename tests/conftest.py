@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from discorank.cli.terminal import console, watching
 from discorank.metrics.spec import checksums
 
 
@@ -15,6 +17,13 @@ from discorank.metrics.spec import checksums
 def nothing_warned_about_yet() -> None:
     """Every test sees the warnings that a process gives once."""
     checksums.warn_once.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command says no more where the machine is busy: progress and tables are shown where a test asks for them."""
+    monkeypatch.setattr(console, "DELAY_SECONDS", math.inf)
+    monkeypatch.setattr(watching, "TABLE_SECONDS", math.inf)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
@@ -151,19 +150,31 @@ class Three:
         return "7 pairs/s"
 
 
+class Clock:
+    """A time that passes when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_on_a_terminal_and_in_a_log(
     terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    screen = Screen(terminal)
+    screen, clock = Screen(terminal), Clock()
     monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "DELAY_SECONDS", 0.5)
     monkeypatch.setattr(console, "LOG_SECONDS", 0.05)
     monkeypatch.setattr(console, "TERMINAL_SECONDS", 0.05)
+    monkeypatch.setattr(console, "time", clock)
+    monkeypatch.setattr("tqdm.std.time", clock)
     with Progress("lists", lambda: 0.5, False, Three()) as progress:
-        sleep(0.55)
+        clock.now += 0.55
         for done in range(1, 21):
             progress(done, errors=done // 10)
-            sleep(0.01)
+            clock.now += 0.01
     shown = screen.getvalue()
     lines = [line.strip() for line in shown.replace("\r", "\n").split("\n") if line.strip()]
     assert ("\r" in shown) == terminal
@@ -227,9 +238,12 @@ def test_loading_is_in_the_table() -> None:
 
 def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of a wave is done when nearly all of it is, so its time says nothing of the rest."""
-    screen = Screen(terminal=False)
+    screen, clock = Screen(terminal=False), Clock()
     monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "DELAY_SECONDS", 0.5)
     monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(console, "time", clock)
+    monkeypatch.setattr("tqdm.std.time", clock)
     with Progress("lists", lambda: 0.5, False, Three()) as progress:
         progress.bar.start_t -= 10  # past the delay
         for done in (1, 2, 40, 41):
