@@ -11,7 +11,6 @@ import pytest
 from discorank import MBRDecoder, load_metric
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings
-from discorank.metrics.log import LOG
 
 from ..support.serving import Reply, Seen, completion, serving
 
@@ -22,12 +21,6 @@ from discorank.metrics.log import LOG
 LOG.warning("nobody listens")
 assert [type(one) for one in logging.getLogger("discorank").handlers] == [logging.NullHandler]
 """
-
-
-@pytest.fixture(autouse=True)
-def heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import-linter, which other tests run, disables all loggers that are there."""
-    monkeypatch.setattr(LOG, "disabled", False)
 
 
 def test_nothing_is_printed_where_nobody_listens() -> None:
