@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from discorank.rerank.engines.ray.interrupts import put_off
 from ..support import faulty
 from ..support.lists import made_lists, write_lists
 from ..support.serving import Reply, serving
+from ..support.waiting import has_rows, wait_until
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -61,10 +63,9 @@ def started(
 
 def until(process: subprocess.Popen[str], path: Path) -> None:
     """Waits for a file with something in it, or that a process has left for us."""
-    while process.poll() is None and not (
-        path.exists() and (path.stat().st_size or "reached" in path.name)
-    ):
-        time.sleep(0.01)
+    is_sign = "reached" in path.name  # which may be empty
+    is_there = path.exists if is_sign else partial(has_rows, path)
+    wait_until(lambda: process.poll() is not None or is_there())
 
 
 def handled(process: subprocess.Popen[str], mask: str = "SigCgt") -> set[int]:

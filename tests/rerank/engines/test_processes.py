@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -26,6 +25,7 @@ from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
+from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -145,19 +145,28 @@ def test_a_metric_that_cannot_be_loaded_is_refused_once() -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupts_leave_a_resumable_run_and_no_process(
-    tmp_path: Path, number: signal.Signals, code: int, interruptible: None
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    interruptible: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(120, 8))
-    out = tmp_path / "out"
-    words = ["decode", str(source), "-u", "tests.support.faulty:overlap", "-o", str(out), "--quiet"]
+    """The signal comes while a worker waits at a gate, which is open when the run goes on."""
+    lists = list(made_lists(120, 8))
+    lists[100]["candidates"].append("gate 0")
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    out, gate = tmp_path / "out", tmp_path / "0"
+    monkeypatch.setenv(faulty.GATES, str(tmp_path))
+    words = ["decode", str(source), "-u", "tests.support.faulty:gated", "-o", str(out), "--quiet"]
     command = [sys.executable, "-m", "discorank", *words, "--jobs", "2"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not (out.exists() and out.stat().st_size):
-        time.sleep(0.01)
+    reached = gate.with_suffix(".reached")
+    wait_until(lambda: reached.exists() or process.poll() is not None)
     process.send_signal(number)
-    assert process.wait(timeout=300) == code
+    assert process.wait(PATIENCE_SECONDS) == code
     assert not workers(tmp_path)
+    gate.touch()
     assert 0 < len(out.read_text().splitlines()) < 120
     assert main([*words, "--jobs", "2"]) == 0
     whole = tmp_path / "whole"

@@ -19,12 +19,15 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
 from discorank.metrics.spec.checksums import with_checksum
+from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint
 from discorank.rerank.runs.entry import Entry
 from discorank.rerank.runs.resumable import Checkpoint
 from discorank.rerank.runs.written_outcomes import stopped
 
+from ...support import faulty
 from ...support.lists import made_lists, write_lists
+from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 COMMAND = [sys.executable, "-m", "discorank"]
 
@@ -538,35 +541,48 @@ def not_ignoring_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def interrupted(command: list[str], seconds: float, number: signal.Signals) -> int:
-    """Starts a command, sends it a signal after some time, returns its exit code."""
-    process = subprocess.Popen(
+def begun(command: list[str]) -> subprocess.Popen[bytes]:
+    """A command that heeds interrupts."""
+    return subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=not_ignoring_interrupts,
     )
+
+
+def killed(command: list[str], seconds: float) -> int:
+    """Starts a command, kills it after some time, returns its exit code."""
+    process = begun(command)
     time.sleep(seconds)
-    if number != signal.SIGKILL:  # in the middle: when rows stand there
-        out = Path(command[command.index("-o") + 1])
-        while process.poll() is None and not (out.exists() and out.stat().st_size):
-            time.sleep(0.01)
-    process.send_signal(number)
-    return process.wait(timeout=900)
+    process.kill()
+    return process.wait(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupts_leave_a_resumable_run(
-    tmp_path: Path, number: signal.Signals, code: int
+    tmp_path: Path, number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(2000, 24))
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    command = [*COMMAND, "decode", str(source), "-u", "chrf + bleu", "-o", str(out), "--quiet"]
-    assert interrupted(command, 0.0, number) == code
-    assert 0 < len(rows(out)) < 2000
+    """The signal comes while the run waits at a gate, which is open when it goes on."""
+    lists = list(made_lists(60, 4))
+    for row in lists:  # so that rows are written before the gate
+        row["candidates"].append("fog " * (FIRST_WAVE // 100))
+    lists[50]["candidates"].append("gate 0")
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    out, whole, gate = tmp_path / "out", tmp_path / "whole", tmp_path / "0"
+    monkeypatch.setenv(faulty.GATES, str(tmp_path))
+    words = ["decode", str(source), "-u", "chrf + bleu + tests.support.faulty:gated", "--quiet"]
+    command = [*COMMAND, *words, "-o", str(out)]
+    process = begun(command)
+    reached = gate.with_suffix(".reached")
+    wait_until(lambda: reached.exists() or process.poll() is not None)
+    process.send_signal(number)
+    assert process.wait(PATIENCE_SECONDS) == code
+    assert 0 < len(rows(out)) < 60
     assert not run_file(out)["complete"]
+    gate.touch()
     assert subprocess.run(command, check=False).returncode == 0
-    assert main(["decode", str(source), "-u", "chrf + bleu", "-o", str(whole), "--quiet"]) == 0
+    assert main([*words, "-o", str(whole)]) == 0
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -602,11 +618,11 @@ def test_killed_at_twenty_random_points(tmp_path: Path) -> None:
         "--save-utilities",
         str(saved),
     ]
-    killed = 0
+    num_killed = 0
     for attempt in range(200):
-        code = interrupted(command, r.uniform(0.3, 0.9 * seconds), signal.SIGKILL)
-        killed += code == -signal.SIGKILL
-        if killed == 20:
+        code = killed(command, r.uniform(0.3, 0.9 * seconds))
+        num_killed += code == -signal.SIGKILL
+        if num_killed == 20:
             break
         if code in (0, 3):  # finished before the kill: start over
             for path in [*tmp_path.glob("out*"), saved]:
