@@ -100,13 +100,6 @@ class Loading(Metric):
             time.sleep(0.02)
 
 
-def sleepy(hypothesis: str, reference: str) -> float:
-    """Shared words; a text "sleep" takes a second."""
-    if hypothesis == "sleep":
-        time.sleep(1)
-    return overlap(hypothesis, reference)
-
-
 @settings
 class Hungry(Metric):
     """Shared words; at most 100 pairs, and 8 texts, fit into the memory at once."""

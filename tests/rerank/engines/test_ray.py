@@ -47,6 +47,7 @@ from discorank.rerank.whole_documents import WholeDocuments
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
 from ...support.serving import Reply, Seen, serving
+from ...support.waiting import PATIENCE_SECONDS, has_rows, wait_until
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -70,27 +71,26 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    """One Ray session with four logical cores for all tests."""
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        logging_level="ERROR",
-        log_to_driver=False,
-    )
-    yield
-    ray.shutdown()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One Ray session with four logical cores for all tests, whose workers know the folder of gates."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(faulty.GATES, str(tmp_path_factory.mktemp("gates")))
+        ray.init(
+            address="local",
+            num_cpus=4,
+            include_dashboard=False,
+            logging_level="ERROR",
+            log_to_driver=False,
+        )
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture
 def on_ray(cluster: None) -> Iterator[None]:
     """The session, and the certainty that a test leaves no actor in it."""
     yield
-    deadline = time.monotonic() + 600
-    while ray.available_resources().get("CPU", 0) < 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert ray.available_resources()["CPU"] == 4
+    wait_until(lambda: ray.available_resources().get("CPU") == 4, "an actor was left behind")
 
 
 def decode(source: str | Path, out: Path, utility: str, *more: str) -> int:
@@ -519,11 +519,7 @@ def test_nothing_stays_in_the_object_store(
         assert len(list(decoder.decode(lists, engine))) == 3
         assert max(held) > 400 * 400 * 8
         assert engine.work.held_bytes == 0
-        deadline = time.monotonic() + 600
-        while (left := used()) > before and time.monotonic() < deadline:
-            gc.collect()
-            time.sleep(0.1)
-        assert left <= before
+        wait_until(lambda: gc.collect() >= 0 and used() <= before, "something stays in the store")
 
 
 def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
@@ -580,9 +576,11 @@ def test_what_waits_behind_a_long_list_is_taken_over(
     """Even if the first actor begins with it after all, and its results come late."""
     if not cancelled:
         monkeypatch.setattr(ray, "cancel", lambda reference: None)
-    decoder = MBRDecoder(utility=faulty.sleepy, nbest=None)
+    decoder = MBRDecoder(utility=faulty.gated, nbest=None)
+    gate = f"long-{cancelled}"
     lists = [
-        {"id": str(i), "candidates": ["sleep" if i == 0 else "x", "x y", f"{i}"]} for i in range(3)
+        {"id": str(i), "candidates": [f"gate {gate}" if i == 0 else "x", "x y", f"{i}"]}
+        for i in range(3)
     ]
     more = [{"id": str(i), "candidates": ["x y", f"{i} x", "z"]} for i in range(30)]
     order: list[int] = []
@@ -592,6 +590,8 @@ def test_what_waits_behind_a_long_list_is_taken_over(
 
         def noted(number: int, outcome: Any) -> None:
             order.append(number)
+            if len(order) == 2:
+                Path(os.environ[faulty.GATES], gate).touch()
             result(number, outcome)
 
         monkeypatch.setattr(engine.work, "_result", noted)
@@ -645,7 +645,7 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
 
 @pytest.mark.parametrize(
     ("utility", "text", "retries", "more"),
-    [("deadly", "kill", 1, ()), ("endless", "hang", 0, ("--set", "ray.block_seconds=1"))],
+    [("deadly", "kill", 1, ()), ("endless", "hang", 0, ("--set", "ray.block_seconds=4"))],
 )
 def test_a_list_that_takes_its_worker_down_is_an_error(
     utility: str, text: str, retries: int, more: tuple[str, ...], on_ray: None, tmp_path: Path
@@ -678,7 +678,7 @@ def test_what_ray_says_of_a_death_is_not_among_the_rows(
         said.set()
 
     def closed(engine: RayEngine) -> None:
-        assert said.wait(60), "Ray has said nothing"
+        assert said.wait(PATIENCE_SECONDS), "Ray has said nothing"
         close(engine)
 
     close = RayEngine.close
@@ -859,13 +859,14 @@ def test_without_ray_the_error_says_what_to_install(
 
 
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
-    interruptible: None, tmp_path: Path
+    interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, out, whole = (
-        write_lists(tmp_path / "in.jsonl", made_lists(110)),
-        tmp_path / "out",
-        tmp_path / "whole",
-    )
+    """The interrupt comes while the worker waits at a gate, which is open when the run goes on."""
+    lists = list(made_lists(300))
+    lists[250]["candidates"].append("gate 0")
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    out, whole, gate = tmp_path / "out", tmp_path / "whole", tmp_path / "0"
+    monkeypatch.setenv(faulty.GATES, str(tmp_path))
     command = [
         sys.executable,
         "-m",
@@ -873,34 +874,30 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
         "decode",
         str(source),
         "-u",
-        "tests.support.faulty:overlap",
+        "tests.support.faulty:gated",
         "-o",
         str(out),
     ]
     process = subprocess.Popen(
         [*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE, start_new_session=True
     )
-    while not (out.exists() and out.stat().st_size) and process.poll() is None:
-        time.sleep(0.02)
+    reached = gate.with_suffix(".reached")
+    wait_until(lambda: (reached.exists() and has_rows(out)) or process.poll() is not None)
     started = _descendants(process.pid)
     assert len(started) > 2  # Ray's own
     for _ in range(4):  # as somebody impatient does at a terminal, to Ray's processes too
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.15)
-    _, err = process.communicate(timeout=900)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
     assert b"1 of 1 workers alive" in err
-    deadline = time.monotonic() + 600
-    while (
-        left := [pid for pid in started if Path(f"/proc/{pid}").exists()]
-    ) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
-    assert 0 < len(out.read_bytes().splitlines()) < 110
-    assert decode(source, out, "tests.support.faulty:overlap") == 0
-    assert decode(source, whole, "tests.support.faulty:overlap") == 0
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+    assert 0 < len(out.read_bytes().splitlines()) < 300
+    gate.touch()
+    assert decode(source, out, "tests.support.faulty:gated") == 0
+    assert decode(source, whole, "tests.support.faulty:gated") == 0
     assert out.read_bytes() == whole.read_bytes()
 
 
