@@ -27,9 +27,8 @@ class Info:
     reasons: str = ""  # what `describe` says, for people: each of its words, and scale and direction of its numbers
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False
-    takes_source: bool = (
-        False  # reads the source where there is one, and goes without where there is none
-    )
+    # reads the source where there is one, and goes without where there is none
+    takes_source: bool = False
     needs_references: bool = True
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-inf, inf)  # of the paper's number

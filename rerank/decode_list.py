@@ -11,12 +11,8 @@ from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
 from .plain_lists import candidates_of, refuse_plain_documents
 
-OF_LIST = (
-    "source",
-    "pseudo_references",
-    "references",
-    "document",
-)  # keys of a list, not of the decoder
+# keys of a list, not of the decoder
+OF_LIST = ("source", "pseudo_references", "references", "document")
 
 
 @overload

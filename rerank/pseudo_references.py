@@ -14,10 +14,8 @@ from ..metrics.text.texts import Text
 from .distinct import Distinct
 from .lists import Candidate, CandidateList, number_field
 
-SMALL, LARGE = (
-    1e-150,
-    1e150,
-)  # weights whose largest is outside are scaled, so that no sum overflows or vanishes
+# weights whose largest is outside are scaled, so that no sum overflows or vanishes
+SMALL, LARGE = 1e-150, 1e150
 
 
 class Weigh(Protocol):

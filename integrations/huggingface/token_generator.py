@@ -186,12 +186,13 @@ class TokenGenerator:
             criteria.append(_criterion(self.stopped, start))
         stopping = StoppingCriteriaList(criteria)
         with torch.inference_mode():
+            # [rows, longest]
             sequences = self.model.generate(
                 **model_inputs,
                 generation_config=config,
                 logits_processor=LogitsProcessorList(processors),
                 stopping_criteria=stopping,
-            )  # [rows, longest]
+            )
             lengths = [sequences.shape[1]] * len(sequences)
             if criteria:
                 lengths = _lengths(sequences, start, stopping)

@@ -151,9 +151,8 @@ class _Round:
         self.come: dict[bytes, Answer] = {}  # that are not kept yet
         self.fatal: DiscorankError | None = None
         self.is_over = False  # whether nothing more may be spent
-        self.unsettled: DiscorankError | None = (
-            None  # a failure, where it was over before its cause was known
-        )
+        # a failure, where it was over before its cause was known
+        self.unsettled: DiscorankError | None = None
 
     def run(self) -> None:
         """Has all calls answered, or known to be at fault; errors as `JudgeCalls.values`."""

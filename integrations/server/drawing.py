@@ -18,9 +18,8 @@ from .server_errors import ExhaustedError
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 
-Body = Callable[
-    [int, int], dict[str, Any]
-]  # of a request, from its number and the candidates it is for
+# makes the body of a request from its number and how many candidates it is for
+Body = Callable[[int, int], dict[str, Any]]
 
 
 @dataclass(slots=True)

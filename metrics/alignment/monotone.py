@@ -28,9 +28,8 @@ class Gains(NamedTuple):
     A gain of -inf forbids a bead; beads that `matched` lacks are forbidden too.
     """
 
-    matched: Mapping[
-        Bead, FloatArray
-    ]  # (a, b): [N - a + 1, M - b + 1, P], from row i and column j on
+    # (a, b): [N - a + 1, M - b + 1, P], from row i and column j on
+    matched: Mapping[Bead, FloatArray]
     rows: FloatArray  # [N, P], of a row's unit alone
     columns: FloatArray  # [M, P], of a column's unit alone
 

@@ -30,10 +30,8 @@ FILE = "representations.sqlite"
 ASIDE = f"{FILE}.damaged"
 MAX_BYTES = 10 * 10**9
 BATCH = 500  # keys of one query
-BEGIN_SECONDS, AGAIN_SECONDS = (
-    5.0,
-    0.01,
-)  # how long, and how often, a file is tried that another process begins
+BEGIN_SECONDS = 5.0  # how long a file is tried that another process begins
+AGAIN_SECONDS = 0.01  # between two tries
 LATEST = 1 << 53  # a later time of use is none that was written
 TOTAL = "SELECT coalesce(sum(length(value)), 0) FROM entries"
 LAST_USE = f"SELECT coalesce(max(used), 0) FROM entries WHERE used BETWEEN 0 AND {LATEST}"  # noqa: S608

@@ -36,12 +36,10 @@ class Beam(NamedTuple):
 
     middle: Array  # mid(i), int32
     step: Array  # uint8: columns that the window moves from the row before
-    first: NDArray[
-        np.uint8
-    ]  # bit of the first column if it is reached from above alone, else `NO_BIT`
-    closed: NDArray[
-        np.uint8
-    ]  # so many of the highest bits are not reached across from the row before
+    # bit of the first column if it is reached from above alone, else `NO_BIT`
+    first: NDArray[np.uint8]
+    # so many of the highest bits are not reached across from the row before
+    closed: NDArray[np.uint8]
 
     @classmethod
     def both_ways(cls, n: IntArray, m: IntArray) -> Beam:

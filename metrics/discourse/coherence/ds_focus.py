@@ -80,9 +80,8 @@ class DSFocus(FocusModelMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (
-            self.norm is None
-        ):  # named, so that signatures of the first version, which squared, are told apart
+        # named, so that signatures of the first version, which squared, are told apart
+        if self.norm is None:
             object.__setattr__(self, "norm", "squared" if self.compat else "relative")
         if self.aggregate and self.policy == "union":
             fix = 'missing="penalise" and missing="ignore" have P, R and F'

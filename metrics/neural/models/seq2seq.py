@@ -151,9 +151,8 @@ class Seq2Seq:
         """The decoder's states of a pass, [tokens and spare rows, d]; states: [tokens, d] of its sources."""
         decoder = self.model.get_decoder()
         x = self._embedded(decoder, decoder_pass.inputs, decoder_pass.places)
-        memory = self._tensor(_padded(states.values)).to(
-            x.dtype
-        )  # [source tokens and spare rows, d]
+        # [source tokens and spare rows, d]
+        memory = self._tensor(_padded(states.values)).to(x.dtype)
 
         # Every token attends to the prefix before its sequence and to the sequence up to itself, then to its source.
         spans = decoder_pass.spans

@@ -151,10 +151,8 @@ def _uncollected() -> Iterator[None]:
 def _run(arguments: list[str]) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
-        with (
-            put_off(),
-            _uncollected(),
-        ):  # there are libraries that panic when they are half imported
+        # there are libraries that panic when they are half imported
+        with put_off(), _uncollected():
             from ..metrics.spec.limits import use_limits
 
             module: Any = import_module(f".commands.{arguments[0]}", __package__)

@@ -33,9 +33,8 @@ class Watch:
         self.engine, self.quiet = engine, quiet
         self.meter = Meter()  # what the calling process does beside: reading and writing
         self.begun = monotonic()
-        self.cpu_before = (
-            process_time()
-        )  # from the start of the process until the first list is read
+        # from the start of the process until the first list is read
+        self.cpu_before = process_time()
         self.warned = False
         self.read = 0
 
