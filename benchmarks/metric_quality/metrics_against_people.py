@@ -46,6 +46,7 @@ TREES = ("dr", "dr-lex")
 CAUSAL = ("lm", "doc-lm")
 METRICS = (*LEXICAL, *ENCODED, *TREES, *CAUSAL, "pdd", "combination")
 IN_CONTEXT = {"doc-bertscore": "bertscore", "doc-lm": "lm"}  # and what they are without
+# those that a set can have
 COMBINED = (
     "chrf",
     "chrf++",
@@ -54,7 +55,7 @@ COMBINED = (
     "rouge-w",
     "meteor",
     "bertscore",
-)  # those that a set can have
+)
 STATISTICS: tuple[Statistic, Statistic] = ("pairwise_accuracy", "pearson")
 LEVEL = 0.05
 Both = tuple[FloatArray, FloatArray]  # of a metric and of chrF

@@ -41,9 +41,8 @@ class Facts(NamedTuple):
     references: tuple[str, ...]
 
 
-Cells = dict[
-    tuple[str, str, str], Agreement | str
-]  # of set, dimension and metric; a text says why there is none
+# of set, dimension and metric; a text says why there is none
+Cells = dict[tuple[str, str, str], Agreement | str]
 
 
 def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str:

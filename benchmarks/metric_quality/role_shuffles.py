@@ -32,12 +32,13 @@ BINS = {"news9": (2, 3, 5, 8, 15, 20), "lfqa6": (2, 3, 5, 8)}
 PAPER = {"news9": 8, "lfqa6": 3}
 SCHEMAS = {"news9": "news", "lfqa6": "lfqa"}
 RENAMED = {"Answer - Organizational sentence": "Organizational sentence"}
+# beginnings of the ids of what people wrote
 HUMAN = (
     "news/",
     "lfqa/ELI5/",
     "lfqa/NQ/",
     "lfqa/Web-GPT/",
-)  # beginnings of the ids of what people wrote
+)
 REPEATS, RESAMPLES = 5, 2000
 ANY = 1 << 30
 TESTED = ("validation", "test")

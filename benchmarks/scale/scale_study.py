@@ -33,10 +33,11 @@ from benchmarks.scale.scale_costs import (
 from benchmarks.support.peers.models import LARGE
 from discorank.rerank.scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS
 
+# assumed: operations per second of an H100 or H200, by its data sheet
 PEAK = {
     "bfloat16": 989e12,
     "float32": 67e12,
-}  # assumed: operations per second of an H100 or H200, by its data sheet
+}
 SHARE = {"bfloat16": 0.4, "float32": 0.6}  # assumed: what of it the encoder and the head reach
 NODES = 8  # assumed: GPUs per node
 NETWORK = 12.5e9  # assumed: bytes per second of a node (100 Gbit/s)
@@ -80,11 +81,12 @@ def simulated(
     ready: list[tuple[float, int, int]] = []  # (when, actor, block)
     blocks: deque[int] = deque()  # lists of every block not written yet, in the order of the input
     finished: set[int] = set()
+    # number of the first of `blocks`; blocks of every actor
     first, has, free = (
         0,
         [0] * actors,
         [0.0] * actors,
-    )  # number of the first of `blocks`; blocks of every actor
+    )
     while written < lists:
         more = min(window - (read - written), lists - read)
         read += more

@@ -24,10 +24,11 @@ FAULTS = (
 )
 OPEN = 64
 WORDS = ("--timeout-seconds", "2", "--retries", "2", "--backoff-seconds", "0.05")
+# 64 MiB otherwise, which takes long to send a hundred times
 BOUND = (
     "--max",
     "reply_bytes=1048576",
-)  # 64 MiB otherwise, which takes long to send a hundred times
+)
 
 
 async def asked(proxy: Served, num_requests: int, memory: list[float]) -> Counter[str]:

@@ -35,9 +35,8 @@ PAIRS = ("--pairs", "best-worst")
 """The pairs to learn from: the best text of every list against its worst."""
 MEASURES = {"chrF": "chrf", "BLEU": "bleu", "TER": "ter", "BERTScore": 'bertscore(model="minilm")'}
 LOWER = ("TER",)
-Scores = dict[
-    str, np.ndarray[Any, Any]
-]  # by measure: the score and those of every draw, [1 + draws]
+# by measure: the score and those of every draw, [1 + draws]
+Scores = dict[str, np.ndarray[Any, Any]]
 
 
 def command(*arguments: object) -> None:

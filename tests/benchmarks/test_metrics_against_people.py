@@ -289,6 +289,7 @@ def test_roles_are_relations_between_sentences() -> None:
     ]
     assert rst_roles.roles(tree, [1, 1, 2, 3, 3]) == ["Root", "Elaboration", "Contrast"]
     assert rst_roles.roles(["SN", "Background", "", 0, 1], [1, 2]) == ["Background", "Root"]
+    # two units of sentence 2 lead out of it
     both = [
         "NNN",
         "Joint",
@@ -296,7 +297,7 @@ def test_roles_are_relations_between_sentences() -> None:
         0,
         ["NS", "Summary", "", 1, 2],
         3,
-    ]  # two units of sentence 2 lead out of it
+    ]
     assert rst_roles.roles(both, [1, 2, 3, 2]) == ["Root", "Joint", "Summary"]
 
 

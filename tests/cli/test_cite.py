@@ -27,9 +27,8 @@ PAPERS = [paper for paper in vars(papers).values() if isinstance(paper, Paper)]
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_metric_has_papers(name: str) -> None:
-    if name.startswith(
-        "score-server"
-    ):  # those of the model that the server runs, which it alone knows
+    # those of the model that the server runs, which it alone knows
+    if name.startswith("score-server"):
         assert papers_of(name, {}) == ()
     else:
         assert papers_of(name, {})

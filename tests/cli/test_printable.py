@@ -28,10 +28,11 @@ CLEAR = "\x1b[2J\x1b]0;title\x07"
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
+        # joiners belong to the text
         (
             "plain é 你好 👩‍🚀 می\u200cروم",
             "plain é 你好 👩‍🚀 می\u200cروم",
-        ),  # joiners belong to the text
+        ),
         ("a\x1b[2Jb", r"a\x1b[2Jb"),
         ("a\x9b2Jb\x7f", r"a\x9b2Jb\x7f"),
         ("a\rb\tc\nd", r"a\rb\tc\nd"),

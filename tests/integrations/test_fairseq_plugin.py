@@ -49,9 +49,8 @@ def test_all_candidates_come_in_the_order_of_their_texts() -> None:
         [1, 2],
         [1, 2],
     ]
-    assert list(Chooser(Reranker(features={"logprob": -1.0}), keep=9).order([given])) == [
-        [5, 3, 2]
-    ]  # the best copies
+    # the best copies
+    assert list(Chooser(Reranker(features={"logprob": -1.0}), keep=9).order([given])) == [[5, 3, 2]]
 
 
 def test_what_a_shortlist_leaves_out_is_not_lost() -> None:

@@ -351,9 +351,8 @@ def test_what_was_finished_before_an_error_is_written(
 ) -> None:
     source, out = written(tmp_path / "in.jsonl", inputs(3, 5)), tmp_path / "out.jsonl"
     with pytest.raises(type(error)):
-        run(
-            make(Dying(7, error)), source, out
-        )  # in turns: sentences 0 and 1 of all documents, 2 of the first
+        # in turns: sentences 0 and 1 of all documents, 2 of the first
+        run(make(Dying(7, error)), source, out)
     assert [row["id"] for row in rows(out)] == [row["id"] for row in inputs(3, 5)[:kept]]
     run(make(Dying(99, error)), source, out)
     run(make(Scribe()), source, tmp_path / "whole.jsonl")

@@ -257,6 +257,7 @@ METRICS: list[Any] = [
 ]
 WITH_REFERENCES = [p for p in METRICS if p.values[0].info.needs_references]
 SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
+# trained, or by weights of n-grams
 IDENTITY_IS_NOT_BEST = {
     "comet",
     "prism",
@@ -267,7 +268,7 @@ IDENTITY_IS_NOT_BEST = {
     "metricx",
     "xcomet",
     "lm-pair",
-}  # trained, or by weights of n-grams
+}
 
 every_metric = pytest.mark.parametrize("metric", METRICS)
 every_metric_with_references = pytest.mark.parametrize("metric", WITH_REFERENCES)

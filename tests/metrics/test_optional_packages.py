@@ -47,9 +47,8 @@ def test_what_is_there_is_imported() -> None:
     require("here", "numpy")
     assert imported("scipy.stats", "here").rankdata([1, 2]).tolist() == [1, 2]
     assert missing_package(ValueError("x")) is None
-    assert (
-        missing_package(ImportError("x", name="scipy.nothing")) is None
-    )  # a fault, not a missing package
+    # a fault, not a missing package
+    assert missing_package(ImportError("x", name="scipy.nothing")) is None
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -407,9 +407,8 @@ def test_the_page_is_complete_in_itself(page: str) -> None:
 
 def test_figures_follow_the_colours_of_the_page(page: str) -> None:
     drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert (
-        len(drawn) == 1 + 2 * 3 + 1 + 2 + 2
-    )  # beside the answer; of every metric; agreement, people's scores, metrics against people
+    # beside the answer; of every metric; agreement, people's scores, metrics against people
+    assert len(drawn) == 1 + 2 * 3 + 1 + 2 + 2
     for one in drawn:
         assert not re.findall(r'"#[0-9a-fA-F]{3,8}"', one)
         assert "style=" not in one

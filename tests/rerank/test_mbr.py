@@ -122,10 +122,11 @@ def test_picks_equal_a_double_loop(utility: str, texts: list[str]) -> None:
 @BOUNDED
 def test_separate_pseudo_references(utility: str, texts: list[str], references: list[str]) -> None:
     values = plain(texts, references, [1] * len(references), PEERS[utility])
+    # only candidates that are their own pseudo-references have a self pair
     for self_pair in (
         True,
         False,
-    ):  # only candidates that are their own pseudo-references have a self pair
+    ):
         found = decoded(texts, utility, {"pseudo_references": references}, self_pair=self_pair)
         same_choice(found, texts, values)
 

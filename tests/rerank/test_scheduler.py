@@ -271,9 +271,8 @@ def contexts(records: Iterable[Any], strategy: str, width: int = 2) -> list[tupl
     def decide(given: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         seen.append((given.id, context.target, context.source, flags))
         yield Task(given.id, Echo(), (), np.ones(1))
-        return choose(
-            given, np.arange(len(given.candidates), dtype=float), 1, flags
-        )  # the last candidate
+        # the last candidate
+        return choose(given, np.arange(len(given.candidates), dtype=float), 1, flags)
 
     class Nothing:
         def __init__(self) -> None:

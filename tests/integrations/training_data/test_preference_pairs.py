@@ -70,10 +70,11 @@ def test_equals_are_in_no_pair() -> None:
     tie = (Standing("a", 1, 1.0), Standing("b", 1, 1.0 - 1e-10), Standing("c", 1, 0.5))
     assert named(pairs_in(tie, "all")[0]) == [("a", "c"), ("b", "c")]
     assert pairs_in(tie[:2])[0] == []
+    # a text and a document of its sentences
     same = (
         Standing("a b", 1, 1.0),
         Standing("a b", 1, 0.0),
-    )  # a text and a document of its sentences
+    )
     assert pairs_in(same)[0] == []
     assert pairs_in((Standing("a", 3, 1.0),), "all")[0] == []
 

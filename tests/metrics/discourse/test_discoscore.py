@@ -308,9 +308,8 @@ def test_sharing_nothing_is_never_the_best(settings: dict[str, Any]) -> None:
     u = metric.pairwise([EMPTY, NO_NOUNS, BOAT, CAR], [EMPTY, NO_NOUNS, BOAT, CAR])
     assert (np.diag(u) == 0).all()
     assert u[0, 1] == 0
-    np.testing.assert_allclose(
-        [u[2, 3], u[0, 2], u[2, 0], u[1, 3]], -1, atol=1e-6
-    )  # one focus, met once, is of length 1
+    # one focus, met once, is of length 1
+    np.testing.assert_allclose([u[2, 3], u[0, 2], u[2, 0], u[1, 3]], -1, atol=1e-6)
     assert (metric.score(["", "the boat ."], ["", "a car ."]) >= 0).all()
 
 

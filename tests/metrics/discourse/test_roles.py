@@ -293,9 +293,8 @@ def test_train_a_linear_classifier_and_decode(
         json.dumps({"id": "a", "candidates": [tree, f"{cat} {tree}", f"{cat} {tree} {tree}"]})
     )
     assert main(["decode", str(lists), "-u", "pdd", "--model", str(out), "--quiet"]) == 0
-    assert (
-        json.loads(capsys.readouterr().out)["index"] == 2
-    )  # ln(3/2) from the first in one bin, 0 from the second in two
+    # ln(3/2) from the first in one bin, 0 from the second in two
+    assert json.loads(capsys.readouterr().out)["index"] == 2
 
 
 def test_train_by_fine_tuning(tmp_path: Path) -> None:

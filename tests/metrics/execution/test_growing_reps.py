@@ -81,9 +81,8 @@ def test_what_does_not_fit_adds_nothing() -> None:
     growing.add(part([1], np.int64, 3))
     before = plain(growing.reps)
     bad = part([2], np.int64, 9)
-    flat = Reps(
-        {**bad.columns, "vector": np.ones((1, 1))}
-    )  # would be stretched to three if assigned
+    # would be stretched to three if assigned
+    flat = Reps({**bad.columns, "vector": np.ones((1, 1))})
     with pytest.raises(ValueError, match="dimension"):
         growing.add(flat)
     assert plain(growing.reps) == before

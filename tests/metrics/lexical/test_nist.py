@@ -34,9 +34,8 @@ INFORMATION = {
 UNSEEN = {"z": log2(5), "b z": 0.0, "a z": log2(3), "z a": 0.0, "a b z": 0.0}
 words = st.lists(st.sampled_from("abcde"), max_size=15).map(" ".join)
 texts = st.lists(words, min_size=1, max_size=5)
-long_enough = st.lists(st.sampled_from("abcde"), min_size=5, max_size=15).map(
-    " ".join
-)  # nltk divides by 0 below
+# nltk divides by 0 below
+long_enough = st.lists(st.sampled_from("abcde"), min_size=5, max_size=15).map(" ".join)
 
 
 def grams(text: str, n: int) -> Counter[tuple[str, ...]]:

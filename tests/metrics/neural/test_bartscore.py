@@ -142,9 +142,8 @@ def test_faithfulness_reads_each_text_once() -> None:
     assert store.reps["states"].lengths[block.hypotheses].tolist() == [0, 0, 0]
     assert store.reps["states"].lengths[block.source] == len(plain()[0](source).input_ids)
     lengths = store.reps["ids"].lengths[block.hypotheses]
-    assert (
-        metric.scorer.pair_cost(store.reps, block) == lengths.sum() - len(texts) + 1
-    )  # the end is not read, the start once
+    # the end is not read, the start once
+    assert metric.scorer.pair_cost(store.reps, block) == lengths.sum() - len(texts) + 1
     assert list(metric.scorer.describe(store.reps, block, 2, 0)) == ["hypothesis_given_source"]
     assert metric.scorer.describe(store.reps, block, 2, 0)["hypothesis_given_source"] == u[2, 0]
 

@@ -250,16 +250,18 @@ def test_settings_come_from_either_file(tmp_path: Path) -> None:
     content = loaded("tiny-comet22-ref")
     torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")
     checkpoint = read_checkpoint(bare)
+    # all from hparams.yaml
     assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
         "softmax",
         True,
-    )  # all from hparams.yaml
+    )
     torch.save(content, bare / "checkpoints" / "model.ckpt")
     checkpoint = read_checkpoint(bare)
+    # the checkpoint comes first
     assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
         "sparsemax",
         False,
-    )  # the checkpoint comes first
+    )
     (bare / "hparams.yaml").unlink()
     assert read_checkpoint(bare).kind == "regression_metric"
     torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")

@@ -186,9 +186,8 @@ rooted = st.tuples(labels, st.lists(labelled, min_size=1, max_size=3).map(tuple)
 
 @given(representations=st.lists(rooted, min_size=1, max_size=4), decay=st.sampled_from([0.4, 1.0]))
 @bounded(max_examples=200, deadline=None, database=None)
-@example(
-    representations=[("A", (("B", ("x",)),)), ("A", (("B", (("x", ("x",)),)),))], decay=1.0
-)  # the production B -> x of a leaf and of an inner node
+# the production B -> x of a leaf and of an inner node
+@example(representations=[("A", (("B", ("x",)),)), ("A", (("B", (("x", ("x",)),)),))], decay=1.0)
 def test_terminals_named_like_inner_nodes(
     representations: list[tuple[str, tuple[Any, ...]]], decay: float
 ) -> None:

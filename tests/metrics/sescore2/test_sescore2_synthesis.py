@@ -147,9 +147,8 @@ def test_edits_make_the_neighbour_of_the_anchor(anchor: list[str], neighbour: li
     edits = edits_between(anchor, neighbour)
     assert list(applied(anchor, edits)) == neighbour
     assert sum(edit.operations for edit in edits) == plain_distance(anchor, neighbour)
-    assert all(
-        a.end < b.start for a, b in pairwise(edits)
-    )  # disjoint, sorted, and maximal: a match stands between
+    # disjoint, sorted, and maximal: a match stands between
+    assert all(a.end < b.start for a, b in pairwise(edits))
     assert all(edit.words or edit.end > edit.start for edit in edits)
 
 

@@ -457,9 +457,8 @@ def test_a_kill_while_the_model_is_written_costs_nothing(
             fit(work, out, settings, "cpu", folder="killed")
     assert [path.name for path in tmp_path.iterdir()] == [".model.lock"]
     (tmp_path / ".model.draft").mkdir()
-    (tmp_path / ".model.draft" / "model.safetensors").write_text(
-        "half"
-    )  # what a hard kill leaves behind
+    # what a hard kill leaves behind
+    (tmp_path / ".model.draft" / "model.safetensors").write_text("half")
     fit(work, out, settings, "cpu", folder="killed")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".model.lock", "model"]
     first = weights(out)
@@ -468,9 +467,8 @@ def test_a_kill_while_the_model_is_written_costs_nothing(
         patch.setattr("safetensors.torch.save_file", killed)
         with pytest.raises(KeyboardInterrupt):
             fit(work, out, Training(**{**settings.__dict__, "seed": 9}), "cpu", folder="other")
-    assert all(
-        torch.equal(first[name], value) for name, value in weights(out).items()
-    )  # the old one stays meanwhile
+    # the old one stays meanwhile
+    assert all(torch.equal(first[name], value) for name, value in weights(out).items())
 
 
 def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
@@ -684,6 +682,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "--epochs",
         "2",
     ]
+    # so that there are bounds to rescale by
     settings += [
         "--identical",
         "1",
@@ -691,7 +690,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "1",
         "--head-learning-rate",
         "1e-3",
-    ]  # so that there are bounds to rescale by
+    ]
     judged = ["--severity", "code", "--mlm", str(GOLDEN / "tiny_mlm"), "--samples", "2"]
     checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
     command = [str(data), *where, *settings, *judged, *checked]
@@ -741,10 +740,11 @@ def test_the_command_finds_out_at_the_start(
     assert main(command) == 2
     assert "not empty" in capsys.readouterr().err
     shutil.rmtree(out)
+    # no stage was begun
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "rated.jsonl",
         "texts.txt",
-    ]  # no stage was begun
+    ]
 
     def stopped(*given: Any) -> None:
         raise KeyboardInterrupt

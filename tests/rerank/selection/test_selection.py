@@ -456,9 +456,8 @@ def test_soft_pairwise_accuracy_of_brute_force() -> None:
     agreement = system_agreement(
         judge(scored_of(metric), 32), judge(scored_of(human), 32)
     ).soft_pairwise_accuracy
-    assert agreement == pytest.approx(
-        1 - np.mean(gaps), abs=1 / 32
-    )  # ties of the statistic are halved otherwise
+    # ties of the statistic are halved otherwise
+    assert agreement == pytest.approx(1 - np.mean(gaps), abs=1 / 32)
 
 
 coarse = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0])

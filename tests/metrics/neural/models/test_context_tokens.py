@@ -98,9 +98,8 @@ LENGTHS = st.lists(st.integers(0, 9), max_size=4)
 @given(context=LENGTHS, own=st.integers(0, 16), limit=st.integers(4, 40))
 @BOUNDED
 def test_what_is_cut(family: str, context: list[int], own: int, limit: int) -> None:
-    if (
-        family == "tiny-roberta"
-    ):  # spaces at the joints are tokens of their own there; see the test below
+    # spaces at the joints are tokens of their own there; see the test below
+    if family == "tiny-roberta":
         return
     pieces = [sentence(family, n, 5 * i) for i, n in enumerate([*context, own])]
     item = Item(pieces[-1][0], tuple(text for text, _ in pieces[:-1]))

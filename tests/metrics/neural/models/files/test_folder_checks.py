@@ -377,9 +377,8 @@ def test_members_are_counted_before_they_are_read(tmp_path: Path, comment: bytes
 def test_members_of_an_archive_that_says_it_has_few(tmp_path: Path) -> None:
     path = zipped(tmp_path / "m.ckpt", 20)
     data = bytearray(path.read_bytes())
-    data[-14:-10] = struct.pack(
-        "<HH", 1, 1
-    )  # the counts; zipfile goes by the bytes of the directory
+    # the counts; zipfile goes by the bytes of the directory
+    data[-14:-10] = struct.pack("<HH", 1, 1)
     path.write_bytes(b"a prefix" + bytes(data))
     with use_limits(members=19), pytest.raises(InputError, match="more than 19 members"):
         check_archive(path)
@@ -390,9 +389,8 @@ def test_members_of_a_64_bit_archive(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = zipped(tmp_path / "m.ckpt", 20)
     data = path.read_bytes()
     assert b"PK\6\6" in data
-    path.write_bytes(
-        data[:-10] + b"\xff" * 8 + data[-2:]
-    )  # the bytes stand in the 64-bit form alone
+    # the bytes stand in the 64-bit form alone
+    path.write_bytes(data[:-10] + b"\xff" * 8 + data[-2:])
     check_archive(path)
     with use_limits(members=19), pytest.raises(InputError, match="more than 19 members"):
         check_archive(path)
