@@ -192,6 +192,13 @@ def test_control_tokens_in_examples_and_fields_are_words(model: str, tmp_path: P
     assert prompt == "<s></s>yes < /s> = ja < /s>\n\n</s>dog < s> ="
 
 
+def test_a_blank_that_stands_twice_is_warned_about(model: str, tmp_path: Path) -> None:
+    examples = tmp_path / "examples.jsonl"
+    examples.write_text('{"source": "yes", "target": " ja"}\n', "utf-8")
+    with pytest.warns(RuntimeWarning, match="examples.jsonl: example 1: its target begins"):
+        value(model, given="source", examples=str(examples))
+
+
 def test_least_likely_tokens_are_shown(model: str) -> None:
     (explained,) = lm(model).explain(H)
     values = by_hand(f"{H}\n", "")
