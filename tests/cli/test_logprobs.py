@@ -192,8 +192,8 @@ def test_a_blank_that_stands_twice_is_warned_about(tmp_path: Path) -> None:
     prompts("{source} = ", examples=examples)
     with pytest.warns(RuntimeWarning, match="example 1: its target begins with white space"):
         prompts("{candidate} = ", examples=examples, reverse=True)
+    turned = FewShotExamples(({"source": "Rot", "target": " red"},))
     with pytest.warns(RuntimeWarning, match="and the first_prompt ends"):
-        turned = FewShotExamples(({"source": "Rot", "target": " red"},))
         prompts("{source_context} {source}:", "{source}: ", examples=turned, context=1)
 
 
