@@ -61,7 +61,7 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
         metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
-        if is_name and metric_of_model(spec) is None:
+        if is_name and spec not in names() and metric_of_model(spec) is None:
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...metrics.errors import DiscorankError, InputError
-from ...metrics.text.few_shot import FewShotExamples
+from ...metrics.text.few_shot import FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import Context
 from .generator import Prompt
@@ -41,6 +41,8 @@ class TurnPrompts:
         if examples:
             shown = examples.plain(plain)
             self._examples = {one: shown.text(one) for one in (template, first)}
+            for one in self._examples:
+                warn_of_two_blanks(examples, one)
         self._check()
 
     def _check(self) -> None:

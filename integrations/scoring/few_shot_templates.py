@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples
+from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ...metrics.text.texts import Context
 
@@ -41,6 +41,9 @@ class FewShotTemplates:
         self._check()
         self.examples, self.separator = examples, separator
         self.read_by(str)
+        shown = None if examples is None else self._turned(examples)
+        for one in dict.fromkeys((self.template, self.first)):
+            warn_of_two_blanks(shown, one)
 
     def read_by(self, plain: Callable[[str], str]) -> None:
         """Fills fields with `plain` of their texts from now on: the words of what reads the prompts."""

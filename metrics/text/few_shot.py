@@ -8,6 +8,7 @@ What counts of the file is the examples, in their order: its digest is the same 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -74,6 +75,23 @@ class FewShotExamples:
                 raise InputError(error.problem, where=where, fix=fix) from None
             pieces.append(f"{filled}{row[TARGET]}{separator}")
         return "".join(pieces)
+
+
+def warn_of_two_blanks(examples: FewShotExamples | None, template: Template) -> None:
+    """Warns where a template ends with white space and the target of an example begins with it.
+
+    Then more stands before targets of examples than before what the model is to write, which is another text to it.
+    """
+    if examples is None or not template.text[-1:].isspace():
+        return
+    for number, row in enumerate(examples.rows, 1):
+        if row[TARGET][:1].isspace():
+            message = (
+                f"{examples.name}: example {number}: its target begins with white space, and the {template.where} "
+                "ends with it: both stand in the example. Take one of them out"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+            return
 
 
 def _sentences(row: Mapping[str, str], key: str) -> tuple[str, ...]:

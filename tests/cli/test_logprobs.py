@@ -187,6 +187,16 @@ def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:
     assert [c["c"] for c in rows(tmp_path / "a.jsonl")[0]["candidates"]] == [-8.008, -8.009, -8.008]
 
 
+def test_a_blank_that_stands_twice_is_warned_about(tmp_path: Path) -> None:
+    examples = FewShotExamples(({"source": " Rot", "target": "red"},))
+    prompts("{source} = ", examples=examples)
+    with pytest.warns(RuntimeWarning, match="example 1: its target begins with white space"):
+        prompts("{candidate} = ", examples=examples, reverse=True)
+    turned = FewShotExamples(({"source": "Rot", "target": " red"},))
+    with pytest.warns(RuntimeWarning, match="and the first_prompt ends"):
+        prompts("{source_context} {source}:", "{source}: ", examples=turned, context=1)
+
+
 def test_few_shot_examples_stand_before_every_prompt(tmp_path: Path) -> None:
     examples = FewShotExamples(
         ({"source": "Rot", "target": "red"}, {"source": "Tag", "target": "day"})

@@ -308,6 +308,12 @@ def test_examples_stand_before_the_prompt(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+def test_a_blank_that_stands_twice_is_warned_about() -> None:
+    examples = FewShotExamples(({"source": "a", "target": " b"},))
+    with pytest.warns(RuntimeWarning, match="example 1: its target begins with white space"):
+        Turns(generator(), Template("{source}: "), examples=examples)
+
+
 def stopping_at(batch: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Lets a run be interrupted within its n-th batch; the number of batches begun."""
     from discorank.integrations.huggingface.token_generator import TokenGenerator

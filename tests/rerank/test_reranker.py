@@ -262,6 +262,7 @@ def test_sequential_context() -> None:
         ({"logprob": float("nan")}, "weight nan"),
         ({"logprob": inf}, "weight inf"),
         ({f"{__name__}:CountA(x=1)": 1.0}, "features: .*unknown setting 'x'"),
+        ({"judge-qe": 1.0}, "features: judge-qe: model missing. Name the model that the server"),
     ],
 )
 def test_refused_features(features: Any, message: str) -> None:

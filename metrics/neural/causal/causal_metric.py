@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
 from ...spec import digests
-from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples
+from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples, warn_of_two_blanks
 from ...text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ..models.causal_lm import CausalLM
 from ..models.context_tokens import PlainTexts, control_tokens
@@ -122,6 +122,7 @@ class CausalMetric(ModelMetric):
                 problem, where=str(folder), fix="Name one: start=..., or another normalize"
             )
         examples = read_examples(self.examples) if self.examples else FewShotExamples(())
+        warn_of_two_blanks(examples, self.template)
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
         examples = examples.plain(texts.without_special)
         prompts = Prompts(self.template, examples, self.separates, self.prompts_given, texts)

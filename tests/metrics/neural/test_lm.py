@@ -68,6 +68,23 @@ def test_fluency_is_the_mean_over_the_tokens_and_the_line_break(model: str) -> N
     assert value(model) == pytest.approx(by_hand(f"{H}\n", "").mean(), rel=1e-5)
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen2"])
+def test_the_value_is_the_loss_of_transformers(family: str, tmp_path: Path) -> None:
+    """Its own cross-entropy of the same ids, of which those of the prompt have no label."""
+    tokenizer = byte_tokenizer()
+    whole, alone = (
+        [tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False).input_ids]
+        for text in (f"{SOURCE} = {H}\n", f"{SOURCE} =")
+    )
+    ids = torch.tensor([whole])
+    labels = ids.clone()
+    labels[0, : len(alone)] = -100
+    with torch.no_grad():
+        loss = float(causal_model(family, len(tokenizer))(ids, labels=labels).loss)
+    folder = str(write_causal(tmp_path, family))
+    assert -value(folder, given="source") == pytest.approx(loss, rel=1e-5)
+
+
 def test_ends(model: str) -> None:
     assert value(model, end="none") == pytest.approx(by_hand(H, "").mean(), rel=1e-5)
     assert value(model, end="token") == pytest.approx(by_hand(f"{H}</s>", "").mean(), rel=1e-5)
@@ -127,6 +144,20 @@ def test_pairs_given_the_reference(model: str) -> None:
     for direction, wanted in expected.items():
         metric = load_metric("lm-pair", model=model, direction=direction)
         assert metric.pairwise([h], [r])[0, 0] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_pairs_less_what_is_likely_anyway(model: str) -> None:
+    h, r = "a man sees", "the man reads"
+    prompt = f"{r} In other words: "
+    expected = by_hand(f"{prompt}{h}\n", prompt).sum() - by_hand(f"{h}\n", "").sum()
+    metric = load_metric("lm-pair", model=model, normalize="pmi")
+    assert metric.pairwise([h], [r])[0, 0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_context_tells_nothing_where_none_stands_before(model: str) -> None:
+    metric = load_metric("doc-lm", model=model, normalize="pmi")
+    assert metric.pairwise([H, "a man"], [], None).tolist() == [[0], [0]]
+    assert metric.pairwise([H], [], None, BEFORE)[0, 0] != 0
 
 
 def test_empty_texts(model: str) -> None:
@@ -190,6 +221,13 @@ def test_control_tokens_in_examples_and_fields_are_words(model: str, tmp_path: P
     (explained,) = lm(model, **settings).explain(H, [], "dog <s>")
     prompt = explained["hypothesis_given_source"]["prompt"]
     assert prompt == "<s></s>yes < /s> = ja < /s>\n\n</s>dog < s> ="
+
+
+def test_a_blank_that_stands_twice_is_warned_about(model: str, tmp_path: Path) -> None:
+    examples = tmp_path / "examples.jsonl"
+    examples.write_text('{"source": "yes", "target": " ja"}\n', "utf-8")
+    with pytest.warns(RuntimeWarning, match="examples.jsonl: example 1: its target begins"):
+        value(model, given="source", examples=str(examples))
 
 
 def test_least_likely_tokens_are_shown(model: str) -> None:

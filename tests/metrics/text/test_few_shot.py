@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discorank import InputError, use_limits
-from discorank.metrics.text.few_shot import FewShotExamples, read_examples
+from discorank.metrics.text.few_shot import FewShotExamples, read_examples, warn_of_two_blanks
 from discorank.metrics.text.prompt_template import Template
 
 TEMPLATE = Template("English: {source}\nGerman:")
@@ -32,6 +32,15 @@ def test_worked(tmp_path: Path) -> None:
     assert examples.text(TEMPLATE, separator="\n") == (
         "English: Hello.\nGerman: Hallo.\nEnglish: It is {late}.\nGerman: Es ist spät.\n"
     )
+
+
+def test_a_blank_that_stands_twice_is_warned_about(tmp_path: Path) -> None:
+    examples = read_examples(written(tmp_path, LINES))
+    with pytest.warns(RuntimeWarning, match="examples.jsonl: example 1: .* and the prompt ends"):
+        warn_of_two_blanks(examples, Template("{source} = "))
+    warn_of_two_blanks(examples, TEMPLATE)
+    warn_of_two_blanks(FewShotExamples(({"source": "a", "target": "b"},)), Template("{source} = "))
+    warn_of_two_blanks(None, Template("{source} = "))
 
 
 def test_context_and_other_fields(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -119,7 +120,9 @@ def _not_fetched(model: str, error: Exception) -> ModelLoadError:
         problem = (
             f"no local folder has this name, and the hub gave {type(error).__name__}: {message}"
         )
-    return ModelLoadError(problem, where=f"model {model!r}", fix=fix)
+    near = get_close_matches(model.lower(), BUNDLED, n=1, cutoff=0.6)
+    hint = f"Did you mean {near[0]!r}, which a package brings? " if near else ""
+    return ModelLoadError(problem, where=f"model {model!r}", fix=f"{hint}{fix}")
 
 
 def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:

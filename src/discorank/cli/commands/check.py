@@ -15,24 +15,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, InputError
-from ...metrics.mixture import Utility
-from ...metrics.registry import load_without_code
-from ...metrics.spec.allowed_code import CodeRefusedError
+from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...metrics.text.texts import Document, Text
-from ...rerank.budget.plan import num_pairs
-from ...rerank.budget.settings import Budget, two_texts_are_one_pair
-from ...rerank.distinct import Distinct
-from ...rerank.documents.search_counts import SearchCounts
+from ...metrics.text.texts import Document
 from ...rerank.lists import CandidateList
-from ...rerank.pass_counts import PassCounts
 from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options
-from ..options.inputs import InputOptions, adapted, open_input
+from ..options.inputs import InputOptions, open_input
 from ..terminal.console import Progress, say
+from .check_costs import UtilityCosts
 
 SHOWN_ERRORS = 10
 
@@ -43,6 +35,8 @@ class CheckOptions:
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
+        against: what candidates are compared with: candidates, to choose among them; or references, those of their
+            lists, as score and compare do.
         budget: a share of pairs, whose forward passes are counted too: at most these, as lists may stop before.
         strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
         beam: how many histories beam keeps.
@@ -50,6 +44,7 @@ class CheckOptions:
     """
 
     utility: str | None = None
+    against: Literal["candidates", "references"] = "candidates"
     budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
@@ -146,9 +141,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
-    """The costs of the utility that the options name; raises InputError for a budget of none."""
+    """The costs of the utility that the options name; raises InputError for a budget or a search of none."""
     if values["utility"]:
+        _check_against(values)
         return UtilityCosts(values)
+    if values["against"] == "references":
+        raise InputError("is what a utility compares with", where="--against", fix="Add --utility")
     if values["budget"] is not None:
         raise InputError("is of a utility's pairs", where="--budget", fix="Add --utility")
     if values["strategy"] in SEARCHES:
@@ -157,151 +155,14 @@ def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
     return None
 
 
-class UtilityCosts:
-    """What a utility needs of the input, and how much work it would be; forward passes are counted list by list.
-
-    Raises:
-        DiscorankError: the utility is none, or its files are missing.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.named = values["utility"]
-        self.utility: Utility | None = None
-        self.counts: list[PassCounts] = []
-        self.budget: Budget | None = None
-        self.budget_counts: list[PassCounts] = []
-        self.budget_pairs = 0
-        self.one_pair = False  # two texts of a list's own candidates
-        self.problems: list[str] = []
-        self.search = SearchCounts("auto", BEAM, 0)
-        self.texts = self.pairs = 0  # in the contexts of a search
-        try:
-            self.utility = adapted(load_without_code(self.named), values)
-        except CodeRefusedError as error:
-            self.problems.append(
-                f"its cost and needs are not shown: check imports no code, and this {error.problem}"
-            )
-            return
-        width = self.utility.reads.context
-        self.search = SearchCounts(values["strategy"], values["beam"], width)
-        for _, part in self.utility.parts:
-            try:
-                scorer = part.unloaded()
-            except DiscorankError as error:
-                self.problems.append(f"forward passes of {part.name} are not counted: {error}")
-                continue
-            if scorer is not None:
-                self.counts.append(PassCounts(part, scorer))
-        if values["budget"] is not None:
-            self._set_budget(Budget(values["budget"]), self.utility)
-
-    def _set_budget(self, budget: Budget, utility: Utility) -> None:
-        """Counts what a budget allows as well; a utility that it is not for is a problem."""
-        try:
-            budget.check(utility)
-        except InputError as error:
-            self.problems.append(f"no budget: {error.problem}")
-            return
-        self.budget = budget
-        self.one_pair = two_texts_are_one_pair(utility, budget.force)
-        self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
-
-    def add(self, record: CandidateList | None) -> None:
-        """Counts the forward passes of one list; None for a line that could not be read."""
-        if record is None:
-            self.search.skip()
-            return
-        num_contexts = self.search.add(record)
-        if record.context_only:
-            return
-        texts = Distinct(record.candidates).texts
-        references = texts
-        if record.pseudo_references:
-            references = Distinct(record.pseudo_references).texts
-        num_references = 0 if references is texts else len(references)
-        self.texts += num_contexts * (len(texts) + num_references)
-        self.pairs += num_contexts * len(texts) * len(references)
-        for counts in self.counts:
-            counts.add(texts, references, record.source, num_contexts)
-        if self.budget is not None:
-            self._add_budgeted(self.budget, texts, references, record.source)
-
-    def _add_budgeted(
-        self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
-    ) -> None:
-        """Counts what the budget of one list allows, as if all texts were compared with some references."""
-        size = num_pairs(len(texts), len(references), self.one_pair and references is texts)
-        allowed = min(size, budget.pairs(size))
-        self.budget_pairs += allowed
-        num_references = -(-allowed // len(texts))
-        step = len(references) / num_references
-        some = [references[int(i * step)] for i in range(num_references)]
-        for counts in self.budget_counts:
-            counts.add(texts, some, source)
-
-    def report(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything as JSON data; report: that of the input."""
-        if self.utility is None:
-            return {"signature": self.named, "problems": self.problems}
-        num_pairs = report.get("pairs", 0)
-        num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
-        num_texts, num_compared, problems = 0, 0, list(self.problems)
-        for _, part in self.utility.parts:
-            if self.search.is_search and part.reads.context:
-                num_texts += self.texts
-                num_compared += self.pairs
-                problems += _problems(part, report)
-                continue
-            in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
-            num_texts += num_pairs if in_every_context else num_distinct
-            # without references every text is compared with its source alone
-            num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
-            problems += _problems(part, report)
-        problems += self.search.problems()
-        within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
-        return {
-            "signature": self.utility.signature(),
-            "texts_to_represent": num_texts,
-            "pairs_to_compare": num_compared,
-            **_passes(self.counts),
-            **({} if self.budget is None else {"within_budget": within}),
-            **self.search.report(),
-            "problems": problems,
-        }
-
-
-def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:
-    """The forward passes of the models of a utility, and the calls of its servers; nothing where none are counted."""
-    passes = {
-        "forward_passes": sum(counts.passes for counts in counted),
-        "tokens": sum(counts.tokens for counts in counted),
-        "tera_flop": sum(counts.flops for counts in counted) / 1e12,
-    }
-    calls = Counter[str]()
-    for counts in counted:
-        calls.update(counts.calls() if counts.requests else {})
-    has_passes = any(not counts.requests for counts in counted)
-    return {**(passes if has_passes else {}), **calls}
-
-
-def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:
-    """What an input lacks for a metric, or what will cost more than it seems."""
-    num_lists, num_sources = report.get("lists", 0), report.get("with_source", 0)
-    problems = []
-    if part.reads.everywhere and report.get("whole_documents", 0):
-        problems.append(
-            f"{part.name} reads every hypothesis in the context of every reference of its document"
-        )
-    if part.needs_source and num_sources < num_lists:
-        problems.append(f"{part.name} needs a source in every list")
-    elif part.reads_source and 0 < num_sources < num_lists:
-        problems.append(
-            f"{part.name} reads the source where it is given, in {num_sources} of {num_lists} lists: "
-            "utilities with and without it do not compare"
-        )
-    if part.reads.context and report.get("with_document_id", 0) < num_lists:
-        problems.append(f"{part.name} reads context: every list needs its document")
-    return problems
+def _check_against(values: Mapping[str, Any]) -> None:
+    """Raises InputError for references beside what is of a choice among candidates."""
+    if values["against"] == "candidates":
+        return
+    for name in ("budget", "strategy"):
+        if values[name] != OPTIONS.defaults[name]:
+            problem = "is of a choice, which compares with candidates, not with references"
+            raise InputError(problem, where=f"--{name}", fix="Leave one of them out")
 
 
 def _spread(counts: Counter[int]) -> dict[str, int]:

@@ -229,6 +229,16 @@ def test_a_hub_that_is_not_there(name: str, model: str, no_hub: list[Any]) -> No
     assert (asked, settings["revision"]) == (model, "v2")
 
 
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [("gemma3", "gemma3-270m"), ("SmolLM2-135M", "smollm2"), ("MiniLM-L6", "minilm")],
+)
+def test_a_name_near_that_of_a_bundled_model(model: str, meant: str, no_hub: list[Any]) -> None:
+    with pytest.raises(ModelLoadError, match=f"Did you mean '{meant}', which a package brings"):
+        model_files.locate(model)
+    assert no_hub
+
+
 def test_what_is_fetched_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sharded model needs its index; an encoder's weights stand in the checkpoint."""
     asked: dict[str, list[str]] = {}
