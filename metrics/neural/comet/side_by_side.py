@@ -19,15 +19,15 @@ ONE_SEPARATOR = ("BERT", "RemBERT")
 TYPED = ("BERT",)
 
 
-class Sequences(NamedTuple):
+class JoinedTexts(NamedTuple):
     """Token ids, and the types of the tokens where the encoder has them."""
 
     ids: Ragged
     types: Ragged | None
 
-    def take(self, rows: IntArray) -> Sequences:
+    def take(self, rows: IntArray) -> JoinedTexts:
         """Some of the sequences."""
-        return Sequences(self.ids[rows], None if self.types is None else self.types[rows])
+        return JoinedTexts(self.ids[rows], None if self.types is None else self.types[rows])
 
 
 class SideBySide(NamedTuple):
@@ -49,7 +49,7 @@ class SideBySide(NamedTuple):
         separators = 1 if encoder_model in ONE_SEPARATOR else 2
         return cls(separators, encoder_model in TYPED, max_tokens)
 
-    def sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> Sequences:
+    def sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> JoinedTexts:
         """Sequences made of one row of each part.
 
         Args:
@@ -59,12 +59,12 @@ class SideBySide(NamedTuple):
         rows = list(zip(*parts, strict=True))
         joined = [self._joined(ids, texts)[: self.max_tokens] for texts in rows]
         if not self.has_types:
-            return Sequences(Ragged.of_rows(joined), None)
+            return JoinedTexts(Ragged.of_rows(joined), None)
         types = []
         for sequence, length in zip(joined, ids.lengths[parts[0]].tolist(), strict=True):
             is_behind = np.arange(len(sequence)) >= length
             types.append(is_behind.astype(np.int64))
-        return Sequences(Ragged.of_rows(joined), Ragged.of_rows(types))
+        return JoinedTexts(Ragged.of_rows(joined), Ragged.of_rows(types))
 
     def _joined(self, ids: Ragged, rows: Sequence[int]) -> IntArray:
         """The whole sequence of some texts."""

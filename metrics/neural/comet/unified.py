@@ -28,7 +28,7 @@ from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
 from .head import Head, by_hypothesis, hypothesis_rows
 from .pooling import Mixer
-from .side_by_side import Sequences, SideBySide
+from .side_by_side import JoinedTexts, SideBySide
 
 
 class UnifiedScorer(Scorer):
@@ -118,7 +118,7 @@ class UnifiedScorer(Scorer):
             first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
             return self.head.whole(first.to(self.encoder.device))
 
-    def _first(self, joined: Sequences) -> Any:
+    def _first(self, joined: JoinedTexts) -> Any:
         """The first vector of the mix, float32 [n, d]."""
         width = self.encoder.config.hidden_size
         vectors = np.empty((len(joined.ids), width), np.float32)

@@ -12,7 +12,7 @@ from ...execution.batches import in_batches
 from ...representations import FloatArray, IntArray, Ragged
 from ..comet.head import Head
 from ..comet.pooling import Mixer
-from ..comet.side_by_side import Sequences, SideBySide
+from ..comet.side_by_side import JoinedTexts, SideBySide
 from ..models.encoder import Encoder
 
 
@@ -72,7 +72,7 @@ class InputReader:
         labels = Ragged.of_lengths(values, np.concatenate(of_batches))
         return Read(scores, labels).take(places)
 
-    def _batch(self, joined: Sequences, num_tokens: IntArray) -> Read:
+    def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
         """What some sequences give; num_tokens: of their hypotheses, [n]."""
         width = self.encoder.config.hidden_size
         first = np.empty((len(joined.ids), width), np.float32)
