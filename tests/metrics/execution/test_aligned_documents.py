@@ -170,6 +170,24 @@ def test_two_sentences_that_change_places() -> None:
         assert metric.pairwise(swapped, own)[0, 0] == pytest.approx(100)
 
 
+DIFFERENT = ["the fog lifts", "nobody was surprised", "it was late", "a ferry waits", "we rowed"]
+
+
+@given(texts=st.permutations(DIFFERENT), data=st.data())
+@BOUNDED
+def test_a_swap_lowers_monotone_and_leaves_transport(texts: list[str], data: st.DataObject) -> None:
+    i, j = data.draw(st.permutations(range(len(texts))))[:2]
+    swapped = list(texts)
+    swapped[i], swapped[j] = texts[j], texts[i]
+    values = {}
+    for form in FORMS:
+        metric = ChrF(align=form)  # type: ignore[arg-type]
+        values[form] = metric.pairwise([Document(swapped)], [Document(texts)])[0, 0]
+    assert values["monotone"] < 99.9
+    assert values["transport"] == pytest.approx(100)
+    assert values["unbalanced"] == pytest.approx(100)
+
+
 @given(h=lists, r=documents, seed=st.integers(0, 99))
 @BOUNDED
 def test_transport_does_not_see_the_order_of_sentences(
