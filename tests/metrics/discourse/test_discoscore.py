@@ -334,7 +334,7 @@ def test_texts_without_sentences_have_no_graph() -> None:
         np.testing.assert_allclose(u, [[1, 1, 0], [1, 1, 0], [0, 0, 1]], atol=1e-6)
 
 
-def test_sentences_without_a_letter_are_none() -> None:
+def test_blank_sentences_are_none() -> None:
     empties = Document(["", " "], foci=[[], []])
     spaced = Document(["", "the boat .", " "], foci=[[], [("boat", 4, 8)], []])
     for name in ("ds-sent", "ds-focus"):
