@@ -330,7 +330,7 @@ class Metric(ABC):
         """Why a hypothesis got its values: the scorer's JSON data per reference, or once where it reads none.
 
         A segment metric that reads documents gives the data of their sentences one after the other, or, of aligned
-        ones, what belongs together with its share of the value.
+        ones, what belongs together with its share of the value and its own value.
 
         Raises:
             InputError: as `pairwise`.
@@ -356,7 +356,7 @@ class Metric(ABC):
         from .execution.document_links import links_of_pair
 
         explanations = []
-        for unit, share in links_of_pair(self, pair, store):
+        for unit, share, value in links_of_pair(self, pair, store):
             (block,) = store.add([unit])
             counterpart = unit.references[0] if unit.references else unit.source
             explanations.append(
@@ -364,6 +364,7 @@ class Metric(ABC):
                     "hypothesis": str(unit.hypotheses[0].text),
                     "counterpart": None if counterpart is None else str(counterpart.text),
                     "share": share,
+                    "value": value,
                     **self.scorer.describe(store.reps, block, 0, 0),
                 }
             )

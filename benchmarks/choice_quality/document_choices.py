@@ -1,13 +1,14 @@
 """Choosing whole documents among systems: which sums of sentence and document utilities choose best by people.
 
-    python -m benchmarks.choice_quality.document_choices FOLDER WORK [--kept] [--sets SET ...] [-o TABLES.md]
+    python -m benchmarks.choice_quality.document_choices FOLDER WORK [--kept] [--sets SET ...]
+        [--roles CLASSIFIER] [-o TABLES.md]
 
 FOLDER holds the sets of `judged_sets`; matrices are kept in WORK, so that the same command goes on, and ``--kept``
 makes the tables of what is there. A document is decided as `decode --choice document --normalize zscore` does: every
 system's whole document is a candidate, each part of a sum is its expected utility against the other systems, turned
 into z-scores within the list. Segment metrics read translations segment by segment, summaries as one text; chrF also,
 on summaries and paragraphs, the text as one, and split into sentences and aligned. Sets of fewer than ten documents,
-and languages without blanks, are left out.
+and languages without blanks, are left out. CLASSIFIER labels English sentences with roles for `pdd` (see `rst_roles`).
 
 A document's human score is the sum of its segments' MQM, where all systems are rated, or the mean of a summary's
 dimensions. A figure is the gain over a system drawn at random, in standard deviations of the scores within a document
@@ -51,6 +52,7 @@ FEW = 10  # documents, below which a set is left out
 WITHOUT_BLANKS = ("zh", "ja")
 LEXICAL = ("chrf", "rouge-l")
 ENGLISH = ("bertscore", "ds-focus", "ds-sent", "dr-lex")  # models and a parser for English
+ROLES = "pdd"  # by a classifier of English sentences
 # chrF of other readings of a document, on sets of texts that systems cut into sentences as they like
 ALIGNED = {
     "chrf, joined": ("chrf", "joined"),
@@ -62,12 +64,13 @@ WEIGHTS = (0.0, 0.5, 1.0)  # of every part, where weights are chosen on other se
 SENTENCE_PARTS, DOCUMENT_PARTS = ("chrf", "rouge-l", "bertscore"), ("ds-focus", "ds-sent", "dr-lex")
 Rule = Mapping[str, float]  # weight of every part
 NAMED: tuple[Rule, ...] = (
-    *({part: 1.0} for part in (*LEXICAL, *ALIGNED, *ENGLISH)),
+    *({part: 1.0} for part in (*LEXICAL, *ALIGNED, *ENGLISH, ROLES)),
     {"chrf": 1, "rouge-l": 1},
     {"chrf": 1, "bertscore": 1},
     {"chrf": 1, "ds-focus": 1},
     {"chrf": 1, "ds-sent": 1},
     {"chrf": 1, "dr-lex": 1},
+    {"chrf": 1, ROLES: 1},
     {"rouge-l": 1, "ds-focus": 1},
     {"bertscore": 1, "ds-focus": 1},
     {"chrf": 1, "rouge-l": 1, "ds-focus": 1},
@@ -106,10 +109,11 @@ class DocumentSet(NamedTuple):
         return np.asarray(self.gains[np.arange(len(chosen)), chosen])
 
 
-def metric_of(part: str, language: str) -> Metric:
-    """A part as the language has it."""
+def metric_of(part: str, language: str, roles: str | None = None) -> Metric:
+    """A part as the language has it; roles: the classifier of sentences."""
     spec, _ = ALIGNED.get(part, (part, ""))
-    (pair,) = load_metric(spec).for_language(language).parts
+    settings = {"model": roles} if part == ROLES else {}
+    (pair,) = load_metric(spec, **settings).for_language(language).parts
     return pair[1]
 
 
@@ -159,7 +163,9 @@ def usable(judged_set: JudgedSet) -> bool:
     return judged_set.language not in WITHOUT_BLANKS and len(judged_set.documents) >= FEW
 
 
-def document_set(judged_set: JudgedSet, parts: Sequence[str], kept: KeptMatrices) -> DocumentSet:
+def document_set(
+    judged_set: JudgedSet, parts: Sequence[str], kept: KeptMatrices, roles: str | None = None
+) -> DocumentSet:
     """A set with those of the parts that are there, or are computed."""
     scores = [judged(document, judged_set) for document in judged_set.documents]
     pairs = list(zip(judged_set.documents, scores, strict=True))
@@ -167,7 +173,7 @@ def document_set(judged_set: JudgedSet, parts: Sequence[str], kept: KeptMatrices
     values = {}
     for part in parts:
         begun = process_time()
-        of_part = expected(part, metric_of(part, judged_set.language), documents, kept)
+        of_part = expected(part, metric_of(part, judged_set.language, roles), documents, kept)
         if of_part is not None:
             values[part] = np.stack([normalized(row, "zscore") for row in of_part])
         seconds = process_time() - begun
@@ -289,6 +295,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--sets", nargs="+", default=[])
     parser.add_argument("--kept", action="store_true", help="of what is there alone")
+    parser.add_argument("--roles")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     kept = KeptMatrices(given.work, given.kept)
@@ -302,8 +309,8 @@ def main() -> None:
     for own in judged_sets:
         parts = (*LEXICAL, *(ALIGNED if own.name in ALIGNED_SETS else ()))
         if own.language == "en":
-            parts = (*parts, *ENGLISH)
-        sets.append(document_set(own, parts, kept))
+            parts = (*parts, *ENGLISH, *((ROLES,) if given.roles else ()))
+        sets.append(document_set(own, parts, kept, given.roles))
     write_or_print(table(sets, "chrf"), given.output)
 
 

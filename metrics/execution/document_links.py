@@ -17,10 +17,11 @@ from .window_plan import WindowPiece, WindowPlan
 
 
 class Link(NamedTuple):
-    """Two units that belong together, and their share of the value of their documents."""
+    """Two units that belong together, their share of the value of their documents, and their own value."""
 
     comparison: Comparison
     share: float
+    value: float
 
 
 def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]:
@@ -30,15 +31,16 @@ def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]
     (piece,) = plan.pieces
     if isinstance(piece, OwnMeans):
         return []
-    if isinstance(piece, WindowPiece):
-        return list(map(Link, piece.comparisons, piece.weights))
     with failures_named(metric.signature()):
         spreads = [Folded.of(block) for block in store.add(piece.comparisons)]
         compared = compared_blocks(metric.scorer, store, [spread.block for spread in spreads])
         of_units = [spread.spread(u) for spread, u in zip(spreads, compared, strict=True)]
-        links = piece.links(of_units)
+    if isinstance(piece, WindowPiece):
+        values = [float(matrix[0, 0]) for matrix in of_units]
+        return list(map(Link, piece.comparisons, piece.weights, values))
+    links, matrix = piece.links(of_units), piece.matrix(of_units)
     result = []
     for row, column, share in zip(links.row_unit, links.column_unit, links.share, strict=True):
         comparison = piece.sides.comparison(np.array([row]), np.array([column]))
-        result.append(Link(comparison, float(share)))
+        result.append(Link(comparison, float(share), float(matrix[row, column])))
     return result

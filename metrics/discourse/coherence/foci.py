@@ -80,7 +80,7 @@ class FocusReader:
         self.nouns: Nouns | None = None
 
     def read(self, text: Text) -> Foci:
-        """The foci of a text; sentences without a letter are none of it.
+        """The foci of a text; blank sentences are none of it.
 
         Raises:
             InputError: the span of an annotation is not in its sentence, or there are neither annotations nor finder.

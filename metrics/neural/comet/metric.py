@@ -32,6 +32,7 @@ from .checkpoint import CometCheckpoint, read_checkpoint
 from .head import Head
 from .pooling import Mixer, sparsemax
 from .regression import RegressionScorer
+from .side_by_side import SideBySide
 from .token_limits import TokenLimits
 from .unified import UnifiedScorer
 
@@ -63,7 +64,8 @@ class CometMetric(CheckpointMetric):
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
-            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, limits.joined)
+            joining = SideBySide.of(checkpoint.encoder_model, limits.joined)
+            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, joining)
         else:
             scorer = RegressionScorer(self, reader, encoder, mixer, head)
         # An encoder that is not named is in no signature.
@@ -124,7 +126,7 @@ class Comet(CometMetric):
         needs_source=True,
         multi_reference="mean",
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     @cached_property
@@ -158,7 +160,7 @@ class CometQE(CometMetric):
         needs_source=True,
         needs_references=False,
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     @classmethod

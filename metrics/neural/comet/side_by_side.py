@@ -1,57 +1,108 @@
 """Texts side by side in one sequence, as unified COMET models and XCOMET read them.
 
-FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
+    FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
+
+with the tokenizer of XLM-R, by which MiniLM is read too. BERT and RemBERT have a single LAST between two texts, and
+BERT a type for every token: 0 in the first text with the tokens around it, 1 behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ...representations import Block, IntArray, Ragged, cell_rows
 
+ONE_SEPARATOR = ("BERT", "RemBERT")
+TYPED = ("BERT",)
 
-def sequences(ids: Ragged, parts: Sequence[IntArray], max_tokens: int) -> Ragged:
-    """Sequences made of one row of each part, n rows of ids.
+
+class JoinedTexts(NamedTuple):
+    """Token ids, and the types of the tokens where the encoder has them."""
+
+    ids: Ragged
+    types: Ragged | None
+
+    def take(self, rows: IntArray) -> JoinedTexts:
+        """Some of the sequences."""
+        return JoinedTexts(self.ids[rows], None if self.types is None else self.types[rows])
+
+
+class SideBySide(NamedTuple):
+    """How an encoder reads texts side by side.
 
     Args:
-        ids: of single texts, each with FIRST and LAST.
-        parts: rows of the texts, [n] each.
-        max_tokens: what is longer loses its right end, the last token too, as in the released code.
+        separators: how many LAST stand between two texts.
+        has_types: whether tokens have types.
+        max_tokens: of a sequence; what is longer loses its right end, the last token too, as in the released code.
     """
-    rows_of_ids = [_joined(ids, rows)[:max_tokens] for rows in zip(*parts, strict=True)]
-    return Ragged.of_rows(rows_of_ids)
 
+    separators: int
+    has_types: bool
+    max_tokens: int
 
-def _joined(ids: Ragged, rows: Sequence[int]) -> IntArray:
-    """The whole sequence of some texts."""
-    first, *others = [ids.values[ids.offsets[row] : ids.offsets[row + 1]] for row in rows]
-    last = first[-1:]
-    pieces = [first]
-    for other in others:
-        # LAST takes the place of FIRST.
-        pieces += [last, other[1:]]
-    return np.concatenate(pieces)
+    @classmethod
+    def of(cls, encoder_model: str, max_tokens: int) -> SideBySide:
+        """That of a family of encoders, by COMET's name."""
+        separators = 1 if encoder_model in ONE_SEPARATOR else 2
+        return cls(separators, encoder_model in TYPED, max_tokens)
 
+    def sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> JoinedTexts:
+        """Sequences made of one row of each part.
 
-def sequence_lengths(
-    lengths: IntArray,
-    block: Block,
-    with_source: bool,
-    with_reference: bool,
-) -> IntArray:
-    """Lengths of all sequences of a block before any truncation, from those of its texts.
+        Args:
+            ids: of single texts, each with FIRST and LAST.
+            parts: rows of the texts, [n] each.
+        """
+        rows = list(zip(*parts, strict=True))
+        joined = [self._joined(ids, texts)[: self.max_tokens] for texts in rows]
+        if not self.has_types:
+            return JoinedTexts(Ragged.of_rows(joined), None)
+        types = []
+        for sequence, length in zip(joined, ids.lengths[parts[0]].tolist(), strict=True):
+            is_behind = np.arange(len(sequence)) >= length
+            types.append(is_behind.astype(np.int64))
+        return JoinedTexts(Ragged.of_rows(joined), Ragged.of_rows(types))
 
-    One for every hypothesis with the source, and with references one or two for every pair.
-    """
-    of_sequences: list[IntArray] = []
-    of_source = lengths[block.source] if with_source else 0
-    if with_source:
-        of_sequences.append(lengths[block.hypotheses] + of_source)
-    if with_reference:
-        h, r = cell_rows([block])
-        of_sequences.append(lengths[h] + lengths[r])
+    def _joined(self, ids: Ragged, rows: Sequence[int]) -> IntArray:
+        """The whole sequence of some texts."""
+        first, *others = [ids.values[ids.offsets[row] : ids.offsets[row + 1]] for row in rows]
+        # the first text ends with a LAST itself
+        further = first[-1:].repeat(self.separators - 1)
+        pieces = [first]
+        for other in others:
+            # without its FIRST
+            pieces += [further, other[1:]]
+        return np.concatenate(pieces)
+
+    def whole_length(self, *lengths: int) -> int:
+        """The length of one sequence before it is cut, from those of its texts."""
+        return sum(lengths) + self._added(len(lengths))
+
+    def lengths(
+        self,
+        lengths: IntArray,
+        block: Block,
+        with_source: bool,
+        with_reference: bool,
+    ) -> IntArray:
+        """Lengths of all sequences of a block as they are read, from those of its texts.
+
+        One for every hypothesis with the source, and with references one or two for every pair.
+        """
+        of_sequences: list[IntArray] = []
+        of_source = lengths[block.source] if with_source else 0
         if with_source:
-            of_sequences.append(lengths[h] + lengths[r] + of_source)
-    return np.concatenate(of_sequences)
+            of_sequences.append(lengths[block.hypotheses] + of_source + self._added(2))
+        if with_reference:
+            h, r = cell_rows([block])
+            of_sequences.append(lengths[h] + lengths[r] + self._added(2))
+            if with_source:
+                of_sequences.append(lengths[h] + lengths[r] + of_source + self._added(3))
+        return np.minimum(np.concatenate(of_sequences), self.max_tokens)
+
+    def _added(self, num_texts: int) -> int:
+        """What a sequence has more than its texts, each with FIRST and LAST; 0 or less."""
+        return (num_texts - 1) * (self.separators - 2)

@@ -28,7 +28,7 @@ from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
 from .head import Head, by_hypothesis, hypothesis_rows
 from .pooling import Mixer
-from .side_by_side import sequence_lengths, sequences
+from .side_by_side import JoinedTexts, SideBySide
 
 
 class UnifiedScorer(Scorer):
@@ -42,7 +42,7 @@ class UnifiedScorer(Scorer):
         mixer: Mixer,
         head: Head,
         segments: Sequence[str],
-        max_tokens: int,
+        joining: SideBySide,
     ) -> None:
         self.info = metric.info
         self.reader = reader
@@ -53,7 +53,7 @@ class UnifiedScorer(Scorer):
         self.identity = metric.identity(encoder.device)
         self.with_source = "src" in segments
         self.with_reference = "ref" in segments
-        self.max_tokens = max_tokens
+        self.joining = joining
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""
@@ -75,21 +75,20 @@ class UnifiedScorer(Scorer):
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        lengths = sequence_lengths(
-            reps["ids"].lengths, block, self.with_source, self.with_reference
-        )
-        read = np.minimum(lengths, self.max_tokens)
+        lengths = reps["ids"].lengths
+        read = self.joining.lengths(lengths, block, self.with_source, self.with_reference)
         return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end."""
         lengths = reps["ids"].lengths
-        longest = int(lengths[block.hypotheses].max(initial=0))
+        of_texts = [int(lengths[block.hypotheses].max(initial=0))]
         if self.with_source:
-            longest += int(lengths[block.source])
+            of_texts.append(int(lengths[block.source]))
         if self.with_reference:
-            longest += int(lengths[block.references].max(initial=0))
-        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
+            of_texts.append(int(lengths[block.references].max(initial=0)))
+        longest = self.joining.whole_length(*of_texts)
+        return Truncation.TEXT if longest > self.joining.max_tokens else Truncation.NONE
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""
@@ -109,20 +108,22 @@ class UnifiedScorer(Scorer):
 
     def _values(self, ids: Ragged, parts: Sequence[IntArray]) -> FloatArray:
         """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
-        joined = sequences(ids, parts, self.max_tokens)
+        joined = self.joining.sequences(ids, parts)
         batches, places = in_batches(
-            joined.lengths, self.batch_tokens, lambda numbers: self._first(joined[numbers])
+            joined.ids.lengths,
+            self.batch_tokens,
+            lambda numbers: self._first(joined.take(numbers)),
         )
         with self.encoder.torch.inference_mode():
             first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
             return self.head.whole(first.to(self.encoder.device))
 
-    def _first(self, joined: Ragged) -> Any:
+    def _first(self, joined: JoinedTexts) -> Any:
         """The first vector of the mix, float32 [n, d]."""
         width = self.encoder.config.hidden_size
-        vectors = np.empty((len(joined), width), np.float32)
+        vectors = np.empty((len(joined.ids), width), np.float32)
         all_layers = self.mixer.shares is not None
-        for rows, states in self.encoder.states(joined, all_layers=all_layers):
+        for rows, states in self.encoder.states(joined.ids, all_layers, joined.types):
             vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()
         return vectors
 

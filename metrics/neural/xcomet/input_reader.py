@@ -12,7 +12,7 @@ from ...execution.batches import in_batches
 from ...representations import FloatArray, IntArray, Ragged
 from ..comet.head import Head
 from ..comet.pooling import Mixer
-from ..comet.side_by_side import sequences
+from ..comet.side_by_side import JoinedTexts, SideBySide
 from ..models.encoder import Encoder
 
 
@@ -36,7 +36,7 @@ class InputReader:
         head: the estimator of the sentence score.
         word_layer: whose states give labels.
         word_labels: weight [4, d] and bias [4] of the labels.
-        max_tokens: of all texts of an input together.
+        joining: how the texts of an input stand side by side.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class InputReader:
         head: Head,
         word_layer: int,
         word_labels: tuple[Any, Any],
-        max_tokens: int,
+        joining: SideBySide,
     ) -> None:
         self.encoder = encoder
         self.mixer = mixer
@@ -55,31 +55,29 @@ class InputReader:
         weight, bias = word_labels
         self.label_weight = weight.float().to(encoder.device)  # [4, d]
         self.label_bias = bias.float().to(encoder.device)  # [4]
-        self.max_tokens = max_tokens
+        self.joining = joining
 
     def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
         """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
-        lengths = sum(ids.lengths[rows] for rows in parts)
-        lengths = np.minimum(np.asarray(lengths), self.max_tokens)
+        joined = self.joining.sequences(ids, parts)
+        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
 
         def run(numbers: IntArray) -> Read:
-            return self._batch(ids, [rows[numbers] for rows in parts])
+            return self._batch(joined.take(numbers), num_tokens[numbers])
 
-        batches, places = in_batches(lengths, self.encoder.batch_tokens, run)
+        batches, places = in_batches(joined.ids.lengths, self.encoder.batch_tokens, run)
         scores = np.concatenate([batch.scores for batch in batches])
         values = np.concatenate([batch.labels.values for batch in batches])
         of_batches = [batch.labels.lengths for batch in batches]
         labels = Ragged.of_lengths(values, np.concatenate(of_batches))
         return Read(scores, labels).take(places)
 
-    def _batch(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
-        """As `read`, of one batch."""
-        joined = sequences(ids, parts, self.max_tokens)
-        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
+    def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
+        """What some sequences give; num_tokens: of their hypotheses, [n]."""
         width = self.encoder.config.hidden_size
-        first = np.empty((len(joined), width), np.float32)
-        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined)
-        for rows, states in self.encoder.states(joined, all_layers=True):
+        first = np.empty((len(joined.ids), width), np.float32)
+        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
+        for rows, states in self.encoder.states(joined.ids, True, joined.types):
             used = states if self.mixer.shares is not None else states[-1:]
             first[rows] = self.mixer.vectors(used, None).cpu().numpy()
             of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]

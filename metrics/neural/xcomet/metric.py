@@ -27,6 +27,7 @@ from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
 from ..comet.metric import encoder_folder, head_of, mixer_of
+from ..comet.side_by_side import SideBySide
 from ..comet.token_limits import TokenLimits
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
@@ -88,7 +89,7 @@ class XCometMetric(CheckpointMetric):
             head_of(checkpoint, encoder.device),
             checkpoint.word_layer,
             checkpoint.word_labels,
-            limits.joined,
+            SideBySide.of(checkpoint.encoder_model, limits.joined),
         )
         finding = Settings(self.decode, self.decoding_threshold, self.output)
         scorer = XCometScorer(self, reader, inputs, finding)
@@ -160,6 +161,7 @@ class XComet(XCometMetric):
         multi_reference="mean",
         bucketed=True,
         costly_pairs=True,
+        version=2,
     )
 
     @property
@@ -197,6 +199,7 @@ class XCometQE(XCometMetric):
         needs_source=True,
         needs_references=False,
         bucketed=True,
+        version=2,
     )
 
     @property

@@ -22,7 +22,6 @@ from ...representations import (
 from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import by_hypothesis, hypothesis_rows
-from ..comet.side_by_side import sequence_lengths
 from ..models.context_tokens import Reader
 from ..models.settings import ContextModelMetric
 from .error_spans import (
@@ -88,7 +87,7 @@ class XCometScorer(Scorer):
         self.settings = settings
         self.batch_tokens = encoder.batch_tokens
         self.identity = metric.identity(encoder.device)
-        self.max_tokens = inputs.max_tokens
+        self.joining = inputs.joining
         self.is_warned = False
         # Tokens that are nothing but a blank.
         tokenizer = reader.tokenizer
@@ -125,18 +124,19 @@ class XCometScorer(Scorer):
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
         sourced = block.source >= 0
-        lengths = sequence_lengths(reps["ids"].lengths, block, sourced, self.info.needs_references)
-        read = np.minimum(lengths, self.max_tokens)
+        lengths = reps["ids"].lengths
+        read = self.joining.lengths(lengths, block, sourced, self.info.needs_references)
         return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
         lengths = reps["ids"].lengths
-        longest = int(lengths[block.hypotheses].max(initial=0))
+        of_texts = [int(lengths[block.hypotheses].max(initial=0))]
         if self.info.needs_references:
-            longest += int(lengths[block.references].max(initial=0))
+            of_texts.append(int(lengths[block.references].max(initial=0)))
         if block.source >= 0:
-            longest += int(lengths[block.source])
+            of_texts.append(int(lengths[block.source]))
+        longest = self.joining.whole_length(*of_texts)
         if longest > LONG_TOKENS and not self.is_warned:
             self.is_warned = True
             warn(
@@ -144,7 +144,7 @@ class XCometScorer(Scorer):
                 "Score sentences, and compare no texts of very different length",
                 stacklevel=2,
             )
-        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
+        return Truncation.TEXT if longest > self.joining.max_tokens else Truncation.NONE
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""

@@ -12,6 +12,7 @@ from .marked_errors import MarkedError, in_words
 from .words import sum_in_words
 
 MAX_SHOWN = 8  # entries of each part of a reason
+ALIGNED = "aligned"  # the reason of two documents whose parts are compared
 
 
 def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
@@ -79,7 +80,20 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
             yield f"             errors: {in_words(place['text'], errors)}"
             continue
         for part, value in reason.items():
+            if part == ALIGNED and value:
+                yield from _aligned_lines(value)
+                continue
             yield f"             {part}: {_brief(value) or '-'}"
+
+
+def _aligned_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What belongs together in two documents: the share of their value, the value of the two, and both texts."""
+    yield "             aligned, with the share of the value and the value of each two:"
+    for link in links[:MAX_SHOWN]:
+        yield f"              {link['share']:.3f} {_number(link['value'])}  {link['hypothesis'] or '-'}"
+        yield f"                            {link['counterpart'] or '-'}"
+    if len(links) > MAX_SHOWN:
+        yield f"             and {len(links) - MAX_SHOWN} more"
 
 
 def _spent(budget: Mapping[str, Any]) -> str:

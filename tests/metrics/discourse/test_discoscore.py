@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import sys
@@ -18,7 +19,14 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank import Document, InputError, MetricError, ModelLoadError, load_metric
+from discorank import (
+    Document,
+    InputError,
+    MBRDecoder,
+    MetricError,
+    ModelLoadError,
+    load_metric,
+)
 from discorank.metrics.discourse.coherence.foci import FocusReader
 from discorank.metrics.discourse.coherence.token_vectors import TokenReader, lowered
 from discorank.metrics.execution.evaluate import matrices
@@ -325,7 +333,7 @@ def test_texts_without_sentences_have_no_graph() -> None:
         np.testing.assert_allclose(u, [[1, 1, 0], [1, 1, 0], [0, 0, 1]], atol=1e-6)
 
 
-def test_sentences_without_a_letter_are_none() -> None:
+def test_blank_sentences_are_none() -> None:
     empties = Document(["", " "], foci=[[], []])
     spaced = Document(["", "the boat .", " "], foci=[[], [("boat", 4, 8)], []])
     for name in ("ds-sent", "ds-focus"):
@@ -379,6 +387,48 @@ def test_a_text_that_repeats_itself_weighs_no_more_than_another() -> None:
             np.hstack([alone, of_loop]).mean(axis=1).argmax(),
         }
     assert len(chosen["relative"]) == 1
+
+
+NOUNS = ("boat", "car", "sea", "tree", "cat", "dog", "house", "road")
+
+
+def article(seed: int) -> dict[str, Any]:
+    """A list of eight short texts about the same few nouns, of which two tell of a man too."""
+    r = random.Random(seed)
+    common = r.sample(NOUNS, 5)
+    candidates = []
+    for number in range(8):
+        told = [r.sample(common, 2) for _ in range(3)]
+        if number < 2:
+            told[r.randrange(3)].append("man")
+        candidates.append(_told(told))
+    return {"id": str(seed), "candidates": candidates}
+
+
+def _told(told: list[list[str]]) -> dict[str, Any]:
+    """A candidate of sentences about nouns."""
+    sentences = ["the " + " and the ".join(nouns) + " ." for nouns in told]
+    foci = []
+    for nouns, sentence in zip(told, sentences, strict=True):
+        starts = [sentence.index(f"the {noun}") + 4 for noun in nouns]
+        foci.append([[n, at, at + len(n)] for n, at in zip(nouns, starts, strict=True)])
+    return {"text": sentences, "foci": foci}
+
+
+def test_a_degenerate_candidate_changes_at_most_one_of_eight_choices() -> None:
+    """A text that says sixty times what the man said is added to every list; by squares most choices change."""
+    articles = [article(seed) for seed in range(8)]
+    looping = {"text": ["the man said ."] * 60, "foci": [[["man", 4, 7]]] * 60}
+    changes = {}
+    for norm in (None, "squared"):
+        metric = tiny("ds-focus", **({"norm": norm} if norm else {}))
+        decoder = MBRDecoder(metric, self_pair=False)
+        before = [ranking.index for ranking in decoder.decode(articles)]
+        upset = [{**row, "candidates": [*row["candidates"], looping]} for row in articles]
+        after = [ranking.index for ranking in decoder.decode(upset)]
+        changes[norm] = sum(a != b for a, b in zip(before, after, strict=True))
+    assert changes[None] <= 1
+    assert changes["squared"] >= 4
 
 
 def _spans(sentence: str) -> list[tuple[str, int, int]]:

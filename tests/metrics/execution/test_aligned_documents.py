@@ -170,6 +170,24 @@ def test_two_sentences_that_change_places() -> None:
         assert metric.pairwise(swapped, own)[0, 0] == pytest.approx(100)
 
 
+DIFFERENT = ["the fog lifts", "nobody was surprised", "it was late", "a ferry waits", "we rowed"]
+
+
+@given(texts=st.permutations(DIFFERENT), data=st.data())
+@BOUNDED
+def test_a_swap_lowers_monotone_and_leaves_transport(texts: list[str], data: st.DataObject) -> None:
+    i, j = data.draw(st.permutations(range(len(texts))))[:2]
+    swapped = list(texts)
+    swapped[i], swapped[j] = texts[j], texts[i]
+    values = {}
+    for form in FORMS:
+        metric = ChrF(align=form)  # type: ignore[arg-type]
+        values[form] = metric.pairwise([Document(swapped)], [Document(texts)])[0, 0]
+    assert values["monotone"] < 99.9
+    assert values["transport"] == pytest.approx(100)
+    assert values["unbalanced"] == pytest.approx(100)
+
+
 @given(h=lists, r=documents, seed=st.integers(0, 99))
 @BOUNDED
 def test_transport_does_not_see_the_order_of_sentences(
@@ -338,8 +356,43 @@ def test_explanations_add_up_to_the_value() -> None:
         (reason,) = metric.explain(h, [r])
         total = 0.0
         for link in reason["aligned"]:
-            total += link["share"] * utility(ChrF(), link["hypothesis"], link["counterpart"])
+            of_two = utility(ChrF(), link["hypothesis"], link["counterpart"])
+            assert link["value"] == pytest.approx(of_two)
+            total += link["share"] * link["value"]
         assert total == pytest.approx(metric.pairwise([h], [r])[0, 0])
+
+
+def test_a_sentence_without_a_counterpart_is_explained_by_what_it_is_worth() -> None:
+    h, r = Document(["the fog lifts", "xyz qqq " * 4]), Document(["the fog lifts"])
+    metric = ChrF(align="monotone", align_skip=30.0, align_weights="sentences")
+    first, second = metric.explain(h, [r])[0]["aligned"]
+    assert (first["value"], first["counterpart"]) == (pytest.approx(100), "the fog lifts")
+    assert (second["value"], second["counterpart"], second["share"]) == (30, "", 0.25)
+
+
+def test_aligned_documents_are_explained_line_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [["the fog lifts", "a ferry waits"], ["the fog lifts", "a ferry", "was late"]]
+    line = json.dumps({"id": "1", "candidates": texts})
+    (tmp_path / "lists.jsonl").write_text(line + "\n", encoding="utf-8")
+    command = ["explain", str(tmp_path / "lists.jsonl"), "-u", "chrf", "--align", "monotone"]
+    assert main(command) == 0
+    lines = iter(capsys.readouterr().out.splitlines())
+    for line in lines:
+        if line.strip().startswith("aligned"):
+            break
+    # the first place, beside the other text
+    _, h, r = max(
+        (ChrF(align="monotone").pairwise([Document(a)], [Document(b)])[0, 0], a, b)
+        for a, b in (texts, texts[::-1])
+    )
+    links = ChrF(align="monotone").explain(Document(h), [Document(r)])[0]["aligned"]
+    assert len(links) > 1
+    for link in links:
+        numbers = f"{link['share']:.3f} {link['value']:6.2f}"
+        assert next(lines) == f"              {numbers}  {link['hypothesis']}"
+        assert next(lines).strip() == link["counterpart"]
 
 
 def test_metrics_of_documents_refuse_the_settings() -> None:

@@ -319,6 +319,7 @@ def test_windows_are_explained() -> None:
         pairs = explanation["aligned"]
         assert sum(pair["share"] for pair in pairs) == pytest.approx(1)
         assert sum(pair["share"] * pair["F"] for pair in pairs) == pytest.approx(value)
+        assert [pair["value"] for pair in pairs] == pytest.approx([pair["F"] for pair in pairs])
     assert [pair["hypothesis"] for pair in by_position["aligned"]] == [
         text(h, *at) for at in plain_spans(5, 3, 2)
     ]

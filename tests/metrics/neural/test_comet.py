@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,9 +27,10 @@ from discorank import (
 )
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
+from discorank.metrics.neural.comet.side_by_side import SideBySide
 from discorank.metrics.neural.comet.unified import UnifiedScorer
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
-from discorank.metrics.representations import FloatArray
+from discorank.metrics.representations import Block, FloatArray, Ragged
 from discorank.metrics.text.texts import Item
 
 from ...support.lists import write_lists
@@ -543,20 +545,27 @@ def test_a_context_that_eats_the_sentence_at_the_cut_of_comet_1() -> None:
     np.testing.assert_allclose(embedding, wanted, rtol=0, atol=1e-5)
 
 
-@pytest.fixture
-def of_bert(tmp_path: Path) -> Path:
-    """tiny-comet-qe over the encoder tiny-bert."""
-    folder = Path(shutil.copytree(MODELS / "tiny-comet-qe", tmp_path / "model"))
-    state, settings = states_dict("tiny-comet-qe")
-    kept = {name: tensor for name, tensor in state.items() if not name.startswith("encoder.")}
+def over_bert(folder: Path, model: str, **changed: Any) -> Path:
+    """A tiny model over the encoder tiny-bert, with other settings; without a mix of layers where these name one."""
+    shutil.copytree(MODELS / model, folder)
+    state, settings = states_dict(model)
+    left_out = ("encoder.", "layerwise_attention.") if "sent_layer" in changed else ("encoder.",)
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith(left_out)}
     bert = pretrained(MODELS / "tiny-bert").state_dict()
     encoder = {f"encoder.model.{name}": tensor for name, tensor in bert.items()}
+    of_bert = {"encoder_model": "BERT", "pretrained_model": "tiny-bert"}
     content = {
         "state_dict": {**kept, **encoder},
-        "hyper_parameters": {**settings, "encoder_model": "BERT", "pretrained_model": "tiny-bert"},
+        "hyper_parameters": {**settings, **of_bert, **changed},
     }
     torch.save(content, folder / "checkpoints" / "model.ckpt")
     return folder
+
+
+@pytest.fixture
+def of_bert(tmp_path: Path) -> Path:
+    """tiny-comet-qe over the encoder tiny-bert."""
+    return over_bert(tmp_path / "model", "tiny-comet-qe")
 
 
 def test_encoders_of_bert_leave_as_many_positions_free(of_bert: Path) -> None:
@@ -576,3 +585,69 @@ def test_encoders_of_bert_leave_as_many_positions_free(of_bert: Path) -> None:
     assert not tiny("tiny-comet-qe").scorer.identity.endswith("tokens")
     with pytest.warns(TruncationWarning):
         metric.score([text], sources=["a"])
+
+
+# How BERT and RemBERT, and the encoders that XLM-R's tokenizer goes with, read texts side by side: how many separators
+# stand between two, and whether the tokens behind the first text have another type.
+JOININGS = {"BERT": (1, True), "RemBERT": (1, False), "MiniLM": (2, False)}
+
+
+@pytest.mark.parametrize("family", JOININGS)
+def test_unified_models_join_texts_as_their_encoder_does(family: str, tmp_path: Path) -> None:
+    """By the definition of unbabel-comet: CLS mt SEP src SEP ref SEP, types 0 up to the first SEP and 1 behind it."""
+    model = over_bert(tmp_path / "model", "tiny-unite", sent_layer=2, encoder_model=family)
+    files = {"model": str(model), "encoder_path": str(MODELS / "tiny-bert")}
+    state, encoder = states_dict("tiny-unite")[0], pretrained(MODELS / "tiny-bert")
+    tokenizer = tokenizer_of(MODELS / "tiny-bert")
+    num_separators, has_types = JOININGS[family]
+
+    def value(*texts: str) -> float:
+        ids, types = [tokenizer.cls_token_id], [0]
+        for number, text in enumerate(texts):
+            if number:
+                more = [tokenizer.sep_token_id] * (num_separators - 1)
+                ids, types = ids + more, types + [1] * len(more)
+            own = [*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.sep_token_id]
+            ids, types = ids + own, types + [min(number, 1)] * len(own)
+        tokens, kinds = (torch.tensor([row[:126]]) for row in (ids, types))
+        with torch.inference_mode():
+            out = encoder(
+                tokens, token_type_ids=kinds if has_types else None, output_hidden_states=True
+            )
+        x = out.hidden_states[2][0, 0].double()
+        for number in (0, 3, 6):
+            weight, bias = (state[f"estimator.ff.{number}.{name}"] for name in ("weight", "bias"))
+            x = weight.double() @ x + bias.double()
+            x = x.tanh() if number < 6 else x
+        return float(x)
+
+    whole, by_source = load_metric("comet", **files), load_metric("comet-qe", **files)
+    long = " ".join(["the old mill turns"] * 9)
+    for h, r, source in (
+        ("the old mill", "a mill turns", "die Mühle"),
+        ("river", "", "a b"),
+        (long, long, long),
+    ):
+        expected = [value(h, source), value(h, r), value(h, source, r)]
+        is_cut = h == long
+        with pytest.warns(TruncationWarning) if is_cut else nullcontext():
+            of_all = whole.score([h], [r], [source])[0]
+        with pytest.warns(TruncationWarning) if is_cut else nullcontext():
+            of_two = by_source.score([h], sources=[source])[0]
+        assert of_all == pytest.approx(np.mean(expected), abs=1e-5)
+        assert of_two == pytest.approx(expected[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("family", JOININGS)
+def test_lengths_are_those_of_the_sequences(family: str) -> None:
+    joining = SideBySide.of(family, 20)
+    rows = [np.arange(length) for length in (5, 7, 4, 9, 3)]
+    ids = Ragged.of_rows(rows)
+    block = Block(np.array([0, 1]), np.array([3, 4]), 2)
+    h, r, s = np.array([0, 0, 1, 1]), np.array([3, 4, 3, 4]), np.full(4, 2)
+    parts = [[np.array([0, 1]), np.array([2, 2])], [h, r], [h, s, r]]
+    joined = [joining.sequences(ids, one).ids.lengths for one in parts]
+    found = joining.lengths(ids.lengths, block, with_source=True, with_reference=True)
+    assert found.tolist() == np.concatenate(joined).tolist()
+    uncut = SideBySide.of(family, 99)
+    assert uncut.whole_length(7, 4, 9) == uncut.sequences(ids, parts[2]).ids.lengths.max()
