@@ -2,13 +2,14 @@
 
     python -m discorank.rerank.engines.process_worker DESCRIPTOR
 
-Messages are (name of a method of `Worker`, arguments), the first of them the worker's own arguments; each is answered
-by what the method returns. A thread reads them, so that the sender is never kept waiting; it ends the process when the
-other end of the pipe is gone, whatever the worker is at.
+Messages are (name of a method of `Worker`, arguments), but for the first: when garbage is looked for, and the worker's
+own arguments. Each is answered by what the method returns. A thread reads them, so that the sender is never kept
+waiting; it ends the process when the other end of the pipe is gone, whatever the worker is at.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from multiprocessing.connection import Connection
@@ -24,7 +25,9 @@ def main(descriptor: int) -> None:
     connection: Connection[Any, Any] = Connection(descriptor)
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_read, args=(connection, messages), daemon=True).start()
-    worker = Worker(*messages.get())
+    threshold, *arguments = messages.get()
+    gc.set_threshold(*threshold)
+    worker = Worker(*arguments)
     while True:
         method, arguments = messages.get()
         connection.send(getattr(worker, method)(*arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...metrics.base import Metric
 from ...metrics.spec.limits import limits
-from .ray.worker import LoadResult, SentTask, StepResult
+from .ray.worker import LoadResult, Sent, StepResult, Work
 from .status import WorkerMeter
 
 MODULE = "discorank.rerank.engines.process_worker"
@@ -34,8 +35,8 @@ class WorkerProcess:
     def __init__(self, meter: WorkerMeter, cache: tuple[str, int] | None, jobs: int) -> None:
         self.meter = meter
         self.is_loaded = False
-        self.blocks: deque[list[SentTask]] = deque()  # the first is being valued
-        self.going_on: deque[SentTask] = deque()  # lists whose texts it has
+        self.blocks: deque[list[Sent]] = deque()  # the first is being valued
+        self.going_on: deque[Sent] = deque()  # lists whose texts it has
         self.at_work_since: float | None = None
         self.connection, other = Pipe()
         with other:
@@ -46,19 +47,19 @@ class WorkerProcess:
                 pass_fds=[other.fileno()],
                 start_new_session=True,
             )
-        self._tell((cache, limits()))
+        self._tell((gc.get_threshold(), cache, limits()))
 
     @property
     def is_alive(self) -> bool:
         """Whether it can be given lists."""
         return self.is_loaded
 
-    def load(self, metrics: Sequence[Metric]) -> None:
-        """Has it load those of the metrics that are new to it."""
+    def load(self, metrics: Sequence[Metric], work: Work | None = None) -> None:
+        """Has it load those of the metrics that are new to it, and do this work with lines."""
         self.is_loaded = False
-        self._tell(("load", (list(metrics),)))
+        self._tell(("load", (list(metrics), work)))
 
-    def value(self, block: list[SentTask]) -> None:
+    def value(self, block: list[Sent]) -> None:
         """Has it value some lists."""
         if not self.blocks:
             self.at_work_since = monotonic()
