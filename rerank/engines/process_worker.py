@@ -20,9 +20,9 @@ from typing import Any
 from .ray.worker import Worker
 
 
-def main(descriptor: int) -> None:
+def answer_messages(connection: Connection[Any, Any]) -> None:
     """Answers messages until the pipe is closed."""
-    connection: Connection[Any, Any] = Connection(descriptor)
+    gc.freeze()  # what is there stays
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_read, args=(connection, messages), daemon=True).start()
     threshold, *arguments = messages.get()
@@ -43,4 +43,4 @@ def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    answer_messages(Connection(int(sys.argv[1])))

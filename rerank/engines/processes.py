@@ -23,7 +23,7 @@ from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from ...metrics.stop_signals import ignored
 from .interface import Loaded, Task, loaded_as
-from .ray.worker import LoadResult, Sent, SentTask, StepResult, Work
+from .ray.worker import LoadResult, Sent, SentTask, StepResult, WorkOnLines
 from .sent_lines import SentLine
 from .status import Status, WorkerMeter
 from .worker_process import WorkerProcess
@@ -57,7 +57,7 @@ class ProcessEngine:
         self.metrics: list[Metric] = []
         self.metric_numbers: dict[Loaded, int] = {}
         self.serial = count()
-        self.work: Work | None = None  # what workers do with lines
+        self.work: WorkOnLines | None = None  # what workers do with lines
         self.keys: dict[int, int] = {}  # of every list that is awaited, by its serial number
         self.waiting: deque[Sent] = deque()
         self.alone: deque[Sent] = deque()  # those that may have taken a worker down
@@ -68,20 +68,24 @@ class ProcessEngine:
         self.began_at = monotonic()
         self.waited_seconds = 0.0
 
-    def load(self, metrics: Sequence[Utility]) -> None:
+    def load(self, metrics: Sequence[Utility], work: WorkOnLines | None = None) -> None:
         """Starts the workers if need be and waits until all have loaded the metrics.
+
+        Args:
+            metrics: what lists are valued by.
+            work: what is done with lines, where lines are submitted; its metrics load no models.
 
         Raises:
             ModelLoadError: a metric cannot be loaded.
             ResourceError: workers die while they load.
         """
-        self.begin(metrics)
+        self.begin(metrics, work)
         while not self.has_loaded(LOOK_SECONDS):
             pass
         self.began_at = monotonic()
         self.waited_seconds = 0.0
 
-    def begin(self, metrics: Sequence[Utility], work: Work | None = None) -> None:
+    def begin(self, metrics: Sequence[Utility], work: WorkOnLines | None = None) -> None:
         """Has the workers load metrics, and take up what they do with lines, without waiting for them."""
         self._count_faults()
         self.work = work
@@ -102,12 +106,6 @@ class ProcessEngine:
         if not all(worker.is_loaded for worker in self.workers):
             self._wait(seconds)
         return all(worker.is_loaded for worker in self.workers)
-
-    def work_on(self, work: Work) -> None:
-        """Tells the workers what they do with lines; the metrics are loaded."""
-        self.begin((), work)
-        while not self.has_loaded(LOOK_SECONDS):
-            pass
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; one that goes on comes first, and goes where its texts are."""
@@ -175,7 +173,7 @@ class ProcessEngine:
         self.close()
 
     def _new(self, meter: WorkerMeter) -> WorkerProcess:
-        return WorkerProcess(meter, self.cache, self.jobs)
+        return WorkerProcess(meter, self.cache, self.jobs, may_fork=self.work is not None)
 
     def _count_faults(self) -> None:
         """Adds the entries of caches that workers found damaged or unchecked to those of this process."""

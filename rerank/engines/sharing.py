@@ -16,11 +16,12 @@ from .status import Status
 if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
     from .processes import ProcessEngine
-    from .ray.worker import Work
+    from .ray.worker import WorkOnLines
 
-# CPU seconds: of work that is left for each process, of which a third is its start; and of a list in the process that
-# reads and writes
-PAYING_SECONDS, OWN_SECONDS = 0.75, 5e-5
+# CPU seconds of work that must be left for each process: one that begins anew loads numpy and metrics, a copy next to
+# nothing
+NEW_SECONDS, COPIED_SECONDS = 0.75, 0.25
+OWN_SECONDS = 5e-5  # CPU seconds of a list in the process that reads and writes
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -35,16 +36,20 @@ def usable_processors() -> int:
     return count
 
 
-def processes_that_pay(seconds_left: float, seconds_per_list: float, most: int) -> int:
+def processes_that_pay(
+    seconds_left: float, seconds_per_list: float, most: int, is_copy: bool
+) -> int:
     """How many processes are worth their start; 1 is this one alone.
 
     Args:
         seconds_left: CPU seconds of the lists that are left.
         seconds_per_list: of one of them, of which some stay in the process that reads and writes.
         most: how many there may be.
+        is_copy: they are copies of this process (`can_fork`).
     """
+    needed = COPIED_SECONDS if is_copy else NEW_SECONDS
     fed = seconds_per_list / OWN_SECONDS
-    return max(1, int(min(seconds_left / PAYING_SECONDS, fed, most)))
+    return max(1, int(min(seconds_left / needed, fed, most)))
 
 
 class SharingEngine(LocalEngine):
@@ -66,7 +71,7 @@ class SharingEngine(LocalEngine):
         super().load(metrics)
         self.metrics = metrics
 
-    def start(self, jobs: int, work: Work) -> None:
+    def start(self, jobs: int, work: WorkOnLines) -> None:
         """Starts processes if it is more than one; they take up the work when they have loaded the metrics."""
         if jobs < 2:
             return

@@ -81,20 +81,23 @@ def run_lists(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    engine.load(decider.metrics)
     form = form or row_form(run.format)
-    checkpoint = _outputs(decider, name, out, run, form, reading)
     meter = meter or Meter()
+    shared = None
+    if type(engine) is not LocalEngine and not run.save_utilities:
+        from .shared_lines import line_sharing
+
+        shared = line_sharing(decider, form, lines, name, engine, meter)
+    if shared is not None:
+        shared.load()
+    else:
+        engine.load(decider.metrics)
+    checkpoint = _outputs(decider, name, out, run, form, reading)
     source = _metered(entries, meter)
     try:
         if checkpoint.state.counts.get("rows"):
             form.resume(written_lines(checkpoint), checkpoint.state.counts)
         replayed = replayed_choices(decider, source, name, checkpoint, form)
-        shared = None
-        if type(engine) is not LocalEngine and not run.save_utilities:
-            from .shared_lines import line_sharing
-
-            shared = line_sharing(decider, form, lines, name, engine, meter)
         outcomes: Any
         if shared is not None:
             outcomes = shared.outcomes(source)

@@ -18,6 +18,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.text.numbered_lines import Line
 from ..decider import Decider
+from ..engines.forked_process import can_fork
 from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, processes_that_pay
@@ -34,13 +35,12 @@ if TYPE_CHECKING:
     from ..engines.sent_lines import SentLine
 
 LIGHT = "discorank.metrics.lexical."  # metrics that load at once, in any process
-SHORT_SECONDS = (
-    0.1  # of CPU; lists that are decided together before the next look are more if they took less
-)
+# CPU seconds: lists that are decided together are more if they took less, and what is known after less is not enough
+SHORT_SECONDS, LOOK_SECONDS = 0.02, 0.05
 Outcomes = Iterator[tuple[Entry[CandidateList], Outcome | Written]]
 
 
-class Place(NamedTuple):
+class ListPlace(NamedTuple):
     """What the order of an input is checked by."""
 
     id: str
@@ -52,7 +52,7 @@ class DecidedLine(NamedTuple):
     """What a worker made of a line."""
 
     id: str | None
-    place: Place | None  # None where the line is no list
+    place: ListPlace | None  # None where the line is no list
     outcome: Written | DiscorankError
 
 
@@ -72,7 +72,7 @@ class LineWork:
         records = [(i, entry.record or entry.error) for i, entry in enumerate(entries)]
         for i, outcome in self.decider.outcomes(records, engine, self.form.accept):
             record = entries[i].record
-            place = record and Place(record.id, record.document, record.position)
+            place = record and ListPlace(record.id, record.document, record.position)
             with engine.meter.stage("write"):
                 written = self._written(outcome)
             yield block[i].key, DecidedLine(entries[i].id, place, written)
@@ -102,12 +102,19 @@ class LineSharing:
         self.num_lists = self.num_bytes = 0  # that were decided here
         self.num_lines = 0  # up to the last of them
 
+    def load(self) -> None:
+        """Loads the metrics, in workers if all lines go there; errors as `Engine.load`."""
+        metrics = self.work.decider.metrics
+        if isinstance(self.engine, SharingEngine):
+            self.engine.load(metrics)
+        else:
+            self.engine.load(metrics, self.work)
+
     def outcomes(self, source: Iterator[Entry[CandidateList]]) -> Outcomes:
         """The outcome of every entry not yet read of `source`, or what is written of it, in input order."""
         if isinstance(self.engine, SharingEngine):
             yield from self._until_it_pays(self.engine, source)
         else:
-            self.engine.work_on(self.work)
             yield from self._shared(self.engine)
 
     def _until_it_pays(
@@ -121,9 +128,10 @@ class LineSharing:
             yield from self.work.decider.outcomes(wave, engine, self.work.form.accept)
             if process_time() - start < SHORT_SECONDS:
                 self.wave = min(2 * self.wave, LAST_WAVE)
-            if engine.processes is None:
-                engine.start(self._jobs(engine, process_time() - begun), self.work)
-            elif engine.processes.has_loaded():
+            seconds = process_time() - begun
+            if engine.processes is None and seconds > LOOK_SECONDS:
+                engine.start(self._jobs(engine, seconds), self.work)
+            elif engine.processes and engine.processes.has_loaded():
                 yield from self._shared(engine.processes)
 
     def _wave(self, source: Iterator[Entry[CandidateList]]) -> Iterator[tuple[Any, Any]]:
@@ -142,7 +150,7 @@ class LineSharing:
             return 1
         per_list, length = seconds / self.num_lists, self.num_bytes / self.num_lists
         left = max(0.0, size / length - self.num_lines)
-        return processes_that_pay(left * per_list, per_list, engine.max_jobs)
+        return processes_that_pay(left * per_list, per_list, engine.max_jobs, can_fork())
 
     def _shared(self, processes: ProcessEngine) -> Outcomes:
         """The outcomes of the lines not yet read, by processes; why there are no more is raised after all of them."""

@@ -77,7 +77,7 @@ class SentTask(NamedTuple):
 Sent = SentTask | SentLine  # what a block is of
 
 
-class Work(Protocol):
+class WorkOnLines(Protocol):
     """What a worker does with lines."""
 
     def results(self, engine: LocalEngine, block: list[SentLine]) -> Iterator[tuple[int, Any]]:
@@ -116,10 +116,10 @@ class Worker:
         self.cache = cache
         self.engine = LocalEngine()
         self.metrics: list[Metric] = []
-        self.work: Work | None = None
+        self.work: WorkOnLines | None = None
         self.shares: dict[tuple[int, int], Share] = {}  # by number of the group and of the metric
 
-    def load(self, metrics: Sequence[Metric], work: Work | None = None) -> LoadResult:
+    def load(self, metrics: Sequence[Metric], work: WorkOnLines | None = None) -> LoadResult:
         """Loads those of the metrics that are new here, and keeps what is done with lines."""
         self.work = work
         new = metrics[len(self.metrics) :]
