@@ -1,6 +1,6 @@
 """The command with one process and with several, in turns: wall and CPU seconds, start-up included.
 
-    python -m benchmarks.scale.process_jobs LISTS [--jobs 2] [--utility chrf] [--rounds 2]
+    python -m benchmarks.scale.process_jobs LISTS [--jobs auto] [--utility chrf] [--rounds 2]
 
 LISTS is a file that `discorank decode` reads. On a busy machine the wall tells little; processor seconds bound it from
 below: no run is shorter than all of them divided by the machine's processors, or than those of the sharing process.
@@ -23,7 +23,7 @@ RUN = """
 import json, resource, sys, time
 from discorank.cli.main import main
 start = time.perf_counter()
-code = main(sys.argv[1:])
+code = main()
 seconds = [time.perf_counter() - start]
 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
     usage = resource.getrusage(who)
@@ -41,11 +41,11 @@ class Spent(NamedTuple):
     workers: float
 
 
-def run(source: str, utility: str, jobs: int, out: Path) -> Spent:
+def run(source: str, utility: str, jobs: str, out: Path) -> Spent:
     """One run of the command."""
     for file in out.parent.glob(f"{out.name}*"):
         file.unlink()
-    words = ["decode", source, "-u", utility, "-o", str(out), "--quiet", "--jobs", str(jobs)]
+    words = ["decode", source, "-u", utility, "-o", str(out), "--quiet", "--jobs", jobs]
     command = [sys.executable, "-c", RUN, *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Spent(*json.loads(done.stdout))
@@ -57,7 +57,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("lists")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", default="auto")
     parser.add_argument("--utility", default="chrf")
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
@@ -67,25 +67,29 @@ def main() -> None:
         for _ in range(options.rounds):
             turn = []
             outs = [Path(name, "one"), Path(name, "several")]
-            for out, jobs in zip(outs, (1, options.jobs), strict=True):
+            for out, jobs in zip(outs, ("1", options.jobs), strict=True):
                 turn.append(run(options.lists, options.utility, jobs, out))
             if outs[0].read_bytes() != outs[1].read_bytes():
                 raise SystemExit("the outputs differ")
             rounds.append(turn)
     load = os.getloadavg()[0]
     print(f"{options.utility}, {cores} processors, load {load:.0f}")
-    for side, jobs in enumerate((1, options.jobs)):
+    walls = [[turn[side].wall for turn in rounds] for side in (0, 1)]
+    for side, jobs in enumerate(("1", options.jobs)):
         spent = [
             Spent(
                 *(median(column) for column in zip(*(turn[side] for turn in rounds), strict=True))
             )
         ]
         wall, own, workers = spent[0]
-        least = max(own, (own + workers) / min(cores, jobs))
+        share = cores if jobs == "auto" else min(cores, int(jobs))
+        least = max(own, (own + workers) / share)
         print(
             f"--jobs {jobs}: wall {wall:.2f} s, CPU {own + workers:.2f} s ({own:.2f} of the sharing process), "
             f"at least {least:.2f} s on idle processors"
         )
+    ratios = sorted(one / several for one, several in zip(*walls, strict=True))
+    print(f"wall, one over several: {' '.join(f'{ratio:.2f}' for ratio in ratios)}")
 
 
 if __name__ == "__main__":

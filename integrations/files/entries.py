@@ -41,9 +41,10 @@ def placed(error: InputError, place: str) -> InputError:
     return InputError(error.problem, where=where, fix=error.fix)
 
 
-def with_order_errors(entries: Iterable[ListEntry], name: str) -> Generator[ListEntry, None, None]:
+def with_order_errors(
+    entries: Iterable[ListEntry], name: str, order: RecordOrder
+) -> Generator[ListEntry, None, None]:
     """The entries, with error entries for repeated ids and for lines that break the order of a document."""
-    order = RecordOrder(OWN_LIST_ID)
     for entry in entries:
         error = None if entry.record is None else order.fault(entry.record)
         if error is None:

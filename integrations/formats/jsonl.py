@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.text.line_source import without_trailing_blanks
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.text.numbered_lines import Line, NumberedLines
 from ...rerank.lists import read_list
 from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.strict_json import parse_json
@@ -29,44 +29,77 @@ _FORMAT_OF_KEY = {
 }
 
 
-def read_jsonl(source: NumberedLines) -> Iterator[ListEntry]:
+def read_jsonl(source: NumberedLines) -> JsonEntries:
     """One entry per line, but for empty lines at the end.
 
     Raises:
         InputError: the first line that is not empty shows another format.
     """
-    return read_objects(source, _read_line)
+    return JsonEntries(source)
+
+
+class JsonEntries:
+    """The entries of a file, of which the rest can be had as lines for others to read.
+
+    Args:
+        source: the file.
+    """
+
+    def __init__(self, source: NumberedLines) -> None:
+        self.name = source.name
+        self.lines = _recognised_lines(source)  # those not yet read
+
+    def __iter__(self) -> Iterator[ListEntry]:
+        """Itself."""
+        return self
+
+    def __next__(self) -> ListEntry:
+        """The next entry."""
+        number, line = next(self.lines)
+        return entry_of_line(self.name, number, line)
 
 
 def read_objects(
     source: NumberedLines, read: Callable[[str, int, bytes], Iterator[ListEntry]]
 ) -> Iterator[ListEntry]:
     """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
+    for number, line in _recognised_lines(source):
+        if line.strip():
+            yield from read(source.name, number, line)
+        else:
+            yield _blank(source.name, number, line)
+
+
+def _recognised_lines(source: NumberedLines) -> Iterator[Line]:
+    """The lines but for empty ones at the end; errors as `read_jsonl`."""
     recognised = False
     for number, line in without_trailing_blanks(source):
-        if not line.strip():
-            error = InputError("empty line", fix="Write one object per line")
-            yield error_entry(error, source.name, number, line + b"\n")
-            continue
-        if not recognised:
+        if not recognised and line.strip():
             recognise(source, number, line)
             recognised = True
-        yield from read(source.name, number, line)
+        yield number, line
 
 
-def _read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
-    """The entry of a line of the native format."""
+def _blank(name: str, number: int, line: bytes) -> ListEntry:
+    """The entry of an empty line that others follow."""
+    error = InputError("empty line", fix="Write one object per line")
+    return error_entry(error, name, number, line + b"\n")
+
+
+def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
+    """The entry of a line of the native format, whatever stands before and after it."""
+    if not line.strip():
+        return _blank(name, number, line)
     raw = line + b"\n"
     data = None
     try:
         data = parse_json(line)
-        entry = list_entry(read_list(data), number, raw)
+        return list_entry(read_list(data), number, raw)
     except RecursionError:
         too_deep = InputError("nested too deeply", fix="A list is flat")
-        entry = error_entry(too_deep, name, number, raw, id_of(data))
+        return error_entry(too_deep, name, number, raw, id_of(data))
     except InputError as error:
-        entry = error_entry(_advised(error, data, name), name, number, raw, id_of(data))
-    yield entry
+        return error_entry(_advised(error, data, name), name, number, raw, id_of(data))
 
 
 def id_of(data: Any) -> str | None:

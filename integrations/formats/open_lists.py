@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -13,11 +14,12 @@ from typing import Any
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource
 from ...metrics.text.numbered_lines import NumberedLines
+from ...rerank.runs.input_lines import Lines
 from ...rerank.runs.output_checks import check_beside
 from ..arrow.open_rows import open_rows, placed_entries
-from ..files.entries import ListEntry, with_order_errors
+from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, with_order_errors
 from .form_names import DOCUMENT_FORMS
-from .jsonl import read_jsonl
+from .jsonl import JsonEntries, entry_of_line, read_jsonl
 
 
 class Lists:
@@ -38,8 +40,14 @@ class Lists:
         self._sources = sources
         self.name = sources[0].name
         self.lower = lower
-        self._ordered = with_order_errors(entries, self.name)
+        order = RecordOrder(OWN_LIST_ID)
+        self._ordered = with_order_errors(entries, self.name, order)
         self._entries = placed_entries(sources[0], self._ordered)
+        # the entries not yet read, as lines that others can read; None where an entry is not one line of a text file
+        self.lines: Lines | None = None
+        if isinstance(entries, JsonEntries) and isinstance(sources[0], LineSource):
+            size = partial(_text_bytes, sources[0])
+            self.lines = Lines(entries.lines, entry_of_line, order.fault, size)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
@@ -67,6 +75,11 @@ class Lists:
     ) -> None:
         """Closes the files."""
         self.close()
+
+
+def _text_bytes(source: LineSource) -> int | None:
+    """How much text a file holds, where that is known by now."""
+    return source.text_bytes
 
 
 OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]

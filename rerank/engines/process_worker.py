@@ -2,13 +2,14 @@
 
     python -m discorank.rerank.engines.process_worker DESCRIPTOR
 
-Messages are (name of a method of `Worker`, arguments), the first of them the worker's own arguments; each is answered
-by what the method returns. A thread reads them, so that the sender is never kept waiting; it ends the process when the
-other end of the pipe is gone, whatever the worker is at.
+Messages are (name of a method of `Worker`, arguments), but for the first: when garbage is looked for, and the worker's
+own arguments. Each is answered by what the method returns. A thread reads them, so that the sender is never kept
+waiting; it ends the process when the other end of the pipe is gone, whatever the worker is at.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from multiprocessing.connection import Connection
@@ -19,12 +20,14 @@ from typing import Any
 from .ray.worker import Worker
 
 
-def main(descriptor: int) -> None:
+def answer_messages(connection: Connection[Any, Any]) -> None:
     """Answers messages until the pipe is closed."""
-    connection: Connection[Any, Any] = Connection(descriptor)
+    gc.freeze()  # what is there stays
     messages: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_read, args=(connection, messages), daemon=True).start()
-    worker = Worker(*messages.get())
+    threshold, *arguments = messages.get()
+    gc.set_threshold(*threshold)
+    worker = Worker(*arguments)
     while True:
         method, arguments = messages.get()
         connection.send(getattr(worker, method)(*arguments))
@@ -40,4 +43,4 @@ def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    answer_messages(Connection(int(sys.argv[1])))

@@ -13,17 +13,18 @@ from itertools import count
 from multiprocessing.connection import wait
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from warnings import warn
 
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, MetricError, ResourceError
+from ...metrics.errors import MetricError, ResourceError
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from ...metrics.stop_signals import ignored
-from .interface import Loaded, Result, Task, loaded_as
-from .ray.worker import LoadResult, SentTask, StepResult
+from .interface import Loaded, Task, loaded_as
+from .ray.worker import LoadResult, Sent, SentTask, StepResult, WorkOnLines
+from .sent_lines import SentLine
 from .status import Status, WorkerMeter
 from .worker_process import WorkerProcess
 
@@ -56,24 +57,38 @@ class ProcessEngine:
         self.metrics: list[Metric] = []
         self.metric_numbers: dict[Loaded, int] = {}
         self.serial = count()
+        self.work: WorkOnLines | None = None  # what workers do with lines
         self.keys: dict[int, int] = {}  # of every list that is awaited, by its serial number
-        self.waiting: deque[SentTask] = deque()
-        self.alone: deque[SentTask] = deque()  # those that may have taken a worker down
+        self.waiting: deque[Sent] = deque()
+        self.alone: deque[Sent] = deque()  # those that may have taken a worker down
         self.homes: dict[int, WorkerProcess] = {}  # where the lists were valued that came back last
-        self.results: list[tuple[int, Result | DiscorankError]] = []
+        self.results: list[tuple[int, Any]] = []  # of lists, or of lines what `work` makes of them
         self.block = FIRST_BLOCK
         self.deaths = 0
         self.began_at = monotonic()
         self.waited_seconds = 0.0
 
-    def load(self, metrics: Sequence[Utility]) -> None:
+    def load(self, metrics: Sequence[Utility], work: WorkOnLines | None = None) -> None:
         """Starts the workers if need be and waits until all have loaded the metrics.
+
+        Args:
+            metrics: what lists are valued by.
+            work: what is done with lines, where lines are submitted; its metrics load no models.
 
         Raises:
             ModelLoadError: a metric cannot be loaded.
             ResourceError: workers die while they load.
         """
+        self.begin(metrics, work)
+        while not self.has_loaded(LOOK_SECONDS):
+            pass
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def begin(self, metrics: Sequence[Utility], work: WorkOnLines | None = None) -> None:
+        """Has the workers load metrics, and take up what they do with lines, without waiting for them."""
         self._count_faults()
+        self.work = work
         for metric in metrics:
             for _, part in metric.parts:
                 if loaded_as(part) not in self.metric_numbers:
@@ -84,11 +99,13 @@ class ProcessEngine:
             self.workers = [self._new(WorkerMeter(name)) for name in names]
         for worker in self.workers:
             worker.meter = WorkerMeter(worker.meter.name)
-            worker.load(self.metrics)
-        while not all(worker.is_loaded for worker in self.workers):
-            self._wait()
-        self.began_at = monotonic()
-        self.waited_seconds = 0.0
+            worker.load(self.metrics, work)
+
+    def has_loaded(self, seconds: float = 0.0) -> bool:
+        """Whether all workers are ready, now or within some seconds; raises as `load` does."""
+        if not all(worker.is_loaded for worker in self.workers):
+            self._wait(seconds)
+        return all(worker.is_loaded for worker in self.workers)
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; one that goes on comes first, and goes where its texts are."""
@@ -101,8 +118,14 @@ class ProcessEngine:
         else:
             self.waiting.append(sent)
 
-    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
-        """Waits for a block and returns all that is done.
+    def submit_line(self, number: int, line: bytes) -> None:
+        """Takes a line, whose number is its key."""
+        serial = next(self.serial)
+        self.keys[serial] = number
+        self.waiting.append(SentLine(serial, (1 + len(line), 0), number, line))
+
+    def collect(self) -> list[tuple[int, Any]]:
+        """Waits for a block and returns all that is done: results, or what `work` makes of lines, or errors.
 
         Raises:
             ResourceError: what a metric needs is gone, or workers die one after the other.
@@ -110,7 +133,7 @@ class ProcessEngine:
         self.homes = {}
         while not self.results and self.keys:
             self._send()
-            self._wait()
+            self._wait(LOOK_SECONDS)
         self._send()
         results, self.results = self.results, []
         return results
@@ -150,7 +173,7 @@ class ProcessEngine:
         self.close()
 
     def _new(self, meter: WorkerMeter) -> WorkerProcess:
-        return WorkerProcess(meter, self.cache, self.jobs)
+        return WorkerProcess(meter, self.cache, self.jobs, may_fork=self.work is not None)
 
     def _count_faults(self) -> None:
         """Adds the entries of caches that workers found damaged or unchecked to those of this process."""
@@ -167,7 +190,7 @@ class ProcessEngine:
                     if block:
                         worker.value(block)
 
-    def _next_block(self, worker: WorkerProcess) -> list[SentTask]:
+    def _next_block(self, worker: WorkerProcess) -> list[Sent]:
         """The next lists for a worker, of about `block` characters together, or its share of what is left."""
         if self.alone and not worker.blocks:
             return [self.alone.popleft()]
@@ -175,7 +198,7 @@ class ProcessEngine:
             sum(task.amounts[0] for task in self.waiting) if len(self.waiting) < 1000 else 1 << 40
         )
         size = min(self.block, left / (DEPTH * self.jobs))
-        block: list[SentTask] = []
+        block: list[Sent] = []
         characters = 0
         for queue in (worker.going_on, self.waiting):
             while queue and (not block or characters < size):
@@ -183,10 +206,10 @@ class ProcessEngine:
                 characters += block[-1].amounts[0]
         return block
 
-    def _wait(self) -> None:
-        """Waits until something is ready, a little while at most, and takes all that is."""
+    def _wait(self, seconds: float) -> None:
+        """Waits until something is ready, so long at most, and takes all that is."""
         start = monotonic()
-        ready = wait([worker.connection for worker in self.workers], LOOK_SECONDS)
+        ready = wait([worker.connection for worker in self.workers], seconds)
         self.waited_seconds += monotonic() - start
         for i, worker in enumerate(self.workers):
             if worker.connection in ready:
@@ -235,10 +258,10 @@ class ProcessEngine:
             )
             raise ResourceError(problem, where="--jobs", fix=FIX)
         new = self._new(worker.meter)
-        new.load(self.metrics)
+        new.load(self.metrics, self.work)
         return new
 
-    def _blame(self, task: SentTask, code: int) -> None:
+    def _blame(self, task: Sent, code: int) -> None:
         """Makes an error of a list that a worker died at, with no other beside it."""
         key = self.keys.pop(task.key, None)
         if key is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,12 +10,14 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
 
 from ...metrics.base import Metric
 from ...metrics.spec.limits import limits
-from .ray.worker import LoadResult, SentTask, StepResult
+from .forked_process import ForkedProcess, can_fork
+from .ray.worker import LoadResult, Sent, StepResult, WorkOnLines
 from .status import WorkerMeter
 
 MODULE = "discorank.rerank.engines.process_worker"
@@ -29,36 +32,37 @@ class WorkerProcess:
         meter: of its place.
         cache: folder and size of a cache of representations.
         jobs: how many share the machine's processors.
+        may_fork: it may be a copy of this process, where that is safe, as its metrics start no threads.
     """
 
-    def __init__(self, meter: WorkerMeter, cache: tuple[str, int] | None, jobs: int) -> None:
+    def __init__(
+        self,
+        meter: WorkerMeter,
+        cache: tuple[str, int] | None,
+        jobs: int,
+        may_fork: bool = False,
+    ) -> None:
         self.meter = meter
         self.is_loaded = False
-        self.blocks: deque[list[SentTask]] = deque()  # the first is being valued
-        self.going_on: deque[SentTask] = deque()  # lists whose texts it has
+        self.blocks: deque[list[Sent]] = deque()  # the first is being valued
+        self.going_on: deque[Sent] = deque()  # lists whose texts it has
         self.at_work_since: float | None = None
         self.connection, other = Pipe()
         with other:
-            self.process = subprocess.Popen(  # noqa: S603  our own module
-                [sys.executable, "-m", MODULE, str(other.fileno())],
-                env=_environment(jobs),
-                stdin=subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-                start_new_session=True,
-            )
-        self._tell((cache, limits()))
+            self.process = _forked(other) if may_fork and can_fork() else _started(other, jobs)
+        self._tell((gc.get_threshold(), cache, limits()))
 
     @property
     def is_alive(self) -> bool:
         """Whether it can be given lists."""
         return self.is_loaded
 
-    def load(self, metrics: Sequence[Metric]) -> None:
-        """Has it load those of the metrics that are new to it."""
+    def load(self, metrics: Sequence[Metric], work: WorkOnLines | None = None) -> None:
+        """Has it load those of the metrics that are new to it, and do this work with lines."""
         self.is_loaded = False
-        self._tell(("load", (list(metrics),)))
+        self._tell(("load", (list(metrics), work)))
 
-    def value(self, block: list[SentTask]) -> None:
+    def value(self, block: list[Sent]) -> None:
         """Has it value some lists."""
         if not self.blocks:
             self.at_work_since = monotonic()
@@ -90,6 +94,22 @@ class WorkerProcess:
         """Sends a message; that it died is seen when it is listened to."""
         with suppress(OSError):
             self.connection.send(message)
+
+
+def _forked(connection: Connection[Any, Any]) -> ForkedProcess:
+    from .process_worker import answer_messages
+
+    return ForkedProcess(lambda: answer_messages(connection), connection.fileno())
+
+
+def _started(connection: Connection[Any, Any], jobs: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603  our own module
+        [sys.executable, "-m", MODULE, str(connection.fileno())],
+        env=_environment(jobs),
+        stdin=subprocess.DEVNULL,
+        pass_fds=[connection.fileno()],
+        start_new_session=True,
+    )
 
 
 def _environment(jobs: int) -> dict[str, str]:

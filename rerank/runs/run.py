@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table
 from ...metrics.spec.checked_settings import Field, settings
+from ..choice import Ranking
 from ..decider import Decider
 from ..engines.interface import Engine
+from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Outcome
 from .entry import Entry
+from .input_lines import Lines
 from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
@@ -26,7 +29,7 @@ from .run_file import Measured
 from .run_identity import identity_of, parts_of, signature_of
 from .run_outputs import completing, outputs
 from .stream import Stream
-from .written_outcomes import Written, num_errors, write_outcomes
+from .written_outcomes import Written, num_errors, write_outcomes, written_row
 
 
 @settings
@@ -55,6 +58,7 @@ def run_lists(
     reading: Mapping[str, Any] = NOTHING,
     meter: Meter | None = None,
     form: RowForm | None = None,
+    lines: Lines | None = None,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
 
@@ -70,22 +74,35 @@ def run_lists(
         reading: how the input is read, where that makes other lists of the same bytes.
         meter: counts the seconds of reading ("read") and writing ("write").
         form: how rows are written, where `run.format` does not say it.
+        lines: the rest of the input as lines, where each is an entry; an engine with processes can share them.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    engine.load(decider.metrics)
     form = form or row_form(run.format)
-    checkpoint = _outputs(decider, name, out, run, form, reading)
     meter = meter or Meter()
+    shared = None
+    if type(engine) is not LocalEngine and not run.save_utilities:
+        from .shared_lines import line_sharing
+
+        shared = line_sharing(decider, form, lines, name, engine, meter)
+    if shared is not None:
+        shared.load()
+    else:
+        engine.load(decider.metrics)
+    checkpoint = _outputs(decider, name, out, run, form, reading)
     source = _metered(entries, meter)
     try:
         if checkpoint.state.counts.get("rows"):
             form.resume(written_lines(checkpoint), checkpoint.state.counts)
         replayed = replayed_choices(decider, source, name, checkpoint, form)
-        outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
+        outcomes: Any
+        if shared is not None:
+            outcomes = shared.outcomes(source)
+        else:
+            outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         if decider.search is not None:
             from .searched_outcomes import written_whole
 
@@ -162,34 +179,24 @@ def _measured(engine: Engine, meter: Meter) -> Measured:
 
 
 def _writes(
-    outcome: Outcome,
+    outcome: Outcome | Written,
     run: RunSettings,
     checkpoint: Checkpoint | Stream,
     decider: Decider,
     form: RowForm,
 ) -> Written:
     """What an entry adds to every output and to the counts; raises the error that it ended in."""
-    if isinstance(outcome, DiscorankError):
-        raise outcome
-    if outcome is None:
-        return {}, {"context_only": 1}
-    writes = {"rows": form.row(outcome)}
-    if run.save_utilities:
+    if isinstance(outcome, tuple):  # made where the list was decided
+        return outcome
+    writes, counts = written_row(outcome, form)
+    if run.save_utilities and isinstance(outcome, Ranking):
         from .saved_matrices import header, matrix_row
 
         signature = decider.identity["utility"]
         has_header = checkpoint.state.sizes.get("utilities", 0) > 0
         first = b"" if has_header else header(signature)
         writes["utilities"] = first + matrix_row(outcome, signature)
-    distinct = len({candidate.text for candidate in outcome.candidates})
-    counts = {
-        "rows": 1,
-        "candidates": len(outcome.candidates),
-        "duplicates": len(outcome.candidates) - distinct,
-    }
-    if not form.one_line:
-        counts["row_lines"] = writes["rows"].count(b"\n")
-    return writes, counts | dict.fromkeys(outcome.flags, 1)
+    return writes, counts
 
 
 def _records(

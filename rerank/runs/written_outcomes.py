@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from ...metrics.errors import DiscorankError
 from ...metrics.execution.meter import Meter
+from ..scheduler import Outcome
 from .entry import Entry
 from .resumable import Checkpoint
+from .row_forms import RowForm
 from .rows import error_row
 from .stream import Stream
 
@@ -60,6 +62,24 @@ def write_outcomes(
                 writes, counts = {"errors": row}, {"errors": 1}
             checkpoint.commit(entry.raw, writes, counts)
         on_progress(checkpoint.state.entries, num_errors(checkpoint))
+
+
+def written_row(outcome: Outcome, form: RowForm) -> Written:
+    """The row of an outcome and what it counts; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    row = form.row(outcome)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {
+        "rows": 1,
+        "candidates": len(outcome.candidates),
+        "duplicates": len(outcome.candidates) - distinct,
+    }
+    if not form.one_line:
+        counts["row_lines"] = row.count(b"\n")
+    return {"rows": row}, counts | dict.fromkeys(outcome.flags, 1)
 
 
 def num_errors(checkpoint: Checkpoint | Stream) -> int:

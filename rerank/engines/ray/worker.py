@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, ResourceError
@@ -27,6 +27,7 @@ from ...robust import Estimator
 from ..interface import Loaded, Result, Task, loaded_as
 from ..list_results import problem_of
 from ..local import LocalEngine
+from ..sent_lines import SentLine
 from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
@@ -73,12 +74,22 @@ class SentTask(NamedTuple):
         return Task(self.id, mix, *self[4:])
 
 
+Sent = SentTask | SentLine  # what a block is of
+
+
+class WorkOnLines(Protocol):
+    """What a worker does with lines."""
+
+    def results(self, engine: LocalEngine, block: list[SentLine]) -> Iterator[tuple[int, Any]]:
+        """What comes of every line, by its key."""
+
+
 class StepResult(NamedTuple):
     """The outcome of a step."""
 
     seconds: float
     work: Metered
-    results: list[Keyed]  # of lists that are finished
+    results: list[tuple[int, Any]]  # of lists that are finished, or of lines
     nbytes: int = 0  # of what stays in the object store
     error: DiscorankError | None = None  # why the step failed
 
@@ -105,10 +116,12 @@ class Worker:
         self.cache = cache
         self.engine = LocalEngine()
         self.metrics: list[Metric] = []
+        self.work: WorkOnLines | None = None
         self.shares: dict[tuple[int, int], Share] = {}  # by number of the group and of the metric
 
-    def load(self, metrics: Sequence[Metric]) -> LoadResult:
-        """Loads those of the metrics that are new here."""
+    def load(self, metrics: Sequence[Metric], work: WorkOnLines | None = None) -> LoadResult:
+        """Loads those of the metrics that are new here, and keeps what is done with lines."""
+        self.work = work
         new = metrics[len(self.metrics) :]
         try:
             if self.cache and self.engine.cache is None:  # opened in the thread that uses it
@@ -127,16 +140,19 @@ class Worker:
     def pulse(self) -> None:
         """Answers, as long as the process lives."""
 
-    def value(self, block: Sequence[SentTask]) -> StepResult:
-        """The results of a block."""
+    def value(self, block: Sequence[Sent]) -> StepResult:
+        """The results of a block of lists, or of lines."""
         start = perf_counter()
-        results: list[Keyed] = []
-        for task in block:
-            self.engine.submit(task.key, task.task(self.metrics))
+        results: list[tuple[int, Any]] = []
         error = None
         try:
-            while len(results) < len(block):
-                results += self.engine.collect()
+            if self.work is not None:
+                results += self.work.results(self.engine, cast("list[SentLine]", block))
+            else:
+                for task in cast("Sequence[SentTask]", block):
+                    self.engine.submit(task.key, task.task(self.metrics))
+                while len(results) < len(block):
+                    results += self.engine.collect()
         except ResourceError as gone:
             error = gone
         seconds = perf_counter() - start

@@ -70,6 +70,7 @@ def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int
                 reading_in(values),
                 watch.meter,
                 form,
+                lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise

@@ -176,21 +176,26 @@ class Options:
             raise unknown("engine", str(values["engine"]), ("local", "ray"), where="--engine")
         for name, value in values.items():
             check_characters(value, FLAG_NAMES.get(name, name))
+        self._check_jobs(values)
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
         for group, component in self.groups.items():
             build_group(component, group, values)
         set_limits(limits_of(values["max"]))
-        self._check_jobs(values)
         if values["engine"] not in ("local", *self.groups):
             raise InputError(
                 "only decode, rerank and serve know it", where="--engine ray", fix="Leave it out"
             )
 
     def _check_jobs(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for processes where there are no lists to share, or beside Ray's workers."""
-        if values["jobs"] == 1:
+        """Raises InputError for what is no number of processes, where no lists are shared, or beside Ray's workers."""
+        jobs = values["jobs"]
+        if jobs == "auto":
+            return
+        if type(jobs) is not int or jobs < 1:
+            raise InputError(f"found {jobs!r}", where="--jobs", fix="Give auto, or 1 or more")
+        if jobs == 1:
             return
         if "ray" not in self.groups:
             raise InputError(

@@ -17,6 +17,7 @@ class CommonOptions:
     Args:
         engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
         jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
+            By auto, more than one only where they pay: JSON lines, metrics without models, some seconds of work left.
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
@@ -37,7 +38,7 @@ class CommonOptions:
     """
 
     engine: Literal["local", "ray"] = "local"
-    jobs: Annotated[int, Field(ge=1)] = 1
+    jobs: Literal["auto"] | int = "auto"
     model: str | None = None
     encoder_path: str | None = None
     tokenizer_path: str | None = None

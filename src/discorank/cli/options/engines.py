@@ -9,6 +9,7 @@ from typing import Any
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.engines.ray.settings import RaySettings
+from ...rerank.engines.sharing import SharingEngine, usable_processors
 from ..terminal.standard_streams import stdout_without
 from . import build_group
 from .inputs import cache_in
@@ -21,6 +22,10 @@ RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on s
 def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
+    if values["engine"] == "local" and values["jobs"] == "auto":
+        with SharingEngine(usable_processors(), cache) as sharing:
+            yield sharing
+        return
     if values["engine"] == "local" and values["jobs"] == 1:
         yield LocalEngine(cache)
         return

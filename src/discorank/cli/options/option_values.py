@@ -16,7 +16,8 @@ def typed(kind: Any, value: Any) -> Any:
     kinds = _alternatives(kind)
     if not isinstance(value, str) or str in kinds:
         return value
-    if Literal in {get_origin(kind) for kind in kinds}:
+    words = {word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)}
+    if words and (value in words or not kinds & {int, float}):
         return value
     if value == "all" or (value == "None" and NoneType in kinds):
         return None

@@ -71,6 +71,7 @@ class Progress:
         """What is shown, made when there is something to show: a short run does without it."""
         from tqdm import tqdm
 
+        tqdm.monitor_interval = 0  # no thread, as every update is looked at
         bar = tqdm(
             unit=f" {self.unit}",
             disable=self.quiet,

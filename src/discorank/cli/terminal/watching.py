@@ -40,7 +40,7 @@ class Watch:
 
     def reading(self, entries: Iterable[T]) -> Iterator[T]:
         """The entries; `read` counts them, which is ahead of those decided."""
-        self.cpu_before = process_time()
+        self.cpu_before = self.cpu_before if self.read else process_time()
         for entry in entries:
             self.read += 1
             yield entry

@@ -1,0 +1,101 @@
+"""The engine that works in the calling process until it is known that others beside it pay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ...metrics.mixture import Utility
+from .local import LocalEngine
+from .status import Status
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
+    from .processes import ProcessEngine
+    from .ray.worker import WorkOnLines
+
+# CPU seconds of work that must be left for each process: one that begins anew loads numpy and metrics, a copy next to
+# nothing
+NEW_SECONDS, COPIED_SECONDS = 0.75, 0.25
+OWN_SECONDS = 5e-5  # CPU seconds of a list in the process that reads and writes
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def usable_processors() -> int:
+    """How many processors this process may use, by its affinity and its group's share of time."""
+    count = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = QUOTA.read_text().split()
+        count = min(count, max(1, int(quota) // int(period)))
+    return count
+
+
+def processes_that_pay(
+    seconds_left: float, seconds_per_list: float, most: int, is_copy: bool
+) -> int:
+    """How many processes are worth their start; 1 is this one alone.
+
+    Args:
+        seconds_left: CPU seconds of the lists that are left.
+        seconds_per_list: of one of them, of which some stay in the process that reads and writes.
+        most: how many there may be.
+        is_copy: they are copies of this process (`can_fork`).
+    """
+    needed = COPIED_SECONDS if is_copy else NEW_SECONDS
+    fed = seconds_per_list / OWN_SECONDS
+    return max(1, int(min(seconds_left / needed, fed, most)))
+
+
+class SharingEngine(LocalEngine):
+    """A `LocalEngine` that can start processes; a context manager, which stops them.
+
+    Args:
+        max_jobs: how many at most.
+        cache: keeps representations of models for later runs.
+    """
+
+    def __init__(self, max_jobs: int, cache: Cache | None = None) -> None:
+        super().__init__(cache)
+        self.max_jobs = max_jobs
+        self.metrics: Sequence[Utility] = ()
+        self.processes: ProcessEngine | None = None
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Loads the scorers; errors as `Metric.load`."""
+        super().load(metrics)
+        self.metrics = metrics
+
+    def start(self, jobs: int, work: WorkOnLines) -> None:
+        """Starts processes if it is more than one; they take up the work when they have loaded the metrics."""
+        if jobs < 2:
+            return
+        from .processes import ProcessEngine
+
+        self.processes = ProcessEngine(jobs, self.cache)
+        self.processes.begin(self.metrics, work)
+
+    def status(self) -> Status:
+        """The work done here and by the processes."""
+        own = super().status()
+        if self.processes is None:
+            return own
+        theirs = self.processes.status()
+        return Status(own.work + theirs.work, own.seconds, theirs.waited_seconds, theirs.workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.processes is not None:
+            self.processes.close()
