@@ -7,11 +7,13 @@ from typing import Any
 
 from ..metrics.errors import InputError
 
+_NAMES = ("id", "document")  # keys that are texts, and often numbers in tables
+
 
 def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
     """The lists in an iterable: of a `datasets.Dataset` or `IterableDataset`, its rows without what is null.
 
-    Rows without an id have their number, from 0.
+    Rows without an id have their number, from 0; ids that are whole numbers become their digits.
 
     Raises:
         InputError: it is a dictionary of splits.
@@ -34,6 +36,11 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def with_text_names(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table whose ids of list and document are texts: of whole numbers, their digits."""
+    return row | {key: str(row[key]) for key in _NAMES if type(row.get(key)) is int}
+
+
 def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(dataset.with_format(None)):
-        yield {"id": str(number), **without_nulls(dict(row))}
+        yield with_text_names({"id": number, **without_nulls(dict(row))})

@@ -130,7 +130,9 @@ def _read_list(data: Any) -> CandidateList:
         raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
     identity = data.get("id")
     if not isinstance(identity, str) or not identity:
-        raise InputError(f"found {_shown(data, 'id')}, expected a non-empty string", where="id")
+        fix = f'Write it as text: "{identity}"' if type(identity) is int else ""
+        problem = f"found {_shown(data, 'id')}, expected a non-empty string"
+        raise InputError(problem, where="id", fix=fix)
     candidates = _candidates(data, "candidates")
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():

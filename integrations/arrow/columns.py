@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ...metrics.errors import InputError, unknown
+from ...rerank.dataset_rows import with_text_names
 
 RowKind = Literal["list", "input", "segment", "document"]
 # the keys that a row must have, by what it is; of several in one place, one is enough
@@ -158,9 +159,13 @@ class FittedColumns:
         return list(dict.fromkeys([*self.key_of, *sorted(self.aside)]))
 
     def keyed(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """A row by its keys, without those that are null; `number` counts rows from 1."""
-        made = {key: str(number - 1) for key in self.numbered}
+        """A row by its keys, without those that are null; `number` counts rows from 1.
+
+        Whole numbers that are ids become their digits.
+        """
+        made: dict[str, Any] = {key: str(number - 1) for key in self.numbered}
         made |= {key: row[column] for column, key in self.key_of.items() if row[column] is not None}
+        made = with_text_names(made)
         for key in OF_CANDIDATES:
             if key in made:
                 made[key] = self._candidates(made[key], self.inner.get(key, {}), row)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from ...metrics.errors import InputError
 from ...metrics.spec.limits import limits, more
 from ...metrics.text.bounded_inflation import RATIO
+from .column_chunks import ColumnChunk, column_chunks, number
 from .thrift_values import Struct, ThriftReader
 
 MAGIC = b"PAR1"
@@ -33,8 +34,8 @@ _IN_DICTIONARY = (2, 8)  # the encodings that name places in a dictionary
 WRITE_AGAIN = "Is it whole? Copy it or write it again"
 
 
-def check_footer(file: BinaryIO, name: str) -> None:
-    """Checks the footer of a Parquet file.
+def check_footer(file: BinaryIO, name: str) -> list[list[ColumnChunk]]:
+    """Checks the footer of a Parquet file; the columns of every row group.
 
     Raises:
         InputError: it is no Parquet file, is truncated, encrypted, or says more than is read.
@@ -45,17 +46,18 @@ def check_footer(file: BinaryIO, name: str) -> None:
     try:
         fields = reader.struct()
         _check_schema(fields.get(_SCHEMA), name)
+        return column_chunks(fields)
     except OverflowError as error:
         limit = "members" if str(error) == "structs" else "json_values"
         problem = f"a footer of more than {getattr(bounds, limit)} {error}"
         raise InputError(problem, where=name, fix=more(limit)) from None
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"a damaged footer ({error})", where=name, fix=WRITE_AGAIN) from error
 
 
-def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> list[str]:
+def check_pages(file: BinaryIO, name: str, columns: Iterable[ColumnChunk]) -> list[str]:
     """Checks the pages of a row group; the paths of columns whose texts are to stay in their dictionary.
 
     These are the ones whose dictionary may be small and its texts many. Of others, texts are unpacked as they come: a
@@ -64,7 +66,7 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> list[str]:
     Args:
         file: the Parquet file.
         name: the file and the row group, for errors.
-        columns: the metadata of its columns that are read.
+        columns: its columns that are read.
 
     Raises:
         InputError: they cost more than is unpacked, or are not where they should be.
@@ -73,8 +75,8 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> list[str]:
     for column in columns:
         packed = unpacked = 0
         pages = []
-        where = f"{name}, column {column.path_in_schema!r:.80}"
-        if column.file_path:
+        where = f"{name}, column {column.path!r:.80}"
+        if column.in_other_file:
             raise InputError("stands in another file", where=where, fix="Write all into one file")
         for page in _pages(file, where, column):
             cost = page.unpacked_bytes + VALUE_BYTES * page.num_values
@@ -89,12 +91,12 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> list[str]:
                 fix = f"Write smaller pages and row groups. {more('batch_bytes')}"
                 raise InputError(problem, where=where, fix=fix)
             pages.append(page)
-        if column.physical_type == "BYTE_ARRAY" and _stays_in_dictionary(file, column, pages):
-            stay.append(column.path_in_schema)
+        if column.is_text and _stays_in_dictionary(file, column, pages):
+            stay.append(column.path)
     return stay
 
 
-def _stays_in_dictionary(file: BinaryIO, column: Any, pages: list[_Page]) -> bool:
+def _stays_in_dictionary(file: BinaryIO, column: ColumnChunk, pages: list[_Page]) -> bool:
     """Whether the texts of a column, unpacked, might be more than is unpacked at once; or all are in a dictionary."""
     entries = [page for page in pages if page.is_dictionary]
     coded = [page for page in pages if page.encoding in _IN_DICTIONARY]
@@ -102,19 +104,18 @@ def _stays_in_dictionary(file: BinaryIO, column: Any, pages: list[_Page]) -> boo
         return False
     if len(coded) + len(entries) == len(pages):
         return True
-    longest = max(_longest_text(file, column.compression, page) for page in entries)
+    longest = max(_longest_text(file, column.codec, page) for page in entries)
     return longest * sum(page.num_values for page in coded) > limits().batch_bytes
 
 
-def _longest_text(file: BinaryIO, compression: str, page: _Page) -> int:
-    """The bytes of the longest text of a dictionary; of the whole one where it cannot be our_errors."""
+def _longest_text(file: BinaryIO, codec: str | None, page: _Page) -> int:
+    """The bytes of the longest text of a dictionary; of the whole one where it cannot be unpacked."""
     import pyarrow as pa
 
     packed = os.pread(file.fileno(), page.packed_bytes, page.body)
     try:
         data = packed
-        if compression != "UNCOMPRESSED":
-            codec = compression.lower()
+        if codec is not None:
             data = pa.decompress(packed, page.unpacked_bytes, codec=codec, asbytes=True)
         longest = start = 0
         while start < len(data):
@@ -130,30 +131,21 @@ class _Page:
 
     def __init__(self, fields: Struct, body: int) -> None:
         self.body = body
-        self.unpacked_bytes = _number(fields, _UNPACKED)
-        self.packed_bytes = _number(fields, _PACKED)
+        self.unpacked_bytes = number(fields, _UNPACKED)
+        self.packed_bytes = number(fields, _PACKED)
         self.is_dictionary = _DICTIONARY in fields
         encodings = [
             fields[page].get(field) for page, field in _ENCODINGS.items() if page in fields
         ]
         self.encoding = encodings[0] if encodings else None
         inner = [fields[number] for number in _PAGES if number in fields]
-        self.num_values = max((_number(header, 1) for header in inner), default=0)
+        self.num_values = max((number(header, 1) for header in inner), default=0)
 
 
-def _number(fields: Struct, field: int) -> int:
-    """A field that is a whole number from 0; ValueError if it is none."""
-    value = fields[field]
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r:.40} where a number should stand")
-    return value
-
-
-def _pages(file: BinaryIO, where: str, column: Any) -> Iterator[_Page]:
+def _pages(file: BinaryIO, where: str, column: ColumnChunk) -> Iterator[_Page]:
     """The pages of a column of a row group."""
-    starts = [column.data_page_offset, column.dictionary_page_offset]
-    offset = min(start for start in starts if start)
-    end = offset + column.total_compressed_size
+    offset = column.start
+    end = offset + column.packed_bytes
     size = os.fstat(file.fileno()).st_size
     if offset < len(MAGIC) or end > size:
         problem = f"stands in bytes {offset} to {end} of {size}"

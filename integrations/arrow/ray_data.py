@@ -79,7 +79,11 @@ class BatchDecider:
 
     def _read(self, batch: Any) -> Iterator[Read]:
         """Every row as a list, or what is wrong with it."""
-        fitted = self._names.fitted(batch.column_names, NAME)
+        fitted = self._names.fitted(batch.column_names, NAME, "list")
+        if fitted.is_flat:
+            problem = "a row is a candidate (text), and Ray Data cuts lists into batches"
+            fix = "Group the rows of a list first, or use discorank decode"
+            raise InputError(problem, where=NAME, fix=fix)
         for column in fitted.read:
             check_type(batch.schema.field(column).type, f"{NAME}, column {column!r:.80}")
         number = 1

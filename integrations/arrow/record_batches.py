@@ -72,7 +72,7 @@ class ParquetFile:
         self.name = str(path)
         self._file = _WatchedFile(path)
         try:
-            parquet_checks.check_footer(self._file.raw, self.name)
+            self._chunks = parquet_checks.check_footer(self._file.raw, self.name)
             with our_errors(self.name):
                 self._parquet = parquet.ParquetFile(
                     self._file,
@@ -122,15 +122,10 @@ class ParquetFile:
         import pyarrow.parquet as parquet
 
         metadata = self._parquet.metadata.row_group(group)
-        with our_errors(where):
-            chosen = [
-                column
-                for column in map(metadata.column, range(metadata.num_columns))
-                if _is_of(column.path_in_schema, columns)
-            ]
+        chosen = [column for column in self._chunks[group] if _is_of(column.path, columns)]
         # texts of a dictionary stay there until it is known how long a row is
         in_dictionary = parquet_checks.check_pages(self._file.raw, where, chosen)
-        total_bytes = sum(column.total_uncompressed_size for column in chosen)
+        total_bytes = sum(column.unpacked_bytes for column in chosen)
         row_bytes = max(1.0, total_bytes / max(1, metadata.num_rows))
         with our_errors(where):
             reader = parquet.ParquetFile(
@@ -285,7 +280,7 @@ def our_errors(where: str) -> Iterator[None]:
     except MemoryError as error:
         problem = "asks for more memory than there is"
         raise InputError(problem, where=where, fix=_FIX) from error
-    except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise InputError(f"cannot be read ({lines[0]:.200})", where=where, fix=_FIX) from error
 

@@ -74,6 +74,18 @@ def test_rows_are_numbered(tmp_path: Path) -> None:
     assert [row["id"] for row in read(path, "id=#")] == ["0", "1", "2"]
 
 
+def test_ids_that_are_numbers_become_their_digits(tmp_path: Path) -> None:
+    flat = {"id": [12, 12, 7], "text": ["x", "y", "z"], "document": [3, 3, 3], "n": [1, 2, 3]}
+    assert read(written(tmp_path / "flat.parquet", flat)) == [
+        {"id": "12", "document": "3", "candidates": [{"text": "x", "n": 1}, {"text": "y", "n": 2}]},
+        {"id": "7", "document": "3", "candidates": [{"text": "z", "n": 3}]},
+    ]
+    fractions = written(tmp_path / "l.parquet", {"id": [1.5], "candidates": [["x"]]})
+    assert "id: found a number (1.5), expected a non-empty string" in read(fractions)[0]
+    truths = written(tmp_path / "l.parquet", {"id": [True], "candidates": [["x"]]})
+    assert "expected a non-empty string" in read(truths)[0]
+
+
 def test_fields_of_candidates_have_names(tmp_path: Path) -> None:
     candidates = [[{"answer": "x", "lp": -1.0}, {"answer": "y", "lp": None}]]
     path = written(tmp_path / "l.parquet", {"id": ["a"], "candidates": candidates})

@@ -65,6 +65,11 @@ def test_rows_without_ids_have_their_numbers() -> None:
     assert [ranking.id for ranking in rankings] == ["0", "1"]
 
 
+def test_ids_that_are_numbers_become_their_digits() -> None:
+    dataset = datasets.Dataset.from_list([{**row, "id": i + 5} for i, row in enumerate(ROWS)])
+    assert [ranking.id for ranking in MBRDecoder(utility="chrf").decode(dataset)] == ["5", "6"]
+
+
 def test_splits_are_not_lists() -> None:
     splits = datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)})
     with pytest.raises(InputError, match=r"found a DatasetDict of the splits train.*\['train'\]"):

@@ -86,6 +86,7 @@ def spoiled(data: bytes, draw: random.Random) -> bytes:
                 made[at : at + length] * 2,
                 b"\xff" * length,
                 b"\xff\xff\xff\x7f" * (length // 4),
+                bytes([made[at] ^ 1 << draw.randrange(8)]) + made[at + 1 : at + length],
             ]
         )
         made = made or bytearray(b"x")
@@ -179,6 +180,45 @@ def test_footers_made_to_hurt(tmp_path: Path) -> None:
         read(path)
     with use_limits(json_bytes=1000), pytest.raises(InputError, match="at most 1000 are read"):
         read(path)
+
+
+class Long(int):
+    """A number of 64 bits."""
+
+
+KINDS = {int: 5, Long: 6, bytes: 8, list: 9, dict: 12}  # of Thrift's compact protocol
+
+
+def compact(value: Any) -> bytes:
+    """A value of Thrift's compact protocol without its kind: of a dictionary by field, a struct."""
+    if isinstance(value, int):
+        return varint(2 * value)
+    if isinstance(value, bytes):
+        return varint(len(value)) + value
+    if isinstance(value, list):
+        return bytes([len(value) << 4 | KINDS[type(value[0])]]) + b"".join(map(compact, value))
+    made, before = b"", 0
+    for field, inner in value.items():
+        made += bytes([field - before << 4 | KINDS[type(inner)]]) + compact(inner)
+        before = field
+    return made + b"\0"
+
+
+def test_sizes_that_contradict_the_schema_end_no_process(tmp_path: Path) -> None:
+    page = compact({1: 0, 2: 9, 3: 9, 5: {1: 1, 2: 0, 3: 3, 4: 3}}) + b"\0" * 9
+    size, one = Long(len(page)), Long(1)
+    # an optional text has the levels 0 and 1, and the footer counts three; pyarrow aborts if asked for the column
+    schema = [{4: b"root", 5: 1}, {1: 6, 3: 1, 4: b"candidates", 6: 0}]
+    said = {1: 6, 2: [0], 3: [b"candidates"], 4: 0, 5: one, 6: size, 7: size, 9: Long(4)}
+    column = {2: Long(4), 3: {**said, 16: {3: [one, one, one]}}}
+    footer = compact({1: 1, 2: schema, 3: one, 4: [{1: [column], 2: size, 3: one}]})
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1" + page + footer_of(footer)[4:])
+    program = "import sys; from discorank.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "convert", str(path), "--columns", "id=#"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "row group 0: cannot be read (Definition level histogram" in ended.stderr
+    assert ended.returncode > 0, "a signal ended it"
 
 
 def test_thrift_values() -> None:

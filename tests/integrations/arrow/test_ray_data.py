@@ -62,6 +62,16 @@ def test_every_batch_has_the_same_columns() -> None:
     assert documents["text"].type == pa.list_(pa.string())
 
 
+def test_a_column_that_is_needed_is_asked_for() -> None:
+    decide = BatchDecider(MBRDecoder(utility="chrf"))
+    with pytest.raises(
+        InputError, match=r"no column id and candidates or text.*pid, out.*id=COLUMN"
+    ):
+        decide(pa.table({"pid": ["a"], "out": [["x", "y"]]}))
+    with pytest.raises(InputError, match=r"a row is a candidate \(text\).*Group the rows"):
+        decide(pa.table({"id": ["a", "a"], "text": ["x", "y"]}))
+
+
 def test_context_and_other_batches_are_refused() -> None:
     metric = f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)'
     with pytest.raises(InputError, match="read preceding sentences"):
