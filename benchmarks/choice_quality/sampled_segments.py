@@ -46,10 +46,9 @@ LABELS = {
     "single": "best single system by the judged",
     "chooser": "chooser",
 }
-# rank correlation of systems, length and errors of the judged segments over those of all, expected errors of what is
-# chosen over those found, and the share that `--abstain 0.2` flags
-FIGURES = ("tau", "length", "errors", "expected", "flagged")
-SHARE = 0.2
+# rank correlation of systems, length and errors of the judged segments over those of all, and expected errors of what
+# is chosen over those found
+FIGURES = ("tau", "length", "errors", "expected")
 
 
 class Half(NamedTuple):
@@ -187,7 +186,6 @@ def _one(
         float(length[judged].mean() / length.mean()),
         float(scores[judged].mean() / scores.mean()),
         float(expected.sum() / picks["chooser"].sum()),
-        float((expected > difficulty.cutoff(SHARE)).mean()),
     ]
 
 
