@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import floor, inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...metrics.representations import FloatArray
 from ..choice import Ranking
+from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..scheduler import Outcome
-
-if TYPE_CHECKING:
-    from .chooser_decider import ChooserDecider
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,8 @@ def threshold(errors: FloatArray, share: float) -> float:
 
 
 def abstention(
-    decider: ChooserDecider,
+    decider: Decider,
+    expected_error: Callable[[CandidateList, Ranking], float | None],
     records: Iterable[tuple[Any, Any]],
     engine: Engine,
     share: float,
@@ -68,18 +67,18 @@ def abstention(
     Lists without an expected error, such as those of which nothing can be chosen, have no part in the share.
 
     Args:
-        decider: decides them.
+        decider: decides them, every place ranked.
+        expected_error: of a list and its decision, in sigma.
         records: (tag, list) of every list, errors where there is none.
         engine: has loaded the decider's metrics.
         share: of the lists.
         note: called with (tag, outcome) of every list.
     """
-    every_place = replace(decider, nbest=None)
     errors = array("d")
     tagged = (((tag, record), record) for tag, record in records)
-    for (tag, record), outcome in every_place.outcomes(tagged, engine):
+    for (tag, record), outcome in decider.outcomes(tagged, engine):
         note(tag, outcome)
         if isinstance(outcome, Ranking) and isinstance(record, CandidateList):
-            error = decider.expected_error(record, outcome)
+            error = expected_error(record, outcome)
             errors.extend([] if error is None else [error])
     return Abstention(share, threshold(np.array(errors), share))

@@ -110,7 +110,8 @@ def abstention_in(values: Mapping[str, Any], decider: ChooserDecider, engine: En
         records = (
             (entry, entry.error if entry.record is None else entry.record) for entry in lists
         )
-        return abstention(decider, records, engine, share, noted)
+        every_place = replace(decider, nbest=None)
+        return abstention(every_place, decider.expected_error, records, engine, share, noted)
 
 
 class Noted:

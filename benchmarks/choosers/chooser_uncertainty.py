@@ -1,6 +1,6 @@
 """What a chooser's expected errors and probabilities are worth, and what is left when a share goes to people.
 
-    python -m benchmarks.choice_quality.chooser_uncertainty FOLDER --work WORK [--draws 5]
+    python -m benchmarks.choosers.chooser_uncertainty FOLDER --work WORK [--draws 5]
 
 Sets, draws and defaults are those of `chooser_tables`. Printed: expected and found MQM of what is chosen, and the
 errors left when the share of segments with the most expected errors is taken out, over all errors, beside the longest
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser.abstaining import threshold
@@ -31,7 +32,8 @@ from discorank.rerank.chooser.difficulty import (
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import splits, table, without_features
+from .judged_draws import splits
+from .set_beliefs import without_features
 
 NUMBERS = ("0", "15", "20", "50", "100", "all")
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -150,7 +152,7 @@ def show(sets: Sequence[MeasuredSet], draws: int) -> None:
         tenths += _tenths(judged, everything)
         shares.append([judged, *flagged(everything)])
     head = ["judged", "flagged by `--abstain 0.2`", "above a fifth of the judged segments"]
-    print(f"{table(rows)}\n\n{table([head, *shares])}\n\n{table(tenths)}")
+    print(f"{table(rows[0], rows[1:])}\n\n{table(head, shares)}\n\n{table(tenths[0], tenths[1:])}")
 
 
 def _macro(said: Sequence[Sequence[Said]], field: str, share: float) -> float:
