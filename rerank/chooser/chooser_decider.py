@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
@@ -19,6 +18,7 @@ from ..lists import CandidateList
 from ..reranker import Reranker
 from ..scheduler import Accept, Outcome, Program, accept_all
 from ..strategies import Strategy
+from .abstaining import Abstention
 from .difficulty import traits_of
 from .model import TrainedChooser
 
@@ -34,25 +34,19 @@ class ChooserDecider:
         chooser: what was learned.
         reranker: the chooser's, which gives every place.
         nbest: how many places a ranking has; None for every distinct text.
-        abstain: the share of lists, the ones with the most expected errors, that is flagged.
+        abstain: which lists are flagged, to be sent to people; None of them if not given (`abstaining`).
     """
 
     chooser: TrainedChooser
     reranker: Reranker
     nbest: int | None = 1
-    abstain: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.abstain and self.chooser.difficulty is None:
-            fix = "Train one: discorank train chooser"
-            raise InputError(
-                "the chooser does not say how hard a list is", where="abstain", fix=fix
-            )
+    abstain: Abstention | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
-        own = {"nbest": self.nbest, "chooser": self.chooser.digest, "abstain": self.abstain}
+        abstain = None if self.abstain is None else self.abstain.as_json()
+        own = {"nbest": self.nbest, "chooser": self.chooser.digest, "abstain": abstain}
         return {**self.reranker.identity, **own}
 
     @property
@@ -91,21 +85,31 @@ class ChooserDecider:
         ranking = self._stated(record, ranking)
         return replace(ranking, ranking=ranking.ranking[: self.nbest])
 
-    def _stated(self, record: CandidateList, ranking: Ranking) -> Ranking:
-        """The ranking with what the chooser says of it; without, where a place has no value."""
+    def expected_error(self, record: CandidateList, ranking: Ranking) -> float | None:
+        """The error expected of the choice, in sigma; None where a place has no value.
+
+        Args:
+            record: a list.
+            ranking: its decision, with every place.
+        """
         difficulty, best = self.chooser.difficulty, ranking.utility
         places = [(place.utility, place.count) for place in ranking.ranking]
         if difficulty is None or best is None or any(value is None for value, _ in places):
-            return ranking
+            return None
         total = sum((value or 0.0) * count for value, count in places)
         lead = best - total / sum(count for _, count in places)
-        error = difficulty.errors(traits_of(record), np.array(lead))
-        sigma, rooted = self.chooser.unit
-        score = float(difficulty.scores(error, sigma, rooted))
-        probability = difficulty.probability(float(error))
+        return float(difficulty.errors(traits_of(record), np.array(lead)))
+
+    def _stated(self, record: CandidateList, ranking: Ranking) -> Ranking:
+        """The ranking with what the chooser says of it; without, where a place has no value."""
+        difficulty, error = self.chooser.difficulty, self.expected_error(record, ranking)
+        if difficulty is None or error is None:
+            return ranking
         # before anything is judged nobody knows the unit of scores
-        known = score if self.chooser.prior is not None else None
-        statement = {"probability": probability, "expected_score": known}
-        if self.abstain and score > difficulty.cutoff(self.abstain):
+        known = None
+        if self.chooser.prior is not None:
+            known = float(difficulty.scores(np.array(error), *self.chooser.unit))
+        statement = {"probability": difficulty.probability(error), "expected_score": known}
+        if self.abstain is not None and error > self.abstain.above:
             ranking = replace(ranking, flags=(*ranking.flags, ABSTAIN))
         return replace(ranking, extra={STATEMENT: statement, **ranking.extra})

@@ -25,7 +25,6 @@ from ..surface import surface_feature
 from .segment_values import first_best
 
 TRAITS = 4
-SHARES = np.linspace(0, 1, 21)  # of segments, at which cutoffs are kept
 PSEUDO_SEGMENTS = 100.0  # behind default slopes
 PSEUDO_SCALE = 20.0  # segments behind q = 1
 STEEPEST = 500.0  # exponents beyond which a probability is 0 or 1
@@ -39,7 +38,6 @@ class Difficulty(NamedTuple):
         slopes, means, scales: by trait, [4].
         residual: r.
         factor: q.
-        cutoffs: expected scores of what is chosen on the judged segments, at `SHARES`, [21].
         calibration: a and b.
     """
 
@@ -49,7 +47,6 @@ class Difficulty(NamedTuple):
     scales: tuple[float, ...]
     residual: float
     factor: float
-    cutoffs: tuple[float, ...]
     calibration: tuple[float, ...]
 
     def errors(self, traits: FloatArray, leads: FloatArray) -> FloatArray:
@@ -69,10 +66,6 @@ class Difficulty(NamedTuple):
         a, b = self.calibration
         exponent = min(max(a + b * error, -STEEPEST), STEEPEST)
         return 1 / (1 + exp(-exponent))
-
-    def cutoff(self, share: float) -> float:
-        """The expected score above which this share of the judged segments lies."""
-        return float(np.interp(1 - share, SHARES, self.cutoffs))
 
 
 def traits_of(record: CandidateList) -> FloatArray:
@@ -126,13 +119,12 @@ def learned_difficulty(
         residual=float(np.nanmean(left**2)) ** 0.5,
         factor=1.0,
     )
+    if not rooted:
+        return learned
     chosen = first_best(values)
     rows = np.arange(len(values))
     expected = learned.scores(learned.errors(traits, leads[rows, chosen]), sigma, rooted)
-    if rooted:
-        learned = learned._replace(factor=_factor(errors[rows, chosen] ** 2, expected))
-    cutoffs = np.quantile(learned.factor * expected, SHARES)
-    return learned._replace(cutoffs=tuple(cutoffs.tolist()))
+    return learned._replace(factor=_factor(errors[rows, chosen] ** 2, expected))
 
 
 def _factor(scores: FloatArray, expected: FloatArray) -> float:
@@ -165,7 +157,7 @@ def difficulty_of_sets(
     The arguments are those of `learned_difficulty`, by set; errors are roots of scores.
     """
     zeros, ones = (0.0,) * TRAITS, (1.0,) * TRAITS
-    nothing = Difficulty(0.0, zeros, zeros, ones, 1.0, 1.0, (0.0,) * len(SHARES), (0.0, 0.0))
+    nothing = Difficulty(0.0, zeros, zeros, ones, 1.0, 1.0, (0.0, 0.0))
     shown, expected, best = [], [], []
     for own_traits, own_errors, own_values, sigma in zip(
         traits, errors, values, sigmas, strict=True
@@ -179,7 +171,7 @@ def difficulty_of_sets(
         expected.append(own.errors(own_traits, leads[rows, chosen]))
         best.append(relative[rows, chosen] <= np.nanmin(relative, axis=1))
     means = {}
-    for name in ("intercept", "slopes", "means", "scales", "residual", "factor", "cutoffs"):
+    for name in ("intercept", "slopes", "means", "scales", "residual", "factor"):
         mean = np.mean([getattr(own, name) for own in shown], axis=0)
         means[name] = float(mean) if mean.ndim == 0 else tuple(mean.tolist())
     calibration = calibration_of(np.concatenate(expected), np.concatenate(best).astype(float))

@@ -28,7 +28,7 @@ from ..prior import CHOOSER, Prior, read_prior
 from ..reranker import Reranker
 from ..strategies import BEAM, StrategySetting
 from .chooser_fit import SHIP
-from .difficulty import SHARES, TRAITS, Difficulty
+from .difficulty import TRAITS, Difficulty
 
 KIND, FORMAT = CHOOSER, 1
 LARGEST = 1e6  # of a weight or a strength
@@ -221,7 +221,6 @@ _LENGTHS = {
     "slopes": TRAITS,
     "means": TRAITS,
     "scales": TRAITS,
-    "cutoffs": len(SHARES),
     "calibration": 2,
 }
 

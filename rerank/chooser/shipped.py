@@ -1,7 +1,7 @@
 """What is shipped: the defaults that were learned on public sets of translations with MQM, and the chooser they make.
 
 ``defaults.json`` has numbers alone, no text and no judgement; its ``provenance`` names the sets. It is made by
-``python -m benchmarks.choice_quality.chooser_defaults``.
+``python -m benchmarks.choosers.chooser_defaults``.
 """
 
 from __future__ import annotations

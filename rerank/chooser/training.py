@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from ..prior import Prior
 from ..selection.document_outputs import DocumentOutputs, all_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
-from .chooser_fit import Defaults, Fit, fit
+from .chooser_fit import Defaults, Fit, clustered_mean, fit
 from .difficulty import learned_difficulty, traits_of
 from .gains import (
     UNKNOWN,
@@ -30,7 +31,14 @@ from .gains import (
 from .measured import MeasuredTexts, columns_of, places_of, utilities_of
 from .model import Expectation, ExpectedDifference, ExpectedRatio, TrainedChooser
 from .other_domains import weights_of
+from .segment_values import expected
 from .shipped import shipped
+
+BEYOND_CHANCE = 3.0  # deviations
+
+
+class DirectionWarning(UserWarning):
+    """Judgements that seem to be the wrong way round."""
 
 
 def train_chooser(
@@ -60,6 +68,9 @@ def train_chooser(
     Raises:
         InputError: as `estimate_prior`, or a list does not have a feature.
         MetricError: a text has no finite value.
+
+    Warns:
+        DirectionWarning: the scores seem to be the wrong way round.
     """
     everything = [*documents, *_renamed(also, documents)]
     is_other = [False] * len(documents) + [True] * len(also)
@@ -79,6 +90,8 @@ def train_chooser(
         scores,
         weight if also else None,
     )
+    if is_against(data):
+        warnings.warn(DirectionWarning(_turned(dimension, lower)), stacklevel=2)
     defaults = shipped().defaults(len(features))
     has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
     learned: Fit
@@ -107,6 +120,25 @@ def train_chooser(
         difficulty=difficulty,
         expectation=_expectation(gain, names, learned),
         provenance=_provenance(prior, len(own), w),
+    )
+
+
+def is_against(data: MeasuredTexts) -> bool:
+    """Whether people judged texts the worse, the more the others are like them: beyond any chance of that."""
+    judged = data.rows(data.judged)
+    likeness = expected(judged.utilities, np.zeros(judged.errors.shape[1]), 1.0, 0.0)
+    centred = judged.errors - np.nanmean(judged.errors, axis=1, keepdims=True)
+    mean, variance = clustered_mean(np.nanmean(-centred * likeness, axis=1), judged.document)
+    return bool(mean < -BEYOND_CHANCE * variance**0.5)
+
+
+def _turned(dimension: str, lower: bool) -> str:
+    """What to do where judgements seem to be the wrong way round."""
+    is_now, other = ("lower", "higher") if lower else ("higher", "lower")
+    fix = "leave :lower out" if lower else f"give {dimension}:lower"
+    return (
+        f"{dimension} counts as a score of which {is_now} is better, but texts that the others are like have the "
+        f"worse ones; if {other} is better, {fix}"
     )
 
 

@@ -7,6 +7,7 @@ digests of their blocks; files of discorank 0.1 have neither checksum nor digest
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -98,6 +99,19 @@ def read_run_file(path: str | Path, fix: str) -> dict[str, Any]:
     if KEY in values or "bytes" in values:  # what is no run file is said by who reads its values
         check(values, str(path), fix)
     return values
+
+
+def earlier_settings(output: str | None) -> Mapping[str, Any]:
+    """The settings of the run that stands at an output; empty where there is none.
+
+    Raises:
+        InputError: its run file cannot be read.
+    """
+    path = f"{output}.run.json"
+    if output in (None, "-") or not os.path.exists(path):
+        return {}
+    settings = read_run_file(path, "Delete it and its outputs, and run again").get("settings")
+    return settings if isinstance(settings, Mapping) else {}
 
 
 def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun:

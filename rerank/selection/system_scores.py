@@ -262,6 +262,15 @@ class MeanOfRated:
         return np.asarray(np.divide(total, n, out=undefined, where=n > 0))
 
 
+def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
+    """Whether anything has a score of a dimension."""
+    return any(
+        _any(judgements)
+        for document in documents
+        for judgements in document.human.get(dimension, {}).values()
+    )
+
+
 def human_scored(
     dimension: str,
     lower: bool,

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality.few_judgements import (
+from benchmarks.choice_quality.sampled_choices import taught
+from benchmarks.choosers.few_judgements import (
     Beliefs,
     KeptTallies,
     compared,
@@ -15,11 +16,10 @@ from benchmarks.choice_quality.few_judgements import (
     scaled,
     tallied,
 )
-from benchmarks.choice_quality.hindsight_weights import ScoredFeatures, hindsight_weights
-from benchmarks.choice_quality.judged_choices import agreeing
-from benchmarks.choice_quality.sampled_choices import taught
-from benchmarks.choice_quality.summary_chooser import by_other_dimensions
-from benchmarks.choice_quality.unseen_sets import Believed, with_judgements
+from benchmarks.choosers.hindsight_weights import ScoredFeatures, hindsight_weights
+from benchmarks.choosers.judged_choices import agreeing
+from benchmarks.choosers.summary_chooser import by_other_dimensions
+from benchmarks.choosers.unseen_sets import Believed, with_judgements
 from benchmarks.support.measured_sets import MeasuredSet
 from benchmarks.support.text_values import consensus
 from discorank.metrics.representations import FloatArray

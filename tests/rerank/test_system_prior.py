@@ -582,8 +582,11 @@ def test_a_run_goes_on_with_the_same_prior_alone(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "--human: is missing"),
-        (["--human", "mqm:lower", "mqm2:lower"], "unknown key of human scores 'mqm2'"),
+        ([], "--human: is not given"),
+        (
+            ["--human", "mqm:lower", "mqm2:lower"],
+            "found mqm, mqm2. Name one, such as --human mqm:lower",
+        ),
         (["--human", "mqn:lower"], "unknown key of human scores 'mqn'"),
         (
             ["--human", "mqm:higher", "--root", "yes"],

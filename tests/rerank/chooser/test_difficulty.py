@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from discorank import InputError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.chooser.difficulty import (
-    SHARES,
     Difficulty,
     calibration_of,
     learned_difficulty,
@@ -34,7 +32,6 @@ PLAIN = Difficulty(
     scales=(2.0, 1.0, 1.0, 1.0),
     residual=1.0,
     factor=0.5,
-    cutoffs=tuple(SHARES.tolist()),
     calibration=(1.0, -2.0),
 )
 
@@ -46,7 +43,6 @@ def test_expected_scores_by_hand() -> None:
     assert PLAIN.scores(errors, 2.0, rooted=False).tolist() == [4.0, -2.0]
     assert PLAIN.probability(2.0) == pytest.approx(1 / (1 + exp(3)))
     assert PLAIN.probability(1e9) == pytest.approx(0.0)
-    assert PLAIN.cutoff(0.2) == pytest.approx(0.8)
 
 
 def test_traits_by_hand() -> None:
@@ -85,7 +81,7 @@ def test_a_calibration_is_found_again() -> None:
     assert calibration_of(errors, best.astype(float)) == pytest.approx((1.0, -1.5), abs=0.2)
 
 
-def test_rows_say_what_to_expect_and_what_to_send(tmp_path: Path) -> None:
+def test_rows_say_what_to_expect(tmp_path: Path) -> None:
     utility = load_metric("chrf")
     documents = outputs(12)
     chooser = train_chooser(documents, "mqm", True, utility)
@@ -93,12 +89,9 @@ def test_rows_say_what_to_expect_and_what_to_send(tmp_path: Path) -> None:
     path = tmp_path / "chooser.json"
     path.write_text(json.dumps(with_checksum(chooser.as_json())))
     command = ["decode", str(file), "--from", "systems", "--chooser", str(path), "--quiet"]
-    assert main([*command, "--abstain", "0.2", "-o", str(out)]) == 0
+    assert main([*command, "-o", str(out)]) == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     scores = np.array([row["chooser"]["expected_score"] for row in rows])
-    flagged = np.array(["abstain" in row.get("flags", ()) for row in rows])
-    assert flagged.mean() == pytest.approx(0.2, abs=0.08)
-    assert scores[flagged].min() > scores[~flagged].max()
     probabilities = np.array([row["chooser"]["probability"] for row in rows])
     assert ((probabilities > 0) & (probabilities < 1)).all()
     lists, found, _ = judged_lists(documents, "mqm", True)
@@ -117,19 +110,6 @@ def test_without_judgements_there_is_a_probability_and_no_score(tmp_path: Path) 
         statement = json.loads(line)["chooser"]
         assert statement["expected_score"] is None
         assert 0 < statement["probability"] < 1
-
-
-def test_abstaining_needs_a_chooser_that_says_how_hard_a_list_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lists, path = tmp_path / "lists.jsonl", tmp_path / "chooser.json"
-    lists.write_text('{"id": "a", "candidates": ["x", "y"]}\n')
-    assert main(["decode", str(lists), "-u", "chrf", "--abstain", "0.1"]) != 0
-    assert "without a chooser" in capsys.readouterr().err
-    silent = replace(default_chooser(), difficulty=None)
-    path.write_text(json.dumps(with_checksum(silent.as_json())))
-    assert main(["decode", str(lists), "--chooser", str(path), "--abstain", "0.1"]) != 0
-    assert "does not say how hard" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

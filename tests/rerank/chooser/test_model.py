@@ -26,7 +26,12 @@ from discorank.rerank.chooser.model import (
     read_chooser,
 )
 from discorank.rerank.chooser.shipped import default_chooser, shipped
-from discorank.rerank.chooser.training import judged_lists, learn, train_chooser
+from discorank.rerank.chooser.training import (
+    DirectionWarning,
+    judged_lists,
+    learn,
+    train_chooser,
+)
 from discorank.rerank.prior import load_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.surface import SURFACE
@@ -144,6 +149,17 @@ def test_higher_is_better(tmp_path: Path) -> None:
     assert "standard deviations within a segment" in expected(chooser)
     assert "minus scores beside the mean system's" in shown(chooser)
     assert "  errors beside the mean system's" in shown(trained())
+
+
+def test_scores_the_wrong_way_round_are_noticed() -> None:
+    with pytest.warns(DirectionWarning, match="higher is better.*give mqm:lower"):
+        train_chooser(outputs(), "mqm", False, load_metric("chrf"))
+    turned = []
+    for document in outputs():
+        scores = {name: tuple(-x for x in own) for name, own in document.human["mqm"].items()}  # type: ignore[union-attr, operator]
+        turned.append(replace(document, human={"mqm": scores}))
+    with pytest.warns(DirectionWarning, match="lower is better.*leave :lower out"):
+        train_chooser(turned, "mqm", True, load_metric("chrf"))
 
 
 def test_a_chooser_that_ships_takes_the_best_system() -> None:

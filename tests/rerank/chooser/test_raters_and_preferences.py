@@ -247,6 +247,39 @@ def test_sampled_rows_come_back_in_two_stages(tmp_path: Path, capsys: Captured) 
     assert "has a score there already" in capsys.readouterr().err
 
 
+def test_a_prior_of_judgements_in_files(tmp_path: Path, capsys: Captured) -> None:
+    """`train prior` reads what `train chooser` reads, and makes the same prior of it."""
+    documents = outputs(8)
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    judged, prior, chooser = (str(tmp_path / name) for name in ("j.jsonl", "p.json", "c.json"))
+    assert main(["sample", systems, "--human", "mqm", "-n", "12", "--quiet", "-o", judged]) == 0
+    train = ["--human", "mqm:lower", "--judged", judged, "--quiet", "-o"]
+    assert main(["train", "prior", systems, *train, prior]) == 2
+    error = capsys.readouterr().err
+    assert "nobody judged a text" in error
+    assert "decode --chooser default" in error
+    filled(Path(judged), documents, 1.0, "anna")
+    assert main(["train", "prior", systems, *train, prior]) == 0
+    assert "times the mean rater's scores" in capsys.readouterr().out
+    assert main(["train", "chooser", systems, *train, chooser]) == 0
+    own = json.loads(Path(prior).read_text())
+    of_chooser = json.loads(Path(chooser).read_text())["prior"]
+    assert own["segments"] == 12
+    assert own["systems"] == of_chooser["systems"]
+
+
+def test_a_prior_of_preferences(tmp_path: Path, capsys: Captured) -> None:
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    ranks, prior = tmp_path / "ranks.jsonl", str(tmp_path / "p.json")
+    rows = [{"id": f"d{d}:0", "ranks": {"A": 1, "B": 2, "C": 3, "D": 4}} for d in range(8)]
+    ranks.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["train", "prior", systems, "--rankings", str(ranks), "-o", prior, "--quiet"]) == 0
+    systems_of = json.loads(Path(prior).read_text())["systems"]
+    assert sorted(systems_of, key=lambda name: systems_of[name]["mean"]) == list("ABCD")
+    assert main(["train", "prior", systems, "-o", prior]) == 2
+    assert "--human" in capsys.readouterr().err
+
+
 def test_raters_in_files(tmp_path: Path, capsys: Captured) -> None:
     documents = outputs(8)
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.runs.run_file import read_run_file
+from ...rerank.runs.run_file import earlier_settings
 from ..terminal.console import say
 from . import build
 from .inputs import adapted, open_input
@@ -135,10 +134,6 @@ def share_of_seconds(values: Mapping[str, Any], decoder: MBRDecoder, engine: Eng
 
 def _earlier_share(output: str | None) -> float | None:
     """The share of the run that stands at an output."""
-    path = f"{output}.run.json"
-    if output in (None, "-") or not os.path.exists(path):
-        return None
-    saved = read_run_file(path, "Delete it and its outputs, and run again").get("settings")
-    budget = saved.get("budget") if isinstance(saved, Mapping) else None
+    budget = earlier_settings(output).get("budget")
     share = budget.get("share") if isinstance(budget, Mapping) else None
     return share if isinstance(share, float) and 0 < share <= 1 else None

@@ -24,6 +24,7 @@ from ...rerank.chooser.raters_and_preferences import (
 )
 from ...rerank.chooser.weighted_dimensions import Dimension, Weighted, with_weighted_score
 from ...rerank.selection.document_outputs import DocumentOutputs
+from ...rerank.selection.system_scores import is_judged
 from ...rerank.tuning.preference_sources import read_rankings
 
 
@@ -38,9 +39,6 @@ class JudgementOptions:
             as sample writes them; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
-        also: systems files of another domain, with the same systems, judged under the same key.
-        also_weight: how much a segment of these counts beside one of the domain itself, above 0; learned by leaving
-            documents out if not given.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
     """
@@ -49,10 +47,22 @@ class JudgementOptions:
     judged: tuple[str, ...] = ()
     raters: bool = False
     rankings: str | None = None
-    also: tuple[str, ...] = ()
-    also_weight: Annotated[float, Field(gt=0, le=1)] | None = None
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+
+
+@settings
+class OtherDomainOptions:
+    """Judgements of another domain.
+
+    Args:
+        also: systems files of another domain, with the same systems, judged under the same key.
+        also_weight: how much a segment of these counts beside one of the domain itself, above 0; learned by leaving
+            documents out if not given.
+    """
+
+    also: tuple[str, ...] = ()
+    also_weight: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 class JudgedDocuments(NamedTuple):
@@ -84,6 +94,18 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
     Raises:
         InputError: judgements of several things, or none where they are named.
     """
+    judged = _documents(path, values)
+    if not is_judged(judged.documents, judged.dimension):
+        fix = (
+            "Have some segments judged (discorank sample proposes them); "
+            "to choose without judgements: discorank decode --chooser default"
+        )
+        raise InputError("nobody judged a text", where=f"{path}: {judged.dimension}", fix=fix)
+    return judged
+
+
+def _documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
+    """As `judged_documents`, with or without scores."""
     dimensions_given = _dimensions(values)
     if dimensions_given:
         return _weighted_documents(path, values, dimensions_given)
@@ -101,7 +123,8 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
         documents, raters = with_one_score(documents, dimensions, keys[0].lower, name)
         return JudgedDocuments(documents, name, keys[0].lower, raters)
     if len(dimensions) > 1:
-        fix = f"Name one, such as --human {dimensions[0]}; or, of raters of one thing, --raters"
+        one = dimensions[0] + keys[0].lower * ":lower"
+        fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"
         raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
     return JudgedDocuments(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
 
@@ -217,7 +240,7 @@ def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
     if len(keys) > 1 and not values["raters"]:
         names = ", ".join(key.name for key in keys)
         fix = (
-            f"Name one, such as --human {keys[0].name}; or, of raters of one thing, --raters; or give weights, "
+            f"Name one, such as --human {values['human'][0]}; or, of raters of one thing, --raters; or give weights, "
             f"such as --human {values['human'][0]}=1 {values['human'][1]}=2"
         )
         raise InputError(f"found {names}", where="--human", fix=fix)

@@ -12,10 +12,8 @@ from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
 from ....rerank.chooser.model import ExpectedDifference, ExpectedRatio, TrainedChooser
-from ....rerank.chooser.raters_and_preferences import Raters
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
-from ....rerank.chooser.weighted_dimensions import Weighted
 from ....rerank.features import Feature, feature_of
 from ....rerank.prior import Prior
 from ....rerank.selection.system_prior import Root
@@ -26,12 +24,14 @@ from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
 from ...options.judgements import (
     JudgedDocuments,
     JudgementOptions,
+    OtherDomainOptions,
     has_judgements,
     judged_documents,
     other_documents,
 )
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
+from .judgement_tables import tables_of
 
 
 @settings
@@ -61,7 +61,7 @@ OPTIONS = Options(
     "Learn from judgements how to choose among the texts of several systems: which systems are better, how much that "
     "counts, and what the texts tell. Use it as: discorank decode NEW --from systems --chooser CHOOSER.json. "
     "What was learned, and what to expect of it, goes to stdout.",
-    [TrainChooserOptions, JudgementOptions, CodeOptions],
+    [TrainChooserOptions, JudgementOptions, OtherDomainOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "utility": "u", "metric": "m"},
 )
@@ -116,11 +116,7 @@ def _feature(name: str, values: Mapping[str, Any]) -> Feature:
 
 def shown(chooser: TrainedChooser, judged: JudgedDocuments | None = None) -> str:
     """Raters or dimensions, systems, weights and what is expected, as text."""
-    lines = []
-    if judged is not None and judged.raters is not None:
-        lines.append(_raters(judged.raters))
-    if judged is not None and judged.weighted is not None:
-        lines.append(_dimensions(judged.weighted))
+    lines = [] if judged is None else tables_of(judged)
     if chooser.prior is not None:
         what = "errors" if chooser.prior.lower else "minus scores"
         rows = [["system", "segments", f"{what} beside the mean system's", "+-"]]
@@ -132,26 +128,6 @@ def shown(chooser: TrainedChooser, judged: JudgedDocuments | None = None) -> str
     strength = "ships the best system" if chooser.strength >= SHIP else f"{chooser.strength:g}"
     lines += [aligned(rows), f"strength of systems: {strength}", f"from {chooser.provenance}"]
     return "\n".join([*lines, expected(chooser)])
-
-
-def _raters(raters: Raters) -> str:
-    """How strict they are."""
-    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
-    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
-    return aligned([["rater", what], *effects])
-
-
-def _dimensions(weighted: Weighted) -> str:
-    """Their weights, how far scores lie apart, and the texts that do not count."""
-    rows = [["dimension", "better", "weight", "standard deviation within a segment"]]
-    for own, deviation in zip(weighted.dimensions, weighted.deviations, strict=True):
-        better = "lower" if own.lower else "higher"
-        rows.append([own.name, better, f"{own.weight:g}", f"{deviation:.3f}"])
-    lines = [aligned(rows)]
-    if weighted.partly:
-        judged = f"{weighted.texts} texts were judged in every dimension"
-        lines.append(f"{judged}; {weighted.partly} only in some, and count as not judged")
-    return "\n".join(lines)
 
 
 def expected(chooser: TrainedChooser) -> str:
@@ -176,10 +152,10 @@ def expected(chooser: TrainedChooser) -> str:
 def errors_changed(expectation: ExpectedRatio) -> tuple[str, str]:
     """How many errors more or fewer, and the interval."""
     more = 100 * (expectation.ratio - 1)
-    low, high = 100 * (expectation.low - 1), 100 * (expectation.high - 1)
+    low, high = round(100 * (expectation.low - 1)), round(100 * (expectation.high - 1))
     if more <= 0:
-        return f"{-more:.1f} % fewer errors", f"[{-high:+.0f}, {-low:+.0f}]"
-    return f"{more:.1f} % more errors", f"[{low:+.0f}, {high:+.0f}]"
+        return f"{abs(more):.1f} % fewer errors", f"[{-high:+d}, {-low:+d}]"
+    return f"{more:.1f} % more errors", f"[{low:+d}, {high:+d}]"
 
 
 def scores_changed(expectation: ExpectedDifference) -> tuple[str, str]:

@@ -7,38 +7,31 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from ....integrations.formats.human_scores import HumanKey
-from ....integrations.formats.systems import SystemsOptions, read_documents
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
-from ....metrics.text.line_source import LineSource
 from ....rerank.prior import STRENGTH, Prior
 from ....rerank.selection.system_prior import Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, needed
+from ...options.judgements import JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
+from .judgement_tables import tables_of
 
 
 @settings
 class TrainPriorOptions:
-    """Whose judgements count, and where the prior goes.
+    """How errors are counted, and where the prior goes.
 
     Args:
         input: the systems file, a document per line; "mqm": null where nobody judged one.
-        human: the key of the human scores, such as mqm:lower.
-        as_systems: references to treat as systems.
-        include: further keys that hold systems.
         root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
         output: the file of the prior, .json.
         format: how the prior is printed, text or json.
     """
 
     input: str | None = None
-    human: tuple[str, ...] = ()
-    as_systems: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
     root: Root = "auto"
     output: str | None = None
     format: Literal["text", "json"] = "text"
@@ -48,7 +41,7 @@ OPTIONS = Options(
     "train prior",
     "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
     "decode SYSTEMS --from systems --utility chrf --prior PRIOR.json. Its numbers go to stdout.",
-    [TrainPriorOptions],
+    [TrainPriorOptions, JudgementOptions],
     positional={"input": "?"},
     short={"output": "o"},
 )
@@ -58,26 +51,19 @@ def run(arguments: Sequence[str]) -> int:
     """Estimates; returns the exit code."""
     values = OPTIONS.parse(arguments)
     path = needed(values, "input", "SYSTEMS")
-    keys = tuple(map(HumanKey.read, needed(values, "human", "--human")))
     out = needed(values, "output", "--output")
-    check_not_input(out, [path])
+    check_not_input(out, [path, values["rankings"], *values["judged"]])
     check_writable(out)
-    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
-    documents = list(read_documents(LineSource(path), options))
-    names = {name for document in documents for name in document.human}
-    dimensions = sorted(names or {key.name for key in keys})
-    if len(keys) > 1 or len(dimensions) > 1:
-        problem = f"found {', '.join(dimensions)}"
-        raise InputError(problem, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
+    judged = judged_documents(path, values)
     try:
-        prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
+        prior = estimate_prior(judged.documents, judged.dimension, judged.lower, values["root"])
     except InputError as error:
         raise error.inside(path) from None
     row = with_checksum(prior.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
-    text = json.dumps(row) if values["format"] == "json" else shown(prior)
-    sys.stdout.write(text + "\n")
+    text = "\n".join([*tables_of(judged), shown(prior)])
+    sys.stdout.write((json.dumps(row) if values["format"] == "json" else text) + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0
 

@@ -1,6 +1,6 @@
 """Whether what a chooser says of itself is true: the gain it expects, `ship`, expected errors, probabilities.
 
-    python -m benchmarks.choice_quality.chooser_calibration FOLDER --work WORK [--draws 5]
+    python -m benchmarks.choosers.chooser_calibration FOLDER --work WORK [--draws 5]
 
 Sets, draws of judged segments and beliefs are those of `chooser_tables`; what is said is held against the segments that
 were not judged, with 95 % intervals by document (TED: by blocks of ten segments). First table: the expected ratio of
@@ -32,8 +32,9 @@ from discorank.rerank.chooser.training import learn
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import JUDGED, Others, splits
 from .chooser_uncertainty import believed, said_of
+from .judged_draws import JUDGED, splits
+from .set_beliefs import Others
 
 PARTS = 5  # of the expected errors
 TIMES, EXPECTED, FOUND, PROBABILITY, BEST = range(5)  # of a segment in such a part

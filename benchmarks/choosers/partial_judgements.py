@@ -1,6 +1,6 @@
 """What choosers learn from preferences, from raters of unlike strictness and from another domain, on sets with MQM.
 
-    python -m benchmarks.choice_quality.partial_judgements FOLDER --work WORK [--draws 10]
+    python -m benchmarks.choosers.partial_judgements FOLDER --work WORK [--draws 10]
 
 Documents are halved as in `sampled_segments`: of one half segments are judged at random, the texts of the other are
 chosen; what is believed beforehand is of the six other sets. A figure is the mean MQM of what is chosen over that of a
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from benchmarks.support.mqm_lists import SETS
 from discorank.integrations.formats.open_lists import open_lists
@@ -33,8 +34,8 @@ from discorank.rerank.chooser.segment_values import standard
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import Others, table, without_features
 from .sampled_segments import Half, halves
+from .set_beliefs import Others, without_features
 
 SEGMENTS, BOTH = 50, 10
 DOMAINS = (
@@ -196,7 +197,7 @@ def shown(title: str, sets: Sequence[str], found: Sequence[dict[str, FloatArray]
         difference = f"{np.mean([d.mean() for d in differences]):+.3f} +- {error:.3f}"
         cells = [f"{value:.3f}" for value in means]
         rows.append([name, *cells, f"{np.mean(means):.3f}", "" if name == first else difference])
-    return table(rows)
+    return table(rows[0], rows[1:])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Choosing among the summaries of several systems, with no judged articles, with 20, 50 and all but a fold.
 
-    python -m benchmarks.choice_quality.summary_chooser FOLDER --work WORK [--sets SET ...] [--weights DIMENSION=W ...]
+    python -m benchmarks.choosers.summary_chooser FOLDER --work WORK [--sets SET ...] [--weights DIMENSION=W ...]
 
 FOLDER holds summ_summeval, summ_realsumm and summ_newsroom_ner18 (.jsonl.gz). What people scored (higher is better) is
 one number per summary: the mean of the dimensions, by weights where these are given (dimensions that are not named
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.choice_quality.summary_choice import SETS, read
 from benchmarks.support.kept_arrays import KeptArrays
 from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet
@@ -42,7 +43,6 @@ from discorank.rerank.surface import SURFACE
 from .chooser_defaults import UTILITY
 from .few_judgements import RULES, Beliefs, KeptTallies, compared, scaled
 from .hindsight_weights import ScoredFeatures, hindsight_weights
-from .summary_choice import SETS, read
 
 FOCI = "ds-focus"
 CONSENSUS = (UTILITY, "chrf", "rouge-l", FOCI)

@@ -1,10 +1,12 @@
 """What a chooser's expected errors and probabilities are worth, and what is left when a share goes to people.
 
-    python -m benchmarks.choice_quality.chooser_uncertainty FOLDER --work WORK [--draws 5]
+    python -m benchmarks.choosers.chooser_uncertainty FOLDER --work WORK [--draws 5]
 
-Sets, draws and defaults are those of `chooser_tables`. Printed: expected and found MQM of what is chosen; how often the
-chosen text was as good as any, by tenths of the probability that was said; and the errors left when the share of
-segments with the most expected errors is taken out, over all errors, beside the longest segments taken out.
+Sets, draws and defaults are those of `chooser_tables`. Printed: expected and found MQM of what is chosen, and the
+errors left when the share of segments with the most expected errors is taken out, over all errors, beside the longest
+segments taken out; what share is flagged where a fifth is asked for, as `decode --abstain 0.2` does it, and by the
+threshold that leaves a fifth of the judged segments above; and how often the chosen text was as good as any, by tenths
+of the probability that was said.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from discorank.metrics.representations import FloatArray, IntArray
+from discorank.rerank.chooser.abstaining import threshold
 from discorank.rerank.chooser.chooser_fit import Defaults, fit
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.difficulty import (
@@ -28,9 +32,12 @@ from discorank.rerank.chooser.difficulty import (
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import JUDGED, splits, table, without_features
+from .judged_draws import splits
+from .set_beliefs import without_features
 
+NUMBERS = ("0", "15", "20", "50", "100", "all")
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
+ASKED = 0.2
 TENTHS = 10
 
 
@@ -43,6 +50,8 @@ class Said(NamedTuple):
         found: MQM.
         best: whether it was as good as any.
         length: log characters.
+        errors: expected, in sigma.
+        of_judged: the same of the judged segments, by what other documents teach; of any number.
     """
 
     expected: FloatArray
@@ -50,6 +59,8 @@ class Said(NamedTuple):
     found: FloatArray
     best: FloatArray
     length: FloatArray
+    errors: FloatArray
+    of_judged: FloatArray
 
 
 def believed(data: MeasuredSet, sets: Sequence[MeasuredSet]) -> tuple[Defaults, Difficulty]:
@@ -77,10 +88,14 @@ def said_of(
     """What a chooser of some segments says of others."""
     known, others = data.data.rows(train), data.data.rows(test)
     learned = fit(known, defaults)
-    difficulty = default
+    difficulty, of_judged = default, np.zeros(0)
     if len(train):
+        held_out = learned.held_out
         difficulty = learned_difficulty(
-            data.traits[train], known.errors, learned.held_out, learned.sigma, True, default
+            data.traits[train], known.errors, held_out, learned.sigma, True, default
+        )
+        of_judged = difficulty.errors(
+            data.traits[train], held_out.max(axis=1) - held_out.mean(axis=1)
         )
     values = learned.values(others)
     rows, picks = np.arange(len(test)), learned.choices(others)
@@ -93,6 +108,8 @@ def said_of(
         found,
         (found <= others.scores.min(axis=1)).astype(float),
         data.traits[test][:, 0],
+        errors,
+        of_judged,
     )
 
 
@@ -103,11 +120,26 @@ def left(order_by: FloatArray, found: FloatArray, share: float) -> float:
     return float(found[kept].sum() / found.sum())
 
 
+def flagged(said: Sequence[Said]) -> list[str]:
+    """The share that is flagged where `ASKED` is asked for, by both thresholds: mean, least and most over draws."""
+    of_run = [(own.errors > threshold(own.errors, ASKED)).mean() for own in said]
+    of_judged = []
+    for own in said:
+        if len(own.of_judged):
+            of_judged.append((own.errors > np.quantile(own.of_judged, 1 - ASKED)).mean())
+    cells = []
+    for shares in (of_run, of_judged):
+        spread = f"{min(shares):.2f} to {max(shares):.2f}" if shares else ""
+        cells.append(f"{np.mean(shares):.2f}, {spread}" if shares else "-")
+    return cells
+
+
 def show(sets: Sequence[MeasuredSet], draws: int) -> None:
     beliefs = [believed(data, sets) for data in sets]
+    shares = []
     rows = [["judged", "of", "expected over found", *(f"{share:.0%} sent" for share in SHARES)]]
     tenths = [["judged", *map(str, range(1, TENTHS + 1))]]
-    for judged in JUDGED:
+    for judged in NUMBERS:
         said: list[list[Said]] = []
         for data, belief in zip(sets, beliefs, strict=True):
             said.append([said_of(data, *pair, *belief) for pair in splits(data, judged, draws)])
@@ -116,8 +148,11 @@ def show(sets: Sequence[MeasuredSet], draws: int) -> None:
             ratio = np.mean([_ratio(of_set) for of_set in said])
             has_unit = field == "expected" and judged != "0"
             rows.append([judged, name, f"{ratio:.2f}" if has_unit else "-", *cells])
-        tenths += _tenths(judged, [own for of_set in said for own in of_set])
-    print(f"{table(rows)}\n\n{table(tenths)}")
+        everything = [own for of_set in said for own in of_set]
+        tenths += _tenths(judged, everything)
+        shares.append([judged, *flagged(everything)])
+    head = ["judged", "flagged by `--abstain 0.2`", "above a fifth of the judged segments"]
+    print(f"{table(rows[0], rows[1:])}\n\n{table(head, shares)}\n\n{table(tenths[0], tenths[1:])}")
 
 
 def _macro(said: Sequence[Sequence[Said]], field: str, share: float) -> float:

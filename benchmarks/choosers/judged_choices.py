@@ -1,6 +1,6 @@
 """What rules of choice are worth to language-model judges, and whether judges order the rules as people's MQM does.
 
-    python -m benchmarks.choice_quality.judged_choices FOLDER --work WORK [--teacher GPT4-DA-refA] [--draws 20]
+    python -m benchmarks.choosers.judged_choices FOLDER --work WORK [--teacher GPT4-DA-refA] [--draws 20]
 
 FOLDER holds ``judged_wmt22.<pair>`` (15 candidates of a segment, en-de and en-ru) and the seven sets with MQM. On the
 former the teacher's scores stand for the judgements that a chooser learns from (20, 50, 100 segments drawn by

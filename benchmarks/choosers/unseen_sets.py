@@ -1,6 +1,6 @@
 """The rules of choice on sets with MQM on which no rule was designed: nine of biomedical abstracts.
 
-    python -m benchmarks.choice_quality.unseen_sets FOLDER --work WORK [--draws 20] [--seven]
+    python -m benchmarks.choosers.unseen_sets FOLDER --work WORK [--draws 20] [--seven]
 
 FOLDER holds ``mt_mqm_bio.<pair>.jsonl.gz``. Utility, usual strength, designs of choosers and what they believe before
 anything is judged come from seven other sets (news, talks, WMT23). 20 to 200 segments are drawn by documents to be
@@ -26,8 +26,9 @@ from discorank.rerank.chooser.shipped import shipped
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import Others, line, ratios
 from .few_judgements import RULES, Beliefs, KeptTallies
+from .set_beliefs import Others
+from .set_ratios import line, ratios
 
 JUDGED = ("20", "50", "100", "200")
 LEFT = 50  # segments to be chosen

@@ -1,6 +1,6 @@
 """What judged segments are worth that `discorank sample` proposes, against as many at random, on sets with MQM.
 
-    python -m benchmarks.choice_quality.sampled_segments FOLDER --work WORK [--draws 20]
+    python -m benchmarks.choosers.sampled_segments FOLDER --work WORK [--draws 20]
 
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz``; what was measured is kept in WORK, so that the same
 command goes on. Documents (sets of fewer than 25: blocks of ten segments) are halved at random: of one half segments
@@ -20,6 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
+from benchmarks.support.markdown import table
 from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from benchmarks.support.resampling import ends
 from discorank.metrics.representations import FloatArray, IntArray
@@ -34,8 +35,9 @@ from discorank.rerank.chooser.judging_order import (
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY
-from .chooser_tables import Kept, Sums, chosen, ratios, table
 from .chooser_uncertainty import believed
+from .score_sums import KeptSums, Sums, chosen
+from .set_ratios import ratios
 
 RANDOM, MORE, FIRST = 5, 30, 20
 DOCUMENTS = 5
@@ -46,10 +48,9 @@ LABELS = {
     "single": "best single system by the judged",
     "chooser": "chooser",
 }
-# rank correlation of systems, length and errors of the judged segments over those of all, expected errors of what is
-# chosen over those found, and the share that `--abstain 0.2` flags
-FIGURES = ("tau", "length", "errors", "expected", "flagged")
-SHARE = 0.2
+# rank correlation of systems, length and errors of the judged segments over those of all, and expected errors of what
+# is chosen over those found
+FIGURES = ("tau", "length", "errors", "expected")
 
 
 class Half(NamedTuple):
@@ -187,12 +188,11 @@ def _one(
         float(length[judged].mean() / length.mean()),
         float(scores[judged].mean() / scores.mean()),
         float(expected.sum() / picks["chooser"].sum()),
-        float((expected > difficulty.cutoff(SHARE)).mean()),
     ]
 
 
 def read_or_made(
-    data: MeasuredSet, stage: str, sets: Sequence[MeasuredSet], kept: Kept, draws: int
+    data: MeasuredSet, stage: str, sets: Sequence[MeasuredSet], kept: KeptSums, draws: int
 ) -> Found:
     """What was measured of one set and stage, from the folder or now."""
     code = Path(__file__).read_bytes() + Path(str(judging_order_module.__file__)).read_bytes()
@@ -239,7 +239,7 @@ def compared(sets: Sequence[MeasuredSet], found: Sequence[Found], measure: str) 
     return [f"{macro['at random']:.3f}", f"{macro['proposed']:.3f}", difference, *by_set]
 
 
-def show(sets: Sequence[MeasuredSet], kept: Kept, draws: int) -> None:
+def show(sets: Sequence[MeasuredSet], kept: KeptSums, draws: int) -> None:
     head = ["judged", "errors of", *WAYS, "difference", *(data.name for data in sets)]
     rows, others = [head], [["judged", "how", *FIGURES]]
     for stage in STAGES:
@@ -254,7 +254,7 @@ def show(sets: Sequence[MeasuredSet], kept: Kept, draws: int) -> None:
         for way in WAYS:
             means = np.mean([f.halves[way].mean(axis=0)[len(MEASURES) :] for f in found], axis=0)
             others.append([stage, way, *(f"{value:.2f}" for value in means)])
-    print(f"{table(rows)}\n\n{table(others)}", flush=True)
+    print(f"{table(rows[0], rows[1:])}\n\n{table(others[0], others[1:])}", flush=True)
 
 
 def main() -> None:
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     options = parser.parse_args()
     sets = measured_sets(options.folder, UTILITY, SURFACE, options.work)
-    show(sets, Kept(options.work), options.draws)
+    show(sets, KeptSums(options.work, __file__), options.draws)
 
 
 if __name__ == "__main__":

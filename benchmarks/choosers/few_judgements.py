@@ -24,7 +24,9 @@ from discorank.rerank.chooser.gains import UNKNOWN, ErrorRatio, ScoreGain, shipp
 from discorank.rerank.chooser.measured import MeasuredTexts
 from discorank.rerank.chooser.training import learn, learn_by_scores
 
-from .chooser_tables import PLAIN_STRENGTH, splits, without_features
+from .chooser_tables import PLAIN_STRENGTH
+from .judged_draws import splits
+from .set_beliefs import without_features
 
 RULES = {
     "random": "random system",
@@ -94,7 +96,7 @@ def tallied(
     Args:
         data: errors are what the rules learn from.
         opinions: scores of all texts, [n, S, D].
-        judged: one of `chooser_tables.JUDGED`.
+        judged: one of `judged_draws.JUDGED`.
         beliefs: what is believed beforehand.
         draws: of judged segments.
 

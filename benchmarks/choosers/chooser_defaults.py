@@ -1,6 +1,6 @@
 """Makes the defaults of choosers from sets of translations with MQM.
 
-    python -m benchmarks.choice_quality.chooser_defaults FOLDER --work WORK -o rerank/chooser/defaults.json
+    python -m benchmarks.choosers.chooser_defaults FOLDER --work WORK -o rerank/chooser/defaults.json
 
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz``; utilities are kept in WORK. What is written has numbers
 alone: weights of consensus, losses by strength and the gain over the best single system, each with its spread from set

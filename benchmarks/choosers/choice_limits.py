@@ -1,6 +1,6 @@
 """What limits the choice among systems on the seven sets with MQM: knowledge that no rule has, and a second rating.
 
-    python -m benchmarks.choice_quality.choice_limits FOLDER --work WORK
+    python -m benchmarks.choosers.choice_limits FOLDER --work WORK
 
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz``. First table: mean MQM of what is chosen over a random
 system's (lower is better) when more is known than a rule can know. Texts alone: the weights of consensus (by five
@@ -36,8 +36,9 @@ from discorank.rerank.surface import SURFACE
 
 from . import hindsight_weights as hindsight_module
 from .chooser_defaults import UTILITY
-from .chooser_tables import PLAIN_STRENGTH, line
+from .chooser_tables import PLAIN_STRENGTH
 from .hindsight_weights import ScoredFeatures, hindsight_weights
+from .set_ratios import line
 
 TWICE = ("wmt23.en-de", "wmt23.zh-en")
 SECOND = "mqm_sxs3"
