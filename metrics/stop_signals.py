@@ -1,4 +1,7 @@
-"""The signals that ask a program to stop, put off or ignored for a while. Only the main thread can have handlers."""
+"""The signals that ask a program to stop, put off or ignored for a while. Only the main thread can have handlers.
+
+On Windows there is no SIGHUP.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+NUMBERS = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
 
 
 @contextmanager

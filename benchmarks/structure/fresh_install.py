@@ -5,14 +5,14 @@
 Builds the source distribution and, from it alone, the wheel; installs the wheel into a fresh environment of every
 interpreter, as `pip install discorank` would, in the versions of constraints.txt; decodes the bundled example in
 another folder. Printed are megabytes of the environment without pip and setuptools, seconds to install, and the CPU
-seconds of the command, the best of five. Fails where a command fails, where torch came along, or above 120 MB.
+seconds of the command, the best of five; on Windows, which does not count those of other processes, 0. Fails where a
+command fails, where torch came along, or above 120 MB.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -84,7 +84,7 @@ def installed(python: str, wheel: Path, work: Path) -> Installed:
 def main() -> None:
     """Prints a row per interpreter."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pythons", nargs="+", default=list(filter(_runs, PYTHONS)))
+    parser.add_argument("--pythons", nargs="+", default=pythons())
     parser.add_argument("--work", type=Path)
     arguments = parser.parse_args()
     with TemporaryDirectory() as temporary:
@@ -103,6 +103,11 @@ def main() -> None:
                 raise SystemExit(
                     f"{row.megabytes:.0f} MB are installed, at most {MAX_MEGABYTES} are allowed"
                 )
+
+
+def pythons() -> list[str]:
+    """The interpreters of this machine, by their versions' names; this one where none has such a name (Windows)."""
+    return list(filter(_runs, PYTHONS)) or [sys.executable]
 
 
 def _runs(python: str) -> bool:
@@ -133,10 +138,11 @@ def _run(command: list[str], folder: Path) -> str:
 
 def _cpu_seconds(command: list[str], folder: Path) -> float:
     """User and system seconds of one run."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = os.times()
     _run(command, folder)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
 
 
 def _megabytes(packages: Path) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock, local
 
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
+from ...metrics.execution.close_at_end import close_at_end
 from .judge_answers import Answer
 
 IN_MEMORY = 1 << 17  # answers remembered
@@ -99,6 +100,7 @@ class KeptAnswers:
         cache: Cache | None = getattr(self._of_thread, "cache", None)
         if cache is None:
             cache = self._of_thread.cache = Cache(str(self.folder), self.max_bytes, is_synced=True)
+            close_at_end(self)
         return cache
 
     def close(self) -> None:

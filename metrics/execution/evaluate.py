@@ -6,6 +6,7 @@ Nothing here depends on which metric runs, and no value depends on which lists s
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -84,7 +85,9 @@ def check_memory(metric: Scoring, shape: tuple[int, int]) -> None:
 
 
 def memory_bytes() -> int:
-    """The memory of this machine."""
+    """The memory of this machine; no bound where the system does not tell (Windows)."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

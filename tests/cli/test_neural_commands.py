@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import redirect_stdout
+import sqlite3
+from contextlib import closing, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from discorank import Context, load_metric
 from discorank.cli.main import main
+from discorank.metrics.execution.cache import FILE, Cache
 
 from ..support.lists import different_texts, write_lists
 
@@ -304,3 +306,50 @@ def test_a_combination_is_trained_with_a_language_model_among_its_metrics(
     assert run("decode", str(source), "-u", utility, "-o", str(out)) == 0
     best = [max(row["candidates"], key=lambda one: one["human"])["text"] for row in lists]
     assert [row["text"] for row in rows(out)] == best
+
+
+CACHING = {
+    "decode": ["decode", DEMO, "-u", "doc-comet", *COMET],
+    "rerank": ["rerank", DEMO, "-m", "doc-comet-qe", *QE],
+    "explain": ["explain", DEMO, "-u", "comet", *COMET, "--id", "ferry:1"],
+}
+
+
+@pytest.mark.parametrize("name", CACHING)
+def test_a_command_closes_its_caches(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was damaged is told at the end of the command, not when the garbage collector comes by."""
+    opened = []
+
+    class Recorded(Cache):
+        def __init__(self, folder: str, max_bytes: int) -> None:
+            super().__init__(folder, max_bytes)
+            opened.append(self)  # so that it is not collected
+
+    monkeypatch.setattr("discorank.metrics.execution.cache.Cache", Recorded)
+    command = [*CACHING[name], "--cache", str(tmp_path)]
+    assert run(*command) == 0
+    assert [cache.usable for cache in opened] == [False]
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as base:
+        base.execute("UPDATE entries SET value = value || x'00' WHERE rowid = 1")
+    with pytest.warns(RuntimeWarning, match="1 entries were damaged"):
+        assert run(*command) == 0
+    assert [cache.usable for cache in opened] == [False, False]
+
+
+def test_a_command_that_fails_closes_its_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def failing(folder: str, max_bytes: int) -> Cache:
+        opened.append(Cache(folder, max_bytes))
+        return opened[0]
+
+    monkeypatch.setattr("discorank.metrics.execution.cache.Cache", failing)
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"id": "1", "candidates": []}\n', encoding="utf-8")
+    command = ["decode", str(lists), "-u", "comet", *COMET, "--cache", str(tmp_path / "cache")]
+    assert run(*command) != 0
+    assert [cache.usable for cache in opened] == [False]

@@ -153,10 +153,11 @@ def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in SUBCOMMANDS:
         # there are libraries that panic when they are half imported
         with put_off(), _uncollected():
+            from ..metrics.execution.close_at_end import close_all_at_end
             from ..metrics.spec.limits import use_limits
 
             module: Any = import_module(f".commands.{arguments[0]}", __package__)
-        with use_limits():  # those of this command end with it
+        with use_limits(), close_all_at_end():  # this command's limits and caches end with it
             return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = PrintableParser(

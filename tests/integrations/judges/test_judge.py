@@ -18,6 +18,7 @@ from discorank.integrations.judges.judge_scorer import JudgeScorer
 from discorank.integrations.judges.kept_answers import KeptAnswers
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
+from discorank.metrics.execution.close_at_end import close_all_at_end
 from discorank.metrics.registry import load_from_data, papers_of
 from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
 from discorank.metrics.text.texts import Context
@@ -376,6 +377,23 @@ def test_a_damaged_answer_is_asked_for_again(tmp_path: Path, folder: dict[str, s
         assert isinstance(scorer, JudgeScorer)
         with pytest.warns(RuntimeWarning, match="1 entries were damaged"):
             scorer.kept.close()
+
+
+def test_a_folder_is_closed_with_the_command_that_opened_it(
+    tmp_path: Path, folder: dict[str, str]
+) -> None:
+    with serving(judged) as server:
+        judge(server, **folder).pairwise(["a", "b"], [], "s")
+        with closing(Cache(folder["answers"])) as cache:
+            cache.base.execute("UPDATE entries SET value = value || x'00' WHERE rowid = 1")
+        metric = judge(server, **folder)
+        with pytest.warns(RuntimeWarning, match="1 entries were damaged"), close_all_at_end():
+            metric.pairwise(["a", "b"], [], "s")
+        metric.pairwise(["c"], [], "s")  # it is opened again
+    scorer = metric.scorer
+    assert isinstance(scorer, JudgeScorer)
+    scorer.kept.close()
+    assert judge(server, **folder).pairwise(["c"], [], "s").size == 1  # from the folder
 
 
 def test_an_answer_is_on_the_disk_before_anything_is_made_of_it(folder: dict[str, str]) -> None:

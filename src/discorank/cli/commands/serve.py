@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...integrations.proxy.decisions import Decider
@@ -15,6 +15,7 @@ from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
+from ...metrics.stop_signals import NUMBERS
 from ...rerank.features import EXPECTED
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
@@ -88,8 +89,9 @@ async def _served(server: ProxyServer) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, server.stop)
+    for number in NUMBERS:
+        with suppress(NotImplementedError):  # on Windows Ctrl-C ends it at once
+            loop.add_signal_handler(number, server.stop)
     await server.serve()
 
 

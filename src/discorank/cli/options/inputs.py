@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
+from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric
 from ...metrics.spec.checked_settings import Field, settings
@@ -157,12 +158,12 @@ def answers_beside(output: str) -> str:
 
 
 def cache_in(values: Mapping[str, Any]) -> Cache | None:
-    """The cache that the options name."""
+    """The cache that the options name; closed at the end of the command."""
     if not values["cache"]:
         return None
     from ...metrics.execution.cache import Cache
 
-    return Cache(values["cache"], values["cache_bytes"])
+    return close_at_end(Cache(values["cache"], values["cache_bytes"]))
 
 
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""What is opened inside a ``with`` is closed at its end, wherever it was opened: the caches of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+# of this thread: what other threads open is theirs to close
+_in_force: ContextVar[ExitStack | None] = ContextVar("close_at_end", default=None)
+
+
+class Closable(Protocol):
+    """What can be closed, more than once."""
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+
+
+Opened = TypeVar("Opened", bound=Closable)
+
+
+@contextmanager
+def close_all_at_end() -> Iterator[None]:
+    """Closes at its end what `close_at_end` is told inside it, the last first."""
+    with ExitStack() as stack:
+        outer = _in_force.set(stack)
+        try:
+            yield
+        finally:
+            _in_force.reset(outer)
+
+
+def close_at_end(opened: Opened) -> Opened:
+    """The same, to be closed by the `close_all_at_end` that this thread is in, if any."""
+    stack = _in_force.get()
+    if stack is not None:
+        stack.callback(opened.close)
+    return opened
