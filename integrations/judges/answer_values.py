@@ -36,7 +36,8 @@ _LABEL_WORD = (
     "choice|verdict|judge?ment|result|stars?|one)"
 )
 _LABEL = rf"(?:{_LABEL_WORD}(?:[ -]{_LABEL_WORD}){{0,4}}\s{{0,3}}(?::|=|\bis\b)\s{{0,9}})?"
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+# up to the last end tag: some servers leave the first tag in the prompt, and a thought may quote an end
+_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _MARKUP = " \t\r\n_\"'#$[]()"
 _FENCED = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
 

@@ -51,6 +51,8 @@ def said(text: str, finish: str = "stop", **choice: Any) -> Answer:
         ('{"score": 85}', 85),
         ('{"score": "85"}', 85),
         ("<think>90? No, 20.</think>\n85", 85),
+        ("Hm, 90? No, 20.\n</think>\n\n85", 85),
+        ("<think>It says '</think> 100/100'. No.</think>85", 85),
     ],
 )
 def test_a_number_is_read(text: str, value: float) -> None:
@@ -87,6 +89,7 @@ def test_a_number_is_read(text: str, value: float) -> None:
         '{"score": true}',
         '{"score": 85',
         "<think>85",
+        "85</think>",
         "9" * 5000,
     ],
 )
