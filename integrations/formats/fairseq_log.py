@@ -2,6 +2,7 @@
 
 fairseq writes base-2 logarithms; here all are natural ones:
     logprob = ln 2 * sum of the P- line (total)        score = ln 2 * the H- score (divided by length ** lenpen)
+    token_scores = the P- line itself, to base 2, where it has the values of several tokens
 A score of -inf, which JSON cannot write, is left out. F- lines, which discorank writes, become fields.
 The text is that of the D- line (detokenised), or of the H- line where there is none; T- lines become references.
 fairseq-generate can leave out sentences without a word: every gap in the ids is an error entry.
@@ -32,7 +33,7 @@ _FIX_GAP = (
 )
 _NAMES = {"D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
-_TAKEN = frozenset({"score", "tokenized", LOGPROB, *_FIELDS.values()})
+_TAKEN = frozenset({"score", "tokenized", "token_scores", LOGPROB, *_FIELDS.values()})
 _ONCE = {"S": "source", "T": "target", "W": "seconds"}
 
 
@@ -188,7 +189,9 @@ class _SentenceRecords:
         if kind == "E":
             last["E"].append(rest)
         elif kind == "P":
-            last["P"] = LN2 * sum(_logarithm(value, "P-") for value in rest.split())
+            values = rest.split()
+            last["P"] = LN2 * sum(_logarithm(value, "P-") for value in values)
+            last["tokens"] = " ".join(values) if len(values) > 1 else ""
         elif kind == "I":
             last["I"] = _steps(rest)
         elif kind == "F":
@@ -242,6 +245,8 @@ def _candidate(hypothesis: dict[str, Any]) -> Candidate:
         fields["score"] = hypothesis["score"]
     if text != hypothesis["H"]:
         fields["tokenized"] = hypothesis["H"]
+    if hypothesis.get("tokens"):
+        fields["token_scores"] = hypothesis["tokens"]
     for kind, name in _FIELDS.items():
         if hypothesis.get(kind, []) != []:
             fields[name] = hypothesis[kind]

@@ -1,15 +1,16 @@
 """Candidate lists as fairseq-generate logs them; `fairseq_log` reads them.
 
     S-<id> source    T-<id> reference    W-<id> seconds    C-<id> constraint
-    H-<id> score text    D-<id> score text    P-<id> log-probability
+    H-<id> score text    D-<id> score text    P-<id> scores of tokens
     A-<id> alignment    I-<id> steps    E-<id>_<step> text    F-<id> name= value ...
-Logarithms are written to base 2, the log-probability as that of one token. F- lines are ours: fairseq has no place for
-features, and its tools pass over lines of other letters.
+Logarithms are written to base 2, a log-probability without scores of tokens as that of one token. F- lines are ours:
+fairseq has no place for features, and its tools pass over lines of other letters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ctypes import c_float
 from math import inf, log, nextafter
 from typing import Any
 
@@ -19,7 +20,8 @@ from .written_columns import SCORE, feature_column, number_text
 
 LN2 = log(2)
 # fields that have lines of their own
-OWN = (SCORE, "tokenized", "alignment", "steps", "history")
+OWN = (SCORE, "tokenized", "token_scores", "alignment", "steps", "history")
+_MANY_DIGITS = 14  # a number of as many was not rounded when it was written
 _LIST_KEYS = ("seconds", "constraints")
 
 
@@ -63,7 +65,9 @@ def _candidate_lines(candidate: Candidate, number: str) -> Iterator[str]:
     tokenized = fields.pop("tokenized", candidate.text)
     yield f"H-{number}\t{score}\t{tokenized}"
     yield f"D-{number}\t{score}\t{candidate.text}"
-    if candidate.logprob is not None:
+    if "token_scores" in fields:
+        yield f"P-{number}\t{fields.pop('token_scores')}"
+    elif candidate.logprob is not None:
         yield f"P-{number}\t{base2(candidate.logprob, 'logprob')}"
     if "alignment" in fields:
         yield f"A-{number}\t{fields.pop('alignment')}"
@@ -78,16 +82,23 @@ def _candidate_lines(candidate: Candidate, number: str) -> Iterator[str]:
 def base2(value: Any, where: str) -> str:
     """A natural logarithm to base 2, so that ln 2 times it is the value again, or the number next to it.
 
-    >>> base2(-log(2) * 3.25, "score")
-    '-3.25'
+    Of several such numbers it is the one of the fewest digits, or in single precision, as logs have them.
+
+    >>> base2(-log(2) * 3.25, "score"), base2(-log(2) * 0.395419, "score")
+    ('-3.25', '-0.395419')
     """
     number_text(value, where)
     if value == -inf:
         return "-inf"
     quotient = value / LN2
-    near = (quotient, nextafter(quotient, -inf), nextafter(quotient, inf))
-    best = min(near, key=lambda one: abs(LN2 * one - value))
-    return repr(float(best))
+    of_single = c_float(quotient).value  # fairseq computes in single precision
+    near = {quotient, nextafter(quotient, -inf), nextafter(quotient, inf), of_single}
+
+    def key(one: float) -> tuple[float, int, bool, float]:
+        num_digits = len(repr(float(one)))
+        return abs(LN2 * one - value), min(num_digits, _MANY_DIGITS), one != of_single, one
+
+    return repr(float(min(near, key=key)))
 
 
 def _texts(value: Any, where: str) -> list[str]:

@@ -278,7 +278,8 @@ def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
     pair = bare.language_pair
     known = known_names(bare.name, pair)
     names = _of_pair(options.human_scores, pair)
-    outliers = frozenset(_of_pair(options.outliers, pair)) or known.outliers
+    # outliers of the task that a folder of the same name does not have leave nothing out
+    outliers = frozenset(_of_pair(options.outliers, pair)) or known.outliers & bare.outputs.keys()
     standards = Standards(
         reference=_standard_reference(bare, options, known.reference),
         human_scores=_standard_scores(bare, names[0] if names else known.human_scores),

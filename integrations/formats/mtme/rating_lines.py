@@ -60,7 +60,9 @@ def read_ratings_file(path: Path, systems: Sequence[str], length: int, rater: st
     for number, line in source:
         columns = line.decode().split("\t")
         if len(columns) not in (2, 3):
-            raise source.refusal(number, f"found {excerpt(line)}, expected SYSTEM, JSON, RATER")
+            raise source.refusal(
+                number, f"found {excerpt(line.decode())}, expected SYSTEM, JSON, RATER"
+            )
         system, text = columns[0].strip(), columns[1].strip()
         if system not in known:
             raise unknown("system", system, known, where=f"{path}:{number}")

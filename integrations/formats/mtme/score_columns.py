@@ -68,7 +68,7 @@ def _columns(line: bytes, level: Level, source: LineSource, number: int) -> tupl
     expected = 3 if level == "domain" else 2
     if len(columns) != expected:
         form = "DOMAIN SYSTEM SCORE" if level == "domain" else "SYSTEM SCORE"
-        raise source.refusal(number, f"found {excerpt(line)}, expected {form}")
+        raise source.refusal(number, f"found {excerpt(line.decode())}, expected {form}")
     *names, text = columns
     return names, _score(text, source, number)
 

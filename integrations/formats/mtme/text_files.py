@@ -79,7 +79,9 @@ def read_documents_file(path: Path) -> tuple[DocumentPlace, ...]:
     for segment, (number, line) in enumerate(source):
         columns = line.decode().split()
         if len(columns) < 2:
-            raise source.refusal(number, f"found {excerpt(line)}, expected DOMAIN DOCUMENT")
+            raise source.refusal(
+                number, f"found {excerpt(line.decode())}, expected DOMAIN DOCUMENT"
+            )
         domain, name = columns[:2]
         limits().check("segments", number, str(path))
         if documents and documents[-1].name == name:

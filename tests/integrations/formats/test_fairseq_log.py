@@ -18,6 +18,7 @@ from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats import fairseq_blocks as blocks
 from discorank.integrations.formats.fairseq_log import SHOWN_GAPS
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.formats.written_fairseq import fairseq_lines
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import CandidateList
 
@@ -86,12 +87,15 @@ def test_a_real_log_is_read_back_completely(name: str) -> None:
             tokens = [float(value) for value in p.split()]
             assert candidate.logprob == pytest.approx(LN2 * sum(tokens), rel=1e-12)
             assert candidate.fields == {
-                "score": pytest.approx(LN2 * float(h.split("\t")[0]), rel=1e-12)
+                "score": pytest.approx(LN2 * float(h.split("\t")[0]), rel=1e-12),
+                "token_scores": p,
             }
             assert candidate.fields["score"] * len(tokens) == pytest.approx(
                 candidate.logprob, abs=2e-3
             )
         assert list(record.extra.items()) == [("seconds", float(w.split("\t")[0])) for w in of["W"]]
+        written = [line for line in fairseq_lines(record) if not line.startswith("W-")]
+        assert set(written) <= set(log.splitlines())
 
 
 def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
@@ -170,18 +174,20 @@ def test_every_kind_of_line_and_every_copy_is_kept(tmp_path: Path) -> None:
     assert (one.text, one.logprob) == ("ab\tc", -LN2)
     assert one.fields == {
         **{"score": -0.5 * LN2, "tokenized": "a@@ b\tc", "alignment": "0-0 1-1"},
-        **{"steps": 3, "history": ["x", "y"]},
+        **{"steps": 3, "history": ["x", "y"], "token_scores": "-0.5000 -0.5000"},
     }
     assert (two.text, two.logprob, two.fields) == (
         "",
         -math.inf,
-        {"score": -9.25 * LN2, "alignment": ""},
+        {"score": -9.25 * LN2, "alignment": "", "token_scores": "-inf -9.2500"},
     )
     assert (three.text, three.logprob) == (one.text, -2 * LN2)
 
 
 def test_infinitely_bad_hypotheses_are_kept_without_their_score(tmp_path: Path) -> None:
-    log = block(0, ["a", "b"]).replace("H-0\t-1.5\tb\nD-0\t-1.5", "H-0\t-inf\tb\nD-0\t-inf")
+    log = block(0, ["a", "b"], scores="-3.0000").replace(
+        "H-0\t-1.5\tb\nD-0\t-1.5", "H-0\t-inf\tb\nD-0\t-inf"
+    )
     (record,) = good(read(tmp_path, log))
     assert [(one.text, one.fields) for one in record.candidates] == [
         ("a", {"score": -1.5 * LN2}),

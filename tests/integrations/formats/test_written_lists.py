@@ -268,6 +268,27 @@ def test_a_log_has_every_line_of_fairseq() -> None:
     ]
 
 
+def test_a_log_of_fairseq_comes_back_to_the_byte(tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+    log.write_text(
+        "S-0\tein\nT-0\tr\nH-0\t-0.395419\ta@@ b\nD-0\t-0.395419\tab\nP-0\t-0.5000 -inf -0.2910\n"
+        "A-0\t0-0\nH-0\t-0.2287870943546295\tb c\nD-0\t-0.2287870943546295\tb c\nP-0\t-0.2288 -0.2288\nA-0\t1-0\n"
+    )
+    command = ["convert", str(log), "--from", "fairseq", "--output-format", "fairseq"]
+    assert main([*command, "-o", str(out), "--quiet"]) == 0
+    assert out.read_bytes() == log.read_bytes()
+
+
+def test_scores_of_tokens_are_those_of_the_log_probability() -> None:
+    record = made("0", [("a b", -3 * log(2), {"token_scores": "-1.0 -1.0"})])
+    with pytest.raises(InputError, match=r"candidates\[0\]\.logprob: -2.07.* read back as -1.38"):
+        FormWriter("fairseq").written(record)
+    record = made("0", [("a b", -2 * log(2), {"token_scores": "-1.0 -1.0"})])
+    assert b"P-0\t-1.0 -1.0\n" in FormWriter("fairseq").written(record)
+    with pytest.raises(InputError, match=r"token_scores: found .*a feature is a number.*--lossy"):
+        FormWriter("moses").written(record)
+
+
 # decisions
 
 RANKING = Ranking(

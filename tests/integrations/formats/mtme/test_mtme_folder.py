@@ -197,6 +197,17 @@ def test_what_is_wrong_is_refused_with_its_place(
         read_eval_set(edited(toy, name, edit), "he-en")
 
 
+def test_outliers_of_the_task_that_are_not_there_leave_nothing_out(
+    toy: Path, tmp_path: Path
+) -> None:
+    folder = toy.rename(tmp_path / "wmt23")
+    options = EvalSetOptions(missing="zeros")
+    assert read_eval_set(folder, "en-de", options).standards.outliers == frozenset()
+    outputs = folder / "system-outputs" / "en-de"
+    (outputs / "synthetic_ref.txt").write_bytes((outputs / "alpha.txt").read_bytes())
+    assert read_eval_set(folder, "en-de", options).standards.outliers == {"synthetic_ref"}
+
+
 def test_parts_that_are_missing(toy: Path) -> None:
     with pytest.raises(InputError, match="unknown language pair 'de-en'"):
         read_eval_set(toy, "de-en")
