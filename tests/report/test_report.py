@@ -484,6 +484,28 @@ def test_labels_do_not_overlap_where_there_is_room() -> None:
     assert max(overlaps) == 0
 
 
+def test_labels_stand_beside_lines_where_there_is_room() -> None:
+    points = [(60.0 + 80 * (i % 3), 40.0 + 60 * (i // 3)) for i in range(6)]
+    lines = [Box(x - 30, y - 0.5, x + 30, y + 0.5) for x, y in points]
+    lines += [Box(x - 0.5, y - 20, x + 0.5, y + 20) for x, y in points]
+    sizes, frame = [(30.0, 8.0)] * len(points), Box(0, 0, 300, 200)
+    crossed = [
+        sum(box.overlap(line) for box in placed(points, sizes, frame, given) for line in lines)
+        for given in ((), lines)
+    ]
+    assert crossed[0] > crossed[1] == 0
+
+
+def test_names_in_a_scatter_are_readable_on_lines(small: KeptComparison) -> None:
+    human = small.human[0]
+    svg = plots.against_people(small.metrics[0], human, "x")
+    named = re.findall(r'<text[^>]*fill="var\(--plot-name\)"[^>]*>([^<]*)', svg)
+    assert sorted(named) == sorted(human.scores.systems)
+    assert 'text[fill="var(--plot-name)"] { paint-order: stroke; stroke: var(--page)' in rendered(
+        small, None, "t"
+    )
+
+
 def test_a_value_that_is_none_is_no_trouble(small: KeptComparison) -> None:
     none = replace(
         small.metrics[0], scores=(None, 1.0, 2.0), low=(None, 0.5, 1.0), high=(None, 2.0, 3.0)
