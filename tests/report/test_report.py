@@ -273,6 +273,29 @@ def test_which_metric_to_believe_is_open_where_measures_disagree(small: KeptComp
     assert "chrf orders against people's mqm (Pearson of systems -0.1): do not decide" in warned
 
 
+def test_scores_that_are_read_upside_down_are_noticed(small: KeptComparison) -> None:
+    human = small.human[0]
+    wrong = [
+        replace(one, systems={"pairwise_accuracy": 0.0, "pearson": -0.9}, segments={})
+        for one in human.agreement
+    ]
+    for scores, fix in (
+        (
+            replace(human.scores, higher_is_better=True),
+            "if lower is better, as of errors, write mqm:lower.",
+        ),
+        (
+            replace(human.scores, higher_is_better=False),
+            "if higher is better, write mqm without :lower.",
+        ),
+    ):
+        against = replace(human, scores=scores, agreement=tuple(wrong))
+        assert fix in " ".join(summary(replace(small, human=(against,))).warnings)
+        one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
+        said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
+        assert "upside down" not in said
+
+
 def test_ranks_are_ranges(small: KeptComparison) -> None:
     scores = small.metrics[0]
     assert [scores.ranks(s, small.level) for s in range(3)] == [(1, 1), (2, 2), (3, 3)]
