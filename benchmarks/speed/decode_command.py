@@ -1,14 +1,15 @@
 """The whole command ``discorank decode`` against ``mbrs-decode`` on the same texts, start-up included.
 
-    python -m benchmarks.speed.decode_command PATH/TO/mbrs-decode
+    python -m benchmarks.speed.decode_command PATH/TO/mbrs-decode [--only METRIC,N,LISTS] [--script]
 
 mbrs (MBR decoding by naist-nlp) lives in an environment of its own. Its chrF runs with fastchrf, its faster choice; its
 BLEU with a pool of two workers. Prints wall and CPU seconds of both (children included), and whether both chose the
-same texts (ties may fall differently).
+same texts (ties may fall differently). `--script` adds a script of one's own, which scores every pair with sacrebleu.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -28,6 +29,18 @@ CASES = (
     ("bleu", 32, 20),
     ("bleu", 128, 2),
 )
+SCRIPT = """
+import json, sys
+import sacrebleu
+
+source, target, name = sys.argv[1:]
+metric = {"chrf": sacrebleu.CHRF(), "bleu": sacrebleu.BLEU(effective_order=True)}[name]
+with open(source) as lines, open(target, "w") as out:
+    for line in lines:
+        texts = json.loads(line)["candidates"]
+        expected = [sum(metric.sentence_score(text, [other]).score for other in texts) for text in texts]
+        print(texts[expected.index(max(expected))], file=out)
+"""
 OPTIONS = {"chrf": ["--metric.fastchrf", "true"], "bleu": ["--metric.num_workers", "2"]}
 
 
@@ -45,7 +58,7 @@ def run(command: list[str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(mbrs: str, metric: str, lists: list[list[str]], folder: Path) -> str:
+def compare(mbrs: str, metric: str, lists: list[list[str]], folder: Path, with_script: bool) -> str:
     width = len(lists[0])
     (folder / "flat.txt").write_text("".join(text + "\n" for texts in lists for text in texts))
     rows = ({"id": str(i), "candidates": texts} for i, texts in enumerate(lists))
@@ -77,22 +90,34 @@ def compare(mbrs: str, metric: str, lists: list[list[str]], folder: Path) -> str
     chosen, other = ((folder / name).read_text().splitlines() for name in ("ours", "theirs"))
     same = sum(a == b for a, b in zip(chosen, other, strict=True))
     ratios = f"{peer_wall / wall:6.1f}x {peer_cpu / cpu:6.1f}x"
-    return f"{peer_wall:9.2f} {wall:8.2f} {peer_cpu:9.2f} {cpu:8.2f} {ratios} {same:6}/{len(lists)}"
+    row = f"{peer_wall:9.2f} {wall:8.2f} {peer_cpu:9.2f} {cpu:8.2f} {ratios} {same:6}/{len(lists)}"
+    if with_script:
+        names = [str(folder / "lists.jsonl"), str(folder / "script"), metric]
+        script_wall, script_cpu = run([sys.executable, "-c", SCRIPT, *names])
+        scripted = (folder / "script").read_text().splitlines()
+        same = sum(a == b for a, b in zip(chosen, scripted, strict=True))
+        row += f"  script {script_wall:.2f} wall, {script_cpu:.2f} CPU, {script_cpu / cpu:.0f}x, {same}/{len(lists)}"
+    return row
 
 
-def main(mbrs: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("mbrs")
+    parser.add_argument("--only", help="one case: METRIC,N,LISTS")
+    parser.add_argument("--script", action="store_true")
+    arguments = parser.parse_args()
     print(
         f"{'case':42} {'mbrs wall':>9} {'ours':>8} {'mbrs CPU':>9} {'ours':>8} {'wall':>7} {'CPU':>7}   same"
     )
     for metric, width, count in CASES:
+        if arguments.only not in (None, f"{metric},{width},{count}"):
+            continue
         for kind, make in (("no duplicates", synthetic), ("40 % duplicates", with_duplicates)):
             lists = [make(width, seed) for seed in range(count)]
             with tempfile.TemporaryDirectory() as folder:
-                line = compare(mbrs, metric, lists, Path(folder))
+                line = compare(arguments.mbrs, metric, lists, Path(folder), arguments.script)
             print(f"{f'{metric}, {count} of N={width}, {kind}':42} {line}", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(sys.argv[1])
+    main()

@@ -41,6 +41,10 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> 
             "discorank: unknown option --qqqqqq; discorank decode --help lists all\n",
         ),
         (
+            ["decode", DEMO, "-q"],
+            "discorank: unknown option -q; did you mean --quiet? discorank decode --help lists all\n",
+        ),
+        (
             ["decode", DEMO, "more.jsonl"],
             "discorank: unexpected argument more.jsonl; discorank decode --help lists all\n",
         ),

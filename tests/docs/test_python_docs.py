@@ -14,9 +14,9 @@ from .test_docs import blocks
 def test_the_page_for_python_prints_what_is_shown() -> None:
     pytest.importorskip("pandas")
     codes, shown = blocks("docs/python.md", "python"), blocks("docs/python.md", "text")
-    assert len(codes) == 4
+    assert len(codes) == 5
     names: dict[str, Any] = {}
-    for code, expected in zip(codes[:3], shown, strict=True):
+    for code, expected in zip(codes[:4], shown, strict=True):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(code, names)

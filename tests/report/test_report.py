@@ -273,6 +273,29 @@ def test_which_metric_to_believe_is_open_where_measures_disagree(small: KeptComp
     assert "chrf orders against people's mqm (Pearson of systems -0.1): do not decide" in warned
 
 
+def test_scores_that_are_read_upside_down_are_noticed(small: KeptComparison) -> None:
+    human = small.human[0]
+    wrong = [
+        replace(one, systems={"pairwise_accuracy": 0.0, "pearson": -0.9}, segments={})
+        for one in human.agreement
+    ]
+    for scores, fix in (
+        (
+            replace(human.scores, higher_is_better=True),
+            "if lower is better, as of errors, write mqm:lower.",
+        ),
+        (
+            replace(human.scores, higher_is_better=False),
+            "if higher is better, write mqm without :lower.",
+        ),
+    ):
+        against = replace(human, scores=scores, agreement=tuple(wrong))
+        assert fix in " ".join(summary(replace(small, human=(against,))).warnings)
+        one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
+        said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
+        assert "upside down" not in said
+
+
 def test_ranks_are_ranges(small: KeptComparison) -> None:
     scores = small.metrics[0]
     assert [scores.ranks(s, small.level) for s in range(3)] == [(1, 1), (2, 2), (3, 3)]
@@ -481,6 +504,28 @@ def test_labels_do_not_overlap_where_there_is_room() -> None:
     boxes = placed(points, [(40.0, 8.0)] * len(points), Box(0, 0, 320, 200))
     overlaps = [a.overlap(b) for i, a in enumerate(boxes) for b in boxes[:i]]
     assert max(overlaps) == 0
+
+
+def test_labels_stand_beside_lines_where_there_is_room() -> None:
+    points = [(60.0 + 80 * (i % 3), 40.0 + 60 * (i // 3)) for i in range(6)]
+    lines = [Box(x - 30, y - 0.5, x + 30, y + 0.5) for x, y in points]
+    lines += [Box(x - 0.5, y - 20, x + 0.5, y + 20) for x, y in points]
+    sizes, frame = [(30.0, 8.0)] * len(points), Box(0, 0, 300, 200)
+    crossed = [
+        sum(box.overlap(line) for box in placed(points, sizes, frame, given) for line in lines)
+        for given in ((), lines)
+    ]
+    assert crossed[0] > crossed[1] == 0
+
+
+def test_names_in_a_scatter_are_readable_on_lines(small: KeptComparison) -> None:
+    human = small.human[0]
+    svg = plots.against_people(small.metrics[0], human, "x")
+    named = re.findall(r'<text[^>]*fill="var\(--plot-name\)"[^>]*>([^<]*)', svg)
+    assert sorted(named) == sorted(human.scores.systems)
+    assert 'text[fill="var(--plot-name)"] { paint-order: stroke; stroke: var(--page)' in rendered(
+        small, None, "t"
+    )
 
 
 def test_a_value_that_is_none_is_no_trouble(small: KeptComparison) -> None:

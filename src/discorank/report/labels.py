@@ -1,11 +1,16 @@
-"""Places for the labels of points that overlap neither each other nor the points, as far as there is room."""
+"""Places for labels of points that overlap neither each other, nor the points, nor lines, as far as there is room."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import cos, hypot, pi, sin
 from typing import NamedTuple
 from unicodedata import east_asian_width
+
+import numpy as np
+
+from ..metrics.representations import FloatArray
 
 Point = tuple[float, float]
 MARK_RADIUS = 3
@@ -51,13 +56,19 @@ def size_of(text: str, points: float) -> tuple[float, float]:
     return units * points, 1.15 * points
 
 
-def placed(points: list[Point], sizes: list[tuple[float, float]], frame: Box) -> list[Box]:
+def placed(
+    points: list[Point],
+    sizes: list[tuple[float, float]],
+    frame: Box,
+    lines: Sequence[Box] = (),
+) -> list[Box]:
     """A rectangle for the label of every point, chosen one after the other, the most crowded points first.
 
     Args:
         points: centres of the points.
         sizes: width and height of the labels.
         frame: where labels should stay inside.
+        lines: what thin lines cover, which a label crosses rather than a mark or another label.
     """
     marks = [_mark(point) for point in points]
     num_near = [_num_near(point, points) for point in points]
@@ -68,7 +79,7 @@ def placed(points: list[Point], sizes: list[tuple[float, float]], frame: Box) ->
         choices = [
             _beside(points[i], sizes[i], distance, direction) for distance, direction in places
         ]
-        taken = [*marks, *boxes.values()]
+        taken = np.array([*marks, *boxes.values(), *lines])
         others = [point for j, point in enumerate(points) if j != i]
         costs = [_cost(box, points[i], others, taken, frame) for box in choices]
         boxes[i] = choices[costs.index(min(costs))]
@@ -106,13 +117,13 @@ def _cost(
     box: Box,
     point: Point,
     others: list[Point],
-    taken: list[Box],
+    taken: FloatArray,  # [number, corners]
     frame: Box,
 ) -> float:
     """How bad a place is: what it covers, how far it is, and for how many other points it might be taken."""
     area = (box.right - box.left) * (box.top - box.bottom)
     outside = area - box.overlap(frame)
-    covered = sum(box.overlap(other) for other in taken)
+    covered = _total_overlap(box, taken)
     distance = box.distance(*point)
     num_mistakable = sum(box.distance(x, y) < 1.3 * distance for x, y in others)
     to_the_right = box.middle[0] > point[0]
@@ -122,3 +133,11 @@ def _cost(
         + 2 * distance
         + (0.0 if to_the_right else 2.0)
     )
+
+
+def _total_overlap(box: Box, others: FloatArray) -> float:
+    """The area that a rectangle shares with others, [number, corners]."""
+    left, bottom, right, top = others.T
+    widths = np.minimum(box.right, right) - np.maximum(box.left, left)
+    heights = np.minimum(box.top, top) - np.maximum(box.bottom, bottom)
+    return float((np.maximum(widths, 0) * np.maximum(heights, 0)).sum())

@@ -81,6 +81,15 @@ def against_people(agreement: KeptAgreement) -> list[str]:
     return against
 
 
+def is_upside_down(human: KeptHuman) -> bool:
+    """Whether every metric orders against people by every measure that there is."""
+    counts = [
+        (len(against_people(one)), sum(measure.value(one) is not None for measure in MEASURES))
+        for one in human.agreement
+    ]
+    return bool(counts) and all(0 < against == known for against, known in counts)
+
+
 def _known(human: KeptHuman, measure: Measure) -> list[float]:
     """The values of all metrics that have one."""
     values = map(measure.value, human.agreement)

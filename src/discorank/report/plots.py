@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..metrics.representations import FloatArray
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, FONT_POINTS, drawing, inline, label
@@ -16,8 +17,10 @@ ROW_INCHES = 0.2
 MAX_LETTERS = 22  # of a name beside its row
 MAX_LETTERS_SQUARE = 14  # where names stand below as well
 MIN_CELL_INCHES = 0.165
+LINE_POINTS = 0.8  # of an interval in a scatter
 MAX_NAMES = 60  # systems; of more, points have no names
 DASHED = (0, (3, 2))
+Span = tuple[float | None, float | None]  # an interval, if there is one
 
 
 def bars(scores: KeptScores, level: float, name: str) -> str:
@@ -81,7 +84,7 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
         figure = package.figure.Figure((WIDTH_INCHES, 4.2), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
-        thin = {"color": COLOURS["soft"], "linewidth": 0.8}
+        thin = {"color": COLOURS["soft"], "linewidth": LINE_POINTS}
         for h, m in points:
             x, y = metric.scores[m], judged.scores[h]
             axes.plot([metric.low[m], metric.high[m]], [y, y], **thin)
@@ -100,7 +103,11 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
             axes.invert_yaxis()
         if len(points) <= MAX_NAMES:
             names = [label(judged.systems[h], 20) for h, _ in points]
-            _name_points(figure, axes, list(zip(xs, ys, strict=True)), names)
+            spans = [
+                ((metric.low[m], metric.high[m]), (judged.low[h], judged.high[h]))
+                for h, m in points
+            ]
+            _name_points(figure, axes, list(zip(xs, ys, strict=True)), names, spans)
         about = f"{metric.name} against {judged.name}: {len(points)} systems, a point each"
         return inline(figure, about)
 
@@ -124,9 +131,21 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _name_points(
-    figure: Any, axes: Any, xy: Sequence[tuple[float, float]], names: Sequence[str]
+    figure: Any,
+    axes: Any,
+    xy: Sequence[tuple[float, float]],
+    names: Sequence[str],
+    spans: Sequence[tuple[Span, Span]],
 ) -> None:
-    """Labels beside the points, with lines to those that had to go far; measured in points of the finished layout."""
+    """Labels beside the points, with lines to those that had to go far; measured in points of the finished layout.
+
+    Args:
+        figure: what the axes are in.
+        axes: where the points are drawn.
+        xy: the points, as data.
+        names: their labels.
+        spans: the intervals that are drawn through each, across and upright.
+    """
     if not xy:
         return
     figure.draw_without_rendering()
@@ -135,8 +154,13 @@ def _name_points(
     points = [(float(x), float(y)) for x, y in in_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
     sizes = [size_of(name, FONT_POINTS) for name in names]
+    lines = [
+        _line_box(axes.transData.transform(ends) * to_points)
+        for point, span in zip(xy, spans, strict=True)
+        for ends in _ends_of_lines(point, span)
+    ]
     to_data = axes.transData.inverted().transform
-    for point, name, box in zip(points, names, placed(points, sizes, frame), strict=True):
+    for point, name, box in zip(points, names, placed(points, sizes, frame, lines), strict=True):
         (x, y), (middle_x, middle_y) = point, box.middle
         offset = (middle_x - x, middle_y - y)
         axes.annotate(
@@ -146,9 +170,25 @@ def _name_points(
             textcoords="offset points",
             ha="center",
             va="center",
+            color=COLOURS["name"],  # on a halo, as lines may pass behind it
             arrowprops=_leader(box, offset),
             annotation_clip=False,
         )
+
+
+def _ends_of_lines(point: tuple[float, float], span: tuple[Span, Span]) -> Iterator[FloatArray]:
+    """The two ends, [2, 2], of the line across a point and of the upright one, of those that are drawn."""
+    (x, y), ((left, right), (bottom, top)) = point, span
+    if left is not None and right is not None:
+        yield np.array([(left, y), (right, y)])
+    if bottom is not None and top is not None:
+        yield np.array([(x, bottom), (x, top)])
+
+
+def _line_box(ends: FloatArray) -> Box:
+    """What a line covers whose two ends are given in points."""
+    low, high = ends.min(0) - LINE_POINTS / 2, ends.max(0) + LINE_POINTS / 2
+    return Box(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
 
 
 def _leader(box: Box, offset: tuple[float, float]) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from ..rerank.selection.kept_comparison import (
 )
 from ..rerank.selection.resampling_units import least_p
 from ..tables import number
-from .metric_advice import MIN_SYSTEMS, advice, against_people
+from .metric_advice import MIN_SYSTEMS, advice, against_people, is_upside_down
 from .words import names_of, short_names, with_noun
 
 FEW_DOCUMENTS = 30
@@ -221,9 +221,19 @@ def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str
     num_missing = scores.count(None)
     if num_missing:
         yield f"{num_missing} of {len(scores)} scores of {name} are missing; every score counts only where it is given."
+    if num_systems >= MIN_SYSTEMS and is_upside_down(human):
+        yield f"Every metric orders against people's {name}, as if they were read upside down: {_other_way(human)}."
     for agreement in human.agreement:
         if against := against_people(agreement):
             yield f"{agreement.metric} orders against people's {name} ({', '.join(against)}): do not decide by it here."
+
+
+def _other_way(human: KeptHuman) -> str:
+    """How the direction of human scores is named."""
+    name = human.scores.name
+    if human.scores.higher_is_better:
+        return f"if lower is better, as of errors, write {name}:lower"
+    return f"if higher is better, write {name} without :lower"
 
 
 def _as_tuple(value: tuple[float | None, ...] | float | None) -> tuple[float | None, ...]:

@@ -20,7 +20,7 @@ FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
 NARROW_POINTS = 318.0  # the width of a figure that any page has room for
 MIN_SCALE = 1.11  # pixels per point
 GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
-NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
+NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", "name", *GRADES)
 # a colour of its own for every name, #010010 and on
 COLOURS: Mapping[str, str] = {name: f"#0100{n + 16:02x}" for n, name in enumerate(NAMES)}
 _STAND_INS = {colour: f"var(--plot-{name})" for name, colour in COLOURS.items()}

@@ -108,7 +108,7 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
 def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     """Weight of every feature named with -m, metrics with the language, device and model that are set."""
     weights: dict[Any, float] = {}
-    for text in needed(values, "metric", "--metric"):
+    for text in needed(values, "metric", "--metric", "-m logprob/length"):
         name, weight = split_weight(text)
         feature = feature_of(name, values["allow_code"])
         feature = feature if isinstance(feature, str) else adapted(feature, values)

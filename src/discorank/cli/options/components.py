@@ -53,16 +53,14 @@ def _of_option(error: InputError, component: type, prefix: str = "") -> InputErr
     return InputError(f"found {rest}", where=f"--{FLAG_NAMES.get(name, name).replace('_', '-')}")
 
 
-EXAMPLES = {
-    "--utility": ", such as -u chrf (discorank metrics lists all),",
-    "--metric": ", such as -m chrf (discorank metrics lists all),",
-}
+EXAMPLES = {"--utility": "-u chrf", "--metric": "-m chrf"}
 
 
-def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
-    """The value of an option without a default; InputError if it is missing."""
+def needed(values: Mapping[str, Any], name: str, flag: str, example: str = "") -> Any:
+    """The value of an option without a default; InputError, with an example for metrics, if it is missing."""
     if values.get(name) in (None, (), ""):
-        example = EXAMPLES.get(flag, "")
+        example = example or EXAMPLES.get(flag, "")
+        example = example and f", such as {example} (discorank metrics lists all),"
         fix = f"Give {flag} on the command line{example} or {name}: in --config"
         raise InputError("is missing", where=flag, fix=fix)
     return values[name]

@@ -27,7 +27,11 @@ class PrintableParser(argparse.ArgumentParser):
         if wrong is None:
             return f"unexpected argument {rest[0]}"
         name = wrong.partition("=")[0]
-        near = get_close_matches(name, list(self._option_string_actions), n=1)
+        options = list(self._option_string_actions)
+        near = get_close_matches(name, options, n=1)
+        if len(name) == 2:  # one letter: an option that begins with it, if there is but one
+            near = [option for option in options if option.startswith(f"-{name}")]
+            near = near if len(near) == 1 else []
         hint = f"; did you mean {near[0]}?" if near else ";"
         return f"unknown option {name}{hint}"
 
