@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class DocumentSet(NamedTuple):
 def metric_of(part: str, language: str, roles: str | None = None) -> Metric:
     """A part as the language has it; roles: the classifier of sentences."""
     spec, _ = ALIGNED.get(part, (part, ""))
-    settings = {"model": roles} if part == ROLES else {}
+    settings: dict[str, Any] = {"model": roles} if part == ROLES else {}
     (pair,) = load_metric(spec, **settings).for_language(language).parts
     return pair[1]
 
