@@ -109,6 +109,7 @@ class ChooserDecider:
         known = None
         if self.chooser.prior is not None:
             known = float(difficulty.scores(np.array(error), *self.chooser.unit))
+            known = known if self.chooser.prior.lower else -known
         statement = {"probability": difficulty.probability(error), "expected_score": known}
         if self.abstain is not None and error > self.abstain.above:
             ranking = replace(ranking, flags=(*ranking.flags, ABSTAIN))

@@ -23,7 +23,7 @@ from discorank.rerank.chooser.shipped import default_chooser, shipped
 from discorank.rerank.chooser.training import judged_lists, train_chooser
 from discorank.rerank.lists import read_list
 
-from .test_model import outputs, systems_file
+from .test_model import higher_is_better, outputs, systems_file
 
 PLAIN = Difficulty(
     intercept=2.0,
@@ -98,6 +98,22 @@ def test_rows_say_what_to_expect(tmp_path: Path) -> None:
     rankings = list(chooser.reranker().decode(lists))
     chosen = [found[i, ranking.index] for i, ranking in enumerate(rankings)]
     assert np.mean(chosen) / 2 < scores.mean() < np.mean(chosen) * 2
+
+
+def test_scores_of_which_higher_is_better_are_expected_as_people_give_them(tmp_path: Path) -> None:
+    documents = higher_is_better()
+    file, out, path = (tmp_path / name for name in ("s.jsonl", "out.jsonl", "c.json"))
+    systems_file(file, documents)
+    human = ["--human", "mqm", "-u", "chrf", "-m", "none", "--quiet"]
+    assert main(["train", "chooser", str(file), *human, "-o", str(path)]) == 0
+    decode = ["decode", str(file), "--from", "systems", "--chooser", str(path), "--quiet"]
+    assert main([*decode, "-o", str(out)]) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    said = np.mean([row["chooser"]["expected_score"] for row in rows])
+    _, turned, _ = judged_lists(documents, "mqm", False)
+    given = [-turned[i, row["index"]] for i, row in enumerate(rows)]
+    # better than the mean text's, and not beyond what was chosen
+    assert -np.nanmean(turned) < said < np.mean(given)
 
 
 def test_without_judgements_there_is_a_probability_and_no_score(tmp_path: Path) -> None:

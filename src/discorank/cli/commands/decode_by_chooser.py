@@ -104,7 +104,7 @@ def abstention_in(values: Mapping[str, Any], decider: ChooserDecider, engine: En
     engine.load(decider.metrics)
     with (
         open_input(values) as lists,
-        Progress("lists, to see which to flag", lists.fraction, values["quiet"]) as progress,
+        Progress("lists looked at", lists.fraction, values["quiet"]) as progress,
     ):
         noted = Noted(lists.name, values["max_errors"], progress)
         records = (
