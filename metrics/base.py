@@ -13,20 +13,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self, final
 
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate, segment_scores
-from .execution.by_sentence import compared, is_aligned, lift, plan_of
+from .execution.by_sentence import compared, plan_of
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
 from .log import LOG
+from .metric_arguments import check_sources, comparison_of_list, comparisons_of_segments
 from .optional_packages import missing_package
 from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
 from .spec.checked_settings import Field, settings
-from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
-from .text.sentence_splitting import as_document
-from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
+from .text.texts import NO_CONTEXT, Comparison, Context, Text
 
 _LOADED = frozenset({"scorer", "documents"})  # attributes made on first use
 
@@ -335,40 +334,10 @@ class Metric(ABC):
         Raises:
             InputError: as `pairwise`.
         """
+        from .execution.explanations import explanations_of
+
         comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
-        store = Store(self.scorer)
-        num_references = len(references) if self.info.needs_references else 1
-        if is_aligned(self, comparison):
-            return [
-                self._explained_pair(comparison.part([0], [j]), store)
-                for j in range(num_references)
-            ]
-        explanations: list[dict[str, Any]] = []
-        with failures_named(self.signature()):
-            blocks = store.add(lift(self, comparison))
-            for j in range(num_references):
-                parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
-                explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
-        return explanations
-
-    def _explained_pair(self, pair: Comparison, store: Store) -> dict[str, Any]:
-        """What belongs together in an aligned document and its reference, or its source."""
-        from .execution.document_links import links_of_pair
-
-        explanations = []
-        for unit, share, value in links_of_pair(self, pair, store):
-            (block,) = store.add([unit])
-            counterpart = unit.references[0] if unit.references else unit.source
-            explanations.append(
-                {
-                    "hypothesis": str(unit.hypotheses[0].text),
-                    "counterpart": None if counterpart is None else str(counterpart.text),
-                    "share": share,
-                    "value": value,
-                    **self.scorer.describe(store.reps, block, 0, 0),
-                }
-            )
-        return {"aligned": explanations}
+        return explanations_of(self, comparison)
 
     @final
     def comparison(
@@ -379,30 +348,7 @@ class Metric(ABC):
         context: Context,
     ) -> Comparison:
         """The items of one list as this metric reads them; what it does not read is left out."""
-        check_texts(hypotheses, "hypotheses")
-        if references is not hypotheses:
-            check_texts(references, "references")
-        if self.needs_source and source is None:
-            raise InputError(
-                f"{self.name} needs the source",
-                where="source",
-                fix="Give the source of the list",
-            )
-        split = self._split
-        rows = split(hypotheses)
-        columns = rows if references is hypotheses else split(references)
-        return paired(
-            rows,
-            columns if self.info.needs_references else (),
-            split([source])[0] if self.reads_source and source is not None else None,
-            context.last(self.reads.context),
-        )
-
-    def _split(self, texts: Sequence[Text]) -> Sequence[Text]:
-        """The texts as documents of sentences, where that is set; a text of one sentence stays a text."""
-        if self.split_sentences is None:
-            return texts
-        return [as_document(text, self.split_sentences) for text in texts]
+        return comparison_of_list(self, hypotheses, references, source, context)
 
     @final
     def segments(
@@ -416,51 +362,12 @@ class Metric(ABC):
 
         A source may be None: all are where the source is not needed, or it is an error.
         """
-        check_texts(hypotheses, "hypotheses")
-        used_references: list[list[Text]] = [[] for _ in hypotheses]
-        if self.info.needs_references:
-            entries = as_long_as(hypotheses, references, "references", self.name)
-            used_references = reference_lists(entries)
-        used_sources = self._used_sources(hypotheses, sources)
-        if documents is not None:
-            as_long_as(hypotheses, documents, "documents", self.name)
-        if self.reads.context:
-            check_equally_many(used_references)
-        return aligned(
-            self._split(hypotheses),
-            [self._split(own) for own in used_references],
-            None if used_sources is None else self._split(used_sources),
-            documents,
-            self.reads.context,
-            self.reads.context_from,
-        )
-
-    def _used_sources(
-        self, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
-    ) -> Sequence[Text] | None:
-        """The source of every hypothesis, or None where none is read."""
-        has_any = sources is not None and (not sources or any(s is not None for s in sources))
-        if not (self.needs_source or (self.reads_source and has_any)):
-            return None
-        used = as_long_as(hypotheses, sources if has_any else None, "sources", self.name)
-        self.check_sources(used, [f"sources[{i}]" for i in range(len(used))])
-        check_texts(used, "sources")
-        return used
+        return comparisons_of_segments(self, hypotheses, references, sources, documents)
 
     @final
     def check_sources(self, sources: Sequence[object], places: Sequence[str]) -> None:
         """Raises InputError for the first place without a source, where it is needed or read and others have one."""
-        missing = [place for source, place in zip(sources, places, strict=True) if source is None]
-        if not missing or not self.reads_source:
-            return
-        if self.needs_source:
-            raise InputError(f"{self.name} needs the source", where=missing[0], fix="Give it")
-        if len(missing) < len(places):
-            raise InputError(
-                f"no source: {self.name} reads it where it is given, and others have one",
-                where=missing[0],
-                fix="Give it to all, or to none: scores with and without it do not compare",
-            )
+        check_sources(self, sources, places)
 
 
 def _check_windows(name: str, windows: object, stride: object) -> None:

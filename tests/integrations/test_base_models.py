@@ -111,9 +111,11 @@ def test_a_candidate_is_the_text_before_the_first_stop_string() -> None:
     for stops in stops_in(whole):
         lists = generated(replace(SETTINGS, stop=stops))
         candidates = [candidate for candidates in lists for candidate in candidates]
-        found = [before_stop(text, stops) for text in whole]
-        assert any(before is not None for before in found)
-        for candidate, text, before, other in zip(candidates, whole, found, free, strict=True):
+        parts_before = [before_stop(text, stops) for text in whole]
+        assert any(before is not None for before in parts_before)
+        for candidate, text, before, other in zip(
+            candidates, whole, parts_before, free, strict=True
+        ):
             assert candidate.text == (text if before is None else before).strip()
             unfinished = before is None and "unfinished" in other.fields
             assert ("unfinished" in candidate.fields) == unfinished

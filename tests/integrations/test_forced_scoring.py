@@ -96,12 +96,12 @@ def own_loss(family: str, sequence: ForcedSequence) -> float:
 
 @every_family
 def test_a_value_is_the_loss_of_transformers(family: str) -> None:
-    (found,) = values(scorer(family), [ASKED])
-    for text, value in zip(ASKED, found, strict=True):
+    (text_values,) = values(scorer(family), [ASKED])
+    for text, value in zip(ASKED, text_values, strict=True):
         sequence = read(family, text)
         assert value.tokens == sequence.num_scored > 0
         assert value.logprob == pytest.approx(own_loss(family, sequence), abs=1e-4, rel=1e-5)
-    assert len({value.logprob for value in found}) == len(found)
+    assert len({value.logprob for value in text_values}) == len(text_values)
 
 
 @every_family
@@ -129,7 +129,7 @@ def test_generated_candidates_get_what_generate_wrote(family: str) -> None:
     (pool,) = generator.outputs([generator.ids_of(prompt)[0] for prompt in prompts])
     assert pool.logprobs is not None
     space = " " if family == "llama" else ""
-    found = values(
+    list_values = values(
         scorer(family),
         [
             [
@@ -148,7 +148,9 @@ def test_generated_candidates_get_what_generate_wrote(family: str) -> None:
             )
             if list(sequence.tokens) == [*before, *pool.tokens[i][j]]:
                 num_equal += 1
-                assert found[i][j].logprob == pytest.approx(pool.logprobs[i][j], abs=1e-5, rel=1e-6)
+                assert list_values[i][j].logprob == pytest.approx(
+                    pool.logprobs[i][j], abs=1e-5, rel=1e-6
+                )
     assert num_equal
 
 
@@ -237,8 +239,8 @@ def test_a_sequence_begins_as_generate_reads_it_and_not_as_lm_does(tmp_path: Pat
         return float(metric.pairwise([text], [], source)[0, 0])
 
     asked = [PromptedText(before, text) for before in (prompt, f"<s>{prompt}", "")]
-    (found,) = values(HuggingFaceScorer(model, tokenizer), [asked])
-    bare, begun, alone = (value.logprob for value in found)
+    (text_values,) = values(HuggingFaceScorer(model, tokenizer), [asked])
+    bare, begun, alone = (value.logprob for value in text_values)
     by_source: dict[str, Any] = {"given": "source", "prompt": "{source} = "}
     assert bare == pytest.approx(by_lm("a man reads", start="", **by_source), rel=1e-5)
     assert begun == pytest.approx(by_lm("a man reads", **by_source), rel=1e-5)
@@ -312,9 +314,9 @@ def test_a_chat_template_stands_around_the_prompt() -> None:
     )
     model = deepcopy(model_of("llama"))
     chat = HuggingFaceScorer(model, tokenizer, ScoringSettings(chat=True))
-    ((found,),) = values(chat, [[PromptedText("a red car", "the dog")]])
+    ((chat_value,),) = values(chat, [[PromptedText("a red car", "the dog")]])
     ((plain,),) = values(scorer("llama"), [[PromptedText("a red car two ", "the dog")]])
-    assert found == plain
+    assert chat_value == plain
     with pytest.raises(InputError, match="no chat template"):
         scorer("llama", chat=True)
     with pytest.raises(InputError, match="the tokenizer has no languages"):

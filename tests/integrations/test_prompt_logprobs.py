@@ -153,9 +153,9 @@ def test_every_form_gives_the_tokens_of_the_text(answer: Answer, form: str) -> N
         PromptedText(PROMPT, ""),
     ]
     with serving(answer) as server:
-        found = scorer(server)
-        assert found.values.form.name == form
-        given = answers(found, texts)
+        server_scorer = scorer(server)
+        assert server_scorer.values.form.name == form
+        given = answers(server_scorer, texts)
         assert answers(scorer(server, form), texts) == given
     for text, value in zip(texts, given, strict=True):
         wanted = expected(text.prompt, text.text)
@@ -315,9 +315,9 @@ def test_a_text_at_fault_is_an_error_of_its_own_and_equal_texts_are_asked_for_on
 
     texts = [PromptedText("a", " b"), PromptedText("a", " poison"), PromptedText("a", " c")]
     with serving(answer) as server:
-        found = scorer(server)
+        server_scorer = scorer(server)
         lists: list[Any] = [texts, InputError("no list"), texts[:1], texts]
-        given = list(found.scored(lists, lambda: None))
+        given = list(server_scorer.scored(lists, lambda: None))
         asked = [seen.body["prompt"] for seen in server.seen]
     assert [type(answer) for answer in given] == [list, InputError, list, list]
     first = given[0]
@@ -336,10 +336,10 @@ def test_keys_retries_and_the_end_of_a_server(monkeypatch: pytest.MonkeyPatch) -
         return Reply(b"later", status=503) if number == 2 else openai(seen)
 
     with serving(answer) as server:
-        found = scorer(server, key_variable="KEY", connections=1)
+        server_scorer = scorer(server, key_variable="KEY", connections=1)
         texts = [PromptedText("a", " b"), PromptedText("a", " c"), PromptedText("a", " d")]
         with pytest.raises(ResourceError, match="status 500: gone, 2 times"):
-            answers(found, texts)
+            answers(server_scorer, texts)
         assert {seen.key for seen in server.seen} == {"Bearer sesame"}
 
 

@@ -239,14 +239,14 @@ TINY: dict[
 
 def registered() -> dict[str, Any]:
     """Every registered metric by its name; None where its module, model or package is not there."""
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for name in sorted(names()):
         try:
-            found[name] = load_metric(name, **TINY.get(name, {}))
-            found[name].scorer  # noqa: B018
+            metrics[name] = load_metric(name, **TINY.get(name, {}))
+            metrics[name].scorer  # noqa: B018
         except (ModelLoadError, InputError):
-            found[name] = None
-    return found
+            metrics[name] = None
+    return metrics
 
 
 REGISTERED = registered()
@@ -531,9 +531,9 @@ def test_documents_score_as_the_mean_of_their_sentences(
     metric: Metric, sentences: list[tuple[str, str, str]]
 ) -> None:
     h, r, s = (list(side) for side in zip(*sentences, strict=True))
-    found = metric.score([Document(h)], [Document(r)], [Document(s)], ["d"])[0]
+    of_document = metric.score([Document(h)], [Document(r)], [Document(s)], ["d"])[0]
     by_sentence = metric.score(h, r, s, ["d"] * len(h))
-    assert found == pytest.approx(by_sentence.mean(), rel=1e-12, abs=1e-12)
+    assert of_document == pytest.approx(by_sentence.mean(), rel=1e-12, abs=1e-12)
 
 
 @every_segment_metric
@@ -543,7 +543,7 @@ def test_documents_of_pairwise_compare_sentence_by_sentence(metric: Metric) -> N
     h = [Document(["the cat", "a mat"]), Document(["cat", "mat . the mat"])]
     r = [*h, Document(["on the cat", "a tree"])]
     source = Document(["the cat", "the mat"])
-    found = metric.pairwise(h, r, source)
+    matrix = metric.pairwise(h, r, source)
     columns = r if metric.info.needs_references else r[:1]
     for i in range(len(h)):
         for j in range(len(columns)):
@@ -553,7 +553,7 @@ def test_documents_of_pairwise_compare_sentence_by_sentence(metric: Metric) -> N
                 ]
                 for at in (0, 1)
             ]
-            assert found[i, j] == pytest.approx(sum(both) / 2, rel=1e-12)
+            assert matrix[i, j] == pytest.approx(sum(both) / 2, rel=1e-12)
 
 
 @every_segment_metric
@@ -565,8 +565,8 @@ def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Met
         with pytest.raises(InputError, match=r"a plain text, 2 sentences"):
             scored(metric, [two], ["the cat"], Document(["a", "b"]))
     mixed, plain = [two, three, "cat"], [str(two), str(three), "cat"]
-    found = utilities(metric, mixed, [three, two])
-    assert found.tobytes() == utilities(metric, plain, [str(three), str(two)]).tobytes()
+    matrix = utilities(metric, mixed, [three, two])
+    assert matrix.tobytes() == utilities(metric, plain, [str(three), str(two)]).tobytes()
 
 
 @every_segment_metric
@@ -577,12 +577,12 @@ def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
     two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
     texts: list[str | Document] = [two, three, "cat"]
     source = Document(["the cat sat", "on", "the mat"])
-    found = metric.pairwise(texts, texts, source)
-    assert np.isfinite(found).all()
+    matrix = metric.pairwise(texts, texts, source)
+    assert np.isfinite(matrix).all()
     columns = texts if metric.info.needs_references else texts[:1]
     for i, h in enumerate(texts):
         for j, r in enumerate(columns):
-            assert metric.pairwise([h], [r], source)[0, 0] == found[i, j]
+            assert metric.pairwise([h], [r], source)[0, 0] == matrix[i, j]
 
 
 @pytest.mark.parametrize("metric", [Coverage(), Coverage(context=1)], ids=str)
@@ -629,8 +629,8 @@ def test_lengths_must_agree(metric: Metric) -> None:
 
 @every_metric
 def test_no_segments_have_no_scores(metric: Metric) -> None:
-    found = metric.score([], [], [], [])
-    assert (found.dtype, found.shape) == (np.dtype(np.float64), (0,))
+    scores = metric.score([], [], [], [])
+    assert (scores.dtype, scores.shape) == (np.dtype(np.float64), (0,))
     with pytest.raises(InputError, match="no hypotheses"):
         metric.corpus([], [], [], [])
 
@@ -691,9 +691,9 @@ def test_corpus_order_does_not_matter(
             hypotheses, references, [SOURCE] * len(pairs), [str(i) for i in range(len(pairs))]
         )
 
-    found = corpus(pairs)
-    assert np.isfinite(found)
-    assert corpus(data.draw(st.permutations(pairs))) == pytest.approx(found, rel=1e-12, abs=1e-12)
+    score = corpus(pairs)
+    assert np.isfinite(score)
+    assert corpus(data.draw(st.permutations(pairs))) == pytest.approx(score, rel=1e-12, abs=1e-12)
 
 
 @every_metric
@@ -701,8 +701,8 @@ def test_corpus_of_documents_is_that_of_their_sentences(metric: Metric) -> None:
     if metric.info.unit != "segment":
         return
     h, r, s = ["the cat sat", "a mat"], ["the cat sat down", "a big mat"], ["the cat", "mat"]
-    found = metric.corpus([Document(h)], [Document(r)], [Document(s)], ["d"])
-    assert found == pytest.approx(metric.corpus(h, r, s, ["d", "d"]), rel=1e-12)
+    of_document = metric.corpus([Document(h)], [Document(r)], [Document(s)], ["d"])
+    assert of_document == pytest.approx(metric.corpus(h, r, s, ["d", "d"]), rel=1e-12)
 
 
 @every_metric
@@ -766,14 +766,14 @@ def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_
     u = np.broadcast_to(utilities(metric, candidates, candidates), (n, n))
     weights = np.ones((n, n)) - (np.eye(n) if metric.info.needs_references and not self_pair else 0)
     record = {"id": "x", "source": SOURCE, "candidates": candidates}
-    found = next(MBRDecoder(metric, self_pair=self_pair, nbest=None).decode([record]))
-    for place in found.ranking:
+    ranking = next(MBRDecoder(metric, self_pair=self_pair, nbest=None).decode([record]))
+    for place in ranking.ranking:
         mass = weights[place.index].sum()
         expected = float((u * weights)[place.index].sum() / mass) if mass else None
         assert place.utility == (
             None if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-9)
         )
-    values = [place.utility for place in found.ranking if place.utility is not None]
+    values = [place.utility for place in ranking.ranking if place.utility is not None]
     assert all(b <= a + 2e-9 * abs(a) for a, b in pairwise(values))
 
 

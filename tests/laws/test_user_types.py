@@ -82,8 +82,8 @@ def test_a_users_script_is_typed_for_pyright(tmp_path: Path) -> None:
         (tmp_path / "script.py").write_text(script)
         command = [str(pyright()), "--outputjson", "--pythonpath", sys.executable, "script.py"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        found = json.loads(done.stdout)["generalDiagnostics"]
-        lines = {one["range"]["start"]["line"] for one in found if one["severity"] == "error"}
+        diagnostics = json.loads(done.stdout)["generalDiagnostics"]
+        lines = {one["range"]["start"]["line"] for one in diagnostics if one["severity"] == "error"}
         assert lines == expected, done.stdout
 
 

@@ -137,8 +137,8 @@ def test_centred_weights_are_more_alike_the_higher_the_penalty() -> None:
 
 def test_a_metric_counts_alike_whatever_its_unit() -> None:
     differences = np.random.default_rng(0).normal([1, 0.5, 0], size=(60, 3)) * [1, 100, 0]
-    found = units(differences)
-    assert found == pytest.approx([*np.sqrt((differences[:, :2] ** 2).mean(axis=0)), 1])
+    scales = units(differences)
+    assert scales == pytest.approx([*np.sqrt((differences[:, :2] ** 2).mean(axis=0)), 1])
 
 
 def test_repeated_pairs_count_as_shares() -> None:
@@ -168,9 +168,9 @@ def test_a_metric_that_is_the_same_in_every_pair_has_no_weight(toward: Any) -> N
 
 def test_folds_keep_documents_together() -> None:
     groups = [f"d{i % 7}" for i in range(40)]
-    found = folds(groups)
-    assert len({(group, fold) for group, fold in zip(groups, found.tolist(), strict=True)}) == 7
-    assert set(found.tolist()) == set(range(5))
+    fold_of = folds(groups)
+    assert len({(group, fold) for group, fold in zip(groups, fold_of.tolist(), strict=True)}) == 7
+    assert set(fold_of.tolist()) == set(range(5))
     with pytest.raises(InputError, match="1 documents"):
         folds(["a", "a"])
 
@@ -212,7 +212,7 @@ def test_preferences() -> None:
 def lists(count: int = 24) -> list[dict[str, Any]]:
     """Lists whose better candidates share more words with the reference, whatever their length."""
     generator = random.Random(0)
-    found = []
+    rows = []
     for i in range(count):
         reference = [f"w{generator.randrange(50)}" for _ in range(10)]
         candidates = []
@@ -236,8 +236,8 @@ def lists(count: int = 24) -> list[dict[str, Any]]:
             "candidates": candidates,
             "references": [" ".join(reference)],
         }
-        found.append(record)
-    return found
+        rows.append(record)
+    return rows
 
 
 def records() -> list[Any]:
@@ -373,9 +373,9 @@ def test_the_best_single_metric_is_chosen_without_the_pairs_held_out() -> None:
     """Either metric is right in the documents of its own; half of all pairs are ties of both and half right."""
     differences = np.array([[1.0, -1.0]] * 3 + [[-1.0, 1.0]] * 2 + [[0.0, 0.0]] * 5)
     groups = [*["a"] * 3, *["b"] * 2, *["a"] * 3, *["b"] * 2]
-    found = held_out(differences, groups, Fitting(1.0))
-    assert found["best_single_accuracy"] == (0.5 * 5) / 10
-    assert found["accuracy"] == (0.5 * 5) / 10
+    accuracies = held_out(differences, groups, Fitting(1.0))
+    assert accuracies["best_single_accuracy"] == (0.5 * 5) / 10
+    assert accuracies["accuracy"] == (0.5 * 5) / 10
 
 
 def test_a_metric_stands_once() -> None:

@@ -34,8 +34,8 @@ def test_loading_and_progress_are_told(caplog: pytest.LogCaptureFixture) -> None
     caplog.set_level(logging.INFO, logger="discorank")
     lists = [["a cat", "the cat"]] * 1001
     assert len(list(MBRDecoder(load_metric("chrf", beta=1.5)).decode(lists))) == 1001
-    told = [record.getMessage() for record in caplog.records]
-    assert told == ["loading chrf", "1000 lists decided", "all 1001 lists decided"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["loading chrf", "1000 lists decided", "all 1001 lists decided"]
     assert {record.name for record in caplog.records} == {"discorank"}
 
 

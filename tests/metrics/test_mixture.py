@@ -121,8 +121,8 @@ def test_a_reference_free_part_adds_to_every_column() -> None:
 def test_only_parts_that_read_context_get_it() -> None:
     context = Context(target=("abc", "de", "f"))
     mix = Mix(((1.0, single("chrf")), (0.5, Before())))
-    found = mix.pairwise(H, R, None, context)
-    assert found == pytest.approx(load_metric("chrf").pairwise(H, R) + 0.5 * 3)
+    matrix = mix.pairwise(H, R, None, context)
+    assert matrix == pytest.approx(load_metric("chrf").pairwise(H, R) + 0.5 * 3)
 
 
 def test_a_context_no_part_reads_is_refused() -> None:

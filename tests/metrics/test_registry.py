@@ -144,8 +144,8 @@ def test_a_function_is_called_once_per_pair_of_distinct_texts() -> None:
         calls.append((hypothesis, reference))
         return len(hypothesis) - len(reference)
 
-    found = load_metric(counting).pairwise(["a", "bb", "a"], ["bb", "c", "bb"])
-    assert found.tolist() == [[-1, 0, -1], [0, 1, 0], [-1, 0, -1]]
+    matrix = load_metric(counting).pairwise(["a", "bb", "a"], ["bb", "c", "bb"])
+    assert matrix.tolist() == [[-1, 0, -1], [0, 1, 0], [-1, 0, -1]]
     assert sorted(calls) == [("a", "bb"), ("a", "c"), ("bb", "bb"), ("bb", "c")]
 
 

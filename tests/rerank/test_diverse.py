@@ -34,21 +34,21 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("penalty", [0.0, 0.1, 0.5, 2.0])
 def test_against_all_subsets(penalty: float) -> None:
     """The search finds the best subset of most lists, and never one that a swap would better."""
-    found = 0
+    num_best = 0
     for seed in range(40):
         values, similarity = a_list(seed)
         chosen = diverse(values, similarity, 3, penalty)
         ours = objective(values, similarity, chosen, penalty)
         subsets = [np.array(subset) for subset in combinations(range(len(values)), 3)]
         reached = [objective(values, similarity, subset, penalty) for subset in subsets]
-        found += ours >= max(reached) - 1e-12
+        num_best += ours >= max(reached) - 1e-12
         swaps = [
             value
             for subset, value in zip(subsets, reached, strict=True)
             if len(set(subset.tolist()) & set(chosen.tolist())) == 2
         ]
         assert max(swaps) <= ours + 1e-9
-    assert found >= 27
+    assert num_best >= 27
 
 
 def test_swaps_better_the_greedy_choice() -> None:

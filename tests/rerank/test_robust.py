@@ -115,13 +115,13 @@ def test_no_order_changes_a_bit(pairs: list[tuple[int, int]], random: Any) -> No
     order = list(range(len(pairs)))
     random.shuffle(order)
     for robust in (RobustMean("trimmed", 0.17, 3), RobustMean("median-of-means", 0.1, 3)):
-        found = []
+        utilities = []
         for numbers_in_order in (range(len(pairs)), order):
             row = np.array([[pairs[i][0] / 7 for i in numbers_in_order]])
             weights = np.array([pairs[i][1] / 3 for i in numbers_in_order])
             estimator = robust.of([texts[i] for i in numbers_in_order])
-            found.append(float(robust_expected_utility(row, weights, None, estimator)[0]))
-        assert found[0] == found[1]
+            utilities.append(float(robust_expected_utility(row, weights, None, estimator)[0]))
+        assert utilities[0] == utilities[1]
 
 
 def test_nothing_trimmed_is_the_mean_and_one_group_too() -> None:
@@ -131,16 +131,16 @@ def test_nothing_trimmed_is_the_mean_and_one_group_too() -> None:
     expected = expected_utility(matrix, weights, own)
     for robust in (RobustMean("trimmed", 0.0, 1), RobustMean("median-of-means", 0.0, 1)):
         estimator = robust.of([f"{i}" for i in range(6)])
-        found = robust_expected_utility(matrix, weights, own, estimator)
-        assert found == pytest.approx(expected)
+        utilities = robust_expected_utility(matrix, weights, own, estimator)
+        assert utilities == pytest.approx(expected)
 
 
 def test_the_self_pair_is_left_out() -> None:
     matrix = np.array([[9.0, 1, 2, 3], [1, 9, 2, 3], [1, 2, 9, 3], [1, 2, 3, 9]])
     weights = np.ones(4)
-    found = robust_expected_utility(matrix, weights, weights, Estimator(0.1))
+    utilities = robust_expected_utility(matrix, weights, weights, Estimator(0.1))
     others = [[x for j, x in enumerate(row) if j != i] for i, row in enumerate(matrix.tolist())]
-    assert found == pytest.approx([means(row, [1, 1, 1], 0.1) for row in others])
+    assert utilities == pytest.approx([means(row, [1, 1, 1], 0.1) for row in others])
     alone = robust_expected_utility(matrix[:1, :1], np.ones(1), np.ones(1), Estimator(0.1))
     assert np.isnan(alone).all()
 

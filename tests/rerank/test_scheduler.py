@@ -103,11 +103,11 @@ class Shuffled:
         self.random.shuffle(self.waiting)
         n = self.random.randint(1, len(self.waiting))
         portion, self.waiting = self.waiting[:n], self.waiting[n:]
-        found = []
+        results = []
         for key, task in portion:
             self.inner.submit(key, task)
-            found += self.inner.collect()
-        return found
+            results += self.inner.collect()
+        return results
 
     def forget(self, keys: Collection[int]) -> None:
         self.waiting = [(key, task) for key, task in self.waiting if key not in keys]
@@ -178,15 +178,15 @@ def run(
     records: Iterable[Any], engine: Any, strategy: StrategySetting = "sequential", width: int = 2
 ) -> list[tuple[str, str, tuple[str, ...]] | None]:
     decoder = MBRDecoder(Echo(width), strategy=strategy)
-    found: list[tuple[str, str, tuple[str, ...]] | None] = []
+    outcomes: list[tuple[str, str, tuple[str, ...]] | None] = []
     for tag, outcome in decoder.outcomes(
         ((getattr(r, "id", i), r) for i, r in enumerate(records)), engine
     ):
         if isinstance(outcome, Ranking):
-            found.append((tag, str(outcome.text), outcome.flags))
+            outcomes.append((tag, str(outcome.text), outcome.flags))
         else:
-            found.append(None if outcome is None else (tag, "error", ()))
-    return found
+            outcomes.append(None if outcome is None else (tag, "error", ()))
+    return outcomes
 
 
 WORDS = st.text("abcdefgh", min_size=1, max_size=5)
@@ -342,8 +342,8 @@ def test_a_jump_cuts_the_context_and_is_flagged() -> None:
         record(str(i), f"a{i}", position=position)
         for i, position in enumerate([0, 1, 3, 4, 2, None, 9])
     ]
-    found = contexts(records, "sequential")
-    assert [(target, flags) for _, target, _, flags in found] == [
+    choices = contexts(records, "sequential")
+    assert [(target, flags) for _, target, _, flags in choices] == [
         ((), ()),
         (("a0",), ()),
         ((), ("context-cut",)),
@@ -358,8 +358,8 @@ def test_a_jump_cuts_the_context_of_one_best() -> None:
     records = [
         record(str(i), f"a{i}", position=position) for i, position in enumerate([0, 1, 3, 4])
     ]
-    found = contexts(records, "one-best")
-    assert [(target, flags) for _, target, _, flags in found] == [
+    choices = contexts(records, "one-best")
+    assert [(target, flags) for _, target, _, flags in choices] == [
         ((), ()),
         (("a0",), ()),
         ((), ("context-cut",)),
@@ -384,8 +384,8 @@ def test_context_only_lends_its_first_candidate_and_has_no_outcome() -> None:
     records += [record("3", "f")]
     for strategy in ("sequential", "one-best"):
         chosen = "d" if strategy == "sequential" else "c"
-        found = contexts(records, strategy)
-        assert [(identity, target) for identity, target, _, _ in found] == [
+        choices = contexts(records, strategy)
+        assert [(identity, target) for identity, target, _, _ in choices] == [
             ("1", ("a",)),
             ("3", (chosen, "e")),
         ]
@@ -401,14 +401,14 @@ def test_context_only_lends_its_first_candidate_and_has_no_outcome() -> None:
 def test_a_broken_line_cuts_the_context(strategy: str) -> None:
     records: list[Any] = [record(str(i), f"a{i}", position=None) for i in range(3)]
     records.insert(1, InputError("no JSON"))
-    found = contexts(records, strategy)
-    assert [(target, flags) for _, target, _, flags in found] == [
+    choices = contexts(records, strategy)
+    assert [(target, flags) for _, target, _, flags in choices] == [
         ((), ()),
         ((), ("context-cut",)),
         (("a1",), ()),
     ]
     resumed = contexts([Decided(records[0], "a0"), Decided(None), *records[2:]], strategy)
-    assert resumed == found[1:]
+    assert resumed == choices[1:]
 
 
 @pytest.mark.parametrize("strategy", ["sequential", "one-best"])
@@ -434,10 +434,10 @@ def test_a_failing_record_lends_its_first_candidate_and_flags_its_readers() -> N
         record("2", "aaa", "bcd"),
         record("3", "efg"),
     ]
-    found = run(records, LocalEngine())
-    assert found == one_after_the_other(records, "sequential", 2)
-    assert found[1] == ("1", "error", ())
-    assert [row[2] for row in found if row] == [
+    shown = run(records, LocalEngine())
+    assert shown == one_after_the_other(records, "sequential", 2)
+    assert shown[1] == ("1", "error", ())
+    assert [row[2] for row in shown if row] == [
         (),
         (),
         ("context-of-failed",),
@@ -463,13 +463,13 @@ def test_a_list_that_fails_at_once_frees_those_behind_it() -> None:
 
 def test_errors_pass_through_in_order() -> None:
     error = InputError("malformed")
-    found = list(
+    outcomes = list(
         MBRDecoder(Echo()).outcomes(
             [(0, record("0", "a")), (1, error), (2, record("1", "b"))], Shuffled(2)
         )
     )
-    assert [tag for tag, _ in found] == [0, 1, 2]
-    assert found[1][1] is error
+    assert [tag for tag, _ in outcomes] == [0, 1, 2]
+    assert outcomes[1][1] is error
 
 
 @pytest.mark.parametrize("strategy", ["sequential", "one-best"])
@@ -518,8 +518,8 @@ def test_output_order_is_input_order() -> None:
         record(str(i), "abcdefgh"[: 1 + i % 8], "h", document=f"d{i // 3}") for i in range(200)
     ]
     for seed in range(3):
-        found = run(records, Shuffled(seed))
-        assert [row[0] for row in found if row] == [str(i) for i in range(200)]
+        outcomes = run(records, Shuffled(seed))
+        assert [row[0] for row in outcomes if row] == [str(i) for i in range(200)]
 
 
 def test_documents_go_side_by_side() -> None:
@@ -538,9 +538,9 @@ def counted(n: int, read: list[int]) -> Iterator[CandidateList]:
 
 def test_only_a_window_is_read_ahead() -> None:
     read = [0]
-    found = MBRDecoder(Echo()).outcomes(enumerate(counted(1_000_000, read)), LocalEngine())
+    outcomes = MBRDecoder(Echo()).outcomes(enumerate(counted(1_000_000, read)), LocalEngine())
     for n in range(10):
-        assert next(found)[0] == n
+        assert next(outcomes)[0] == n
     assert read[0] <= scheduler.WINDOW_RECORDS + 10
 
 

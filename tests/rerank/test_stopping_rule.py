@@ -44,9 +44,11 @@ def test_the_risk_is_what_the_choice_loses_to_the_references_themselves() -> Non
 @pytest.mark.parametrize(("ahead", "behind", "cap"), [(3, 2, 16), (4, 2, 12), (5, 3, 9), (6, 2, 8)])
 def test_two_answers_change_places_by_the_closed_form(ahead: int, behind: int, cap: int) -> None:
     utilities, counts = of_answers(ahead, behind)
-    found = outlook(utilities, counts, cap, margin=0, worlds=20_000).probability
+    probability = outlook(utilities, counts, cap, margin=0, worlds=20_000).probability
     exact = overtaking(ahead, behind, cap)
-    assert found == pytest.approx(exact, abs=4 * (exact * (1 - exact) / 20_000) ** 0.5 + 1e-12)
+    assert probability == pytest.approx(
+        exact, abs=4 * (exact * (1 - exact) / 20_000) ** 0.5 + 1e-12
+    )
 
 
 def test_what_all_agree_on_is_safe_at_once() -> None:
@@ -91,9 +93,9 @@ def test_the_scale_of_weights_and_utilities_does_not_count() -> None:
 
 def test_what_has_no_finite_utility_is_never_chosen() -> None:
     u = np.array([[np.nan, 9.0, 9.0], [1.0, 5.0, 2.0], [1.0, 2.0, 5.0]])
-    found = outlook(u, np.array([1, 2, 1]), 8)
-    assert found.risk == pytest.approx((0 * 2 + 3) / 3)
-    assert np.isfinite(found).all()
+    forecast = outlook(u, np.array([1, 2, 1]), 8)
+    assert forecast.risk == pytest.approx((0 * 2 + 3) / 3)
+    assert np.isfinite(forecast).all()
     of_others = outlook(u, np.array([2, 1, 1]), 8, weights=np.array([2.0, 0.0, 0.0]))
     assert np.isfinite(of_others).all()
     nothing = outlook(np.full((2, 2), np.nan), np.array([1, 1]), 8)

@@ -92,13 +92,13 @@ class Browser:
         self._write.write(json.dumps(message).encode() + b"\0")
         self._write.flush()
         while True:
-            found = self._message()
-            if found.get("id") != self._number:
-                self.events.append(found)
-            elif "error" in found:
-                raise RuntimeError(f"{method}: {found['error']['message']}")
+            answer = self._message()
+            if answer.get("id") != self._number:
+                self.events.append(answer)
+            elif "error" in answer:
+                raise RuntimeError(f"{method}: {answer['error']['message']}")
             else:
-                return dict(found["result"])
+                return dict(answer["result"])
 
     def wait_for(self, method: str, session: str) -> dict[str, Any]:
         """The next event of a kind."""
@@ -166,12 +166,12 @@ class Page:
         Raises:
             RuntimeError: it throws.
         """
-        found = self.call(
+        result = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in found:
-            raise RuntimeError(str(found["exceptionDetails"]))
-        return found["result"].get("value")
+        if "exceptionDetails" in result:
+            raise RuntimeError(str(result["exceptionDetails"]))
+        return result["result"].get("value")
 
     def press(self, key: str, shift: bool = False) -> None:
         """A key, down and up."""

@@ -54,11 +54,11 @@ class EchoScorer(Scorer):
             )
             return scaled
 
-        found = []
+        matrices = []
         for block in blocks:
             h, r = counts(block.hypotheses), counts(block.references)
-            found.append(np.array([[float((x * y).sum()) for y in r] for x in h]))
-        return found
+            matrices.append(np.array([[float((x * y).sum()) for y in r] for x in h]))
+        return matrices
 
 
 class NewLettersScorer(Scorer):

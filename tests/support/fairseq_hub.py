@@ -26,11 +26,11 @@ class Hub:
             {"beam": beam, "sentences": len(tokens), "draw": torch.rand(1).item(), **options}
         )
         scores = torch.tensor([-0.5, -0.25])
-        found = [
+        hypotheses = [
             [
                 {"tokens": one.roll(i), "score": -0.3, "positional_scores": scores}
                 for i in range(beam)
             ]
             for one in tokens
         ]
-        return found[self.lose :]
+        return hypotheses[self.lose :]

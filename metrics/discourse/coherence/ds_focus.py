@@ -232,6 +232,7 @@ class DSFocusScorer(FocusScorer):
         distances = zip(h.key[at_h], _distance(between, *lengths, norm), strict=True)
         shared = {names[int(key)]: float(distance) for key, distance in distances}
         foci = {"shared": _heaviest_first(shared)}
+        # what one side alone has is as heavy as its distance from nothing
         for label, side in (("missed", r), ("added", h)):
             side_names = [names[key] for key in side.key.tolist()]
             side_weights = _from_nothing(side.squares, norm).tolist()

@@ -88,6 +88,7 @@ class BleurtScorer(Scorer):
         self, ids: Ragged, references: IntArray, hypotheses: IntArray, kept: Lengths
     ) -> Any:
         """State of the first token of pairs, float32 [pairs, d]; rows of the texts, [pairs], and their kept lengths."""
+        # [CLS] reference [SEP] hypothesis [SEP]; type 1 from the hypothesis on
         sequences, types = [], []
         sep = [self.tokens.sep]
         for r, h, num_r, num_h in zip(references, hypotheses, *kept, strict=True):
@@ -97,6 +98,7 @@ class BleurtScorer(Scorer):
             sequence = np.concatenate(([self.tokens.cls], reference, sep, hypothesis, sep))
             sequences.append(sequence)
             types.append((np.arange(len(sequence)) >= num_r + 2).astype(np.int64))
+        # batches come in the order of their lengths
         width = self.encoder.config.hidden_size
         first = np.empty((len(sequences), width), np.float32)
         states = self.encoder.states(Ragged.of_rows(sequences), types=Ragged.of_rows(types))

@@ -61,8 +61,10 @@ class EmbeddingScorer(Scorer):
             read = self.reader.read([item._replace(text=self._cased(item.text)) for item in items])
             return read, read["ids"].lengths
         texts = [self.model.prompt + self._cased(item.text) for item in items]
+        # halves of surrogate pairs are question marks
         plain = [text.encode("utf-8", "replace").decode() for text in texts]
         sequences: list[list[int]] = self.tokenizer(plain, verbose=False).input_ids if plain else []
+        # texts that are too long are read once more, as only the tokenizer knows how its sequences end
         truncation = np.full(len(plain), int(Truncation.NONE), np.int64)
         for row, sequence in enumerate(sequences):
             if len(sequence) > self.max_tokens:

@@ -78,8 +78,10 @@ class InputReader:
         first = np.empty((len(joined.ids), width), np.float32)
         labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
         for rows, states in self.encoder.states(joined.ids, True, joined.types):
+            # the vector of the whole input, mixed over the layers, is what its score is made of
             used = states if self.mixer.shares is not None else states[-1:]
             first[rows] = self.mixer.vectors(used, None).cpu().numpy()
+            # the tokens of the hypothesis, which stands first, have labels
             of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
             for place, row in enumerate(rows.tolist()):
                 labels[row] = of_tokens[place, : num_tokens[row]]

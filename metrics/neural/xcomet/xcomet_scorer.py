@@ -260,9 +260,11 @@ class XCometScorer(Scorer):
         labels = labels_of(probabilities, self.settings.threshold)
         result = []
         for first, end, label in zip(spans.first, spans.end, spans.label, strict=True):
+            # how sure the model is of it: the mean probability of its tokens' labels
             inside = np.arange(first, end)
             winning = probabilities[inside, labels[inside]]
             start, stop = int(offsets[first, 0]), int(offsets[end - 1, 1])
+            # tokens begin with the white space before them
             if self.settings.rule == "clean":
                 start += len(text[start:stop]) - len(text[start:stop].lstrip())
             marked = text[start:stop].strip()

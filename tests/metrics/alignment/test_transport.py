@@ -49,9 +49,9 @@ def test_flows_cost_as_little_as_a_linear_program_finds(problem: Problem) -> Non
     assert (flows.sum(axis=2) == supply).all()
     assert (flows.sum(axis=1) == demand).all()
     for p in range(len(costs)):
-        found = (flows[p] * costs[p]).sum()
+        cost = (flows[p] * costs[p]).sum()
         expected = by_program(costs[p], supply[p], demand[p])
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert cost == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_larger_problems() -> None:
@@ -59,9 +59,9 @@ def test_larger_problems() -> None:
     costs = r.random((4, 20, 24))
     rows, columns = r.integers(1, 90, (4, 20)), r.integers(1, 90, (4, 24))
     supply, demand = rows * columns.sum(1)[:, None], columns * rows.sum(1)[:, None]
-    found = (transport(costs, supply, demand) * costs).sum(axis=(1, 2))
+    all_costs = (transport(costs, supply, demand) * costs).sum(axis=(1, 2))
     expected = [by_program(*one) for one in zip(costs, supply, demand, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(all_costs, expected, rtol=1e-9)
 
 
 @given(problem=problems())

@@ -28,5 +28,5 @@ def test_numbers_and_marks_are_no_nouns(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_nouns_of_a_sentence_with_numbers() -> None:
     pytest.importorskip("HanTa")
-    found = Nouns("hanta:en").of("The B52 flew 5-2 and 40% of 1,000 people saw 3 teams.")
-    assert [noun.key for noun in found] == ["people", "team"]
+    nouns = Nouns("hanta:en").of("The B52 flew 5-2 and 40% of 1,000 people saw 3 teams.")
+    assert [noun.key for noun in nouns] == ["people", "team"]

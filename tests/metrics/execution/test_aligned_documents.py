@@ -118,12 +118,14 @@ def test_values_are_those_of_plain_computations(
     name: str, form: str, h: list[Document], r: list[Document]
 ) -> None:
     metric: Any = load_metric(name, align=form)
-    found = metric.pairwise(h, r)
+    matrix = metric.pairwise(h, r)
     worth = Table(load_metric(name), h + r)  # type: ignore[arg-type]
-    for i, j in np.ndindex(*found.shape):
-        assert found[i, j] == pytest.approx(expected(metric, worth, h[i], r[j]), rel=1e-9, abs=1e-9)
+    for i, j in np.ndindex(*matrix.shape):
+        assert matrix[i, j] == pytest.approx(
+            expected(metric, worth, h[i], r[j]), rel=1e-9, abs=1e-9
+        )
         # a value is that of its pair alone, to the last bit
-        assert metric.pairwise([h[i]], [r[j]])[0, 0] == found[i, j]
+        assert metric.pairwise([h[i]], [r[j]])[0, 0] == matrix[i, j]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -219,10 +221,10 @@ def test_a_sentence_without_a_counterpart_is_worth_what_is_set() -> None:
 def test_empty_documents_and_sentences() -> None:
     texts = [Document([]), Document([""]), Document(["", "a cat"]), Document(["a cat", "sat", ""])]
     for form in FORMS:
-        found = ChrF(align=form).pairwise(texts, texts)  # type: ignore[arg-type]
-        assert np.isfinite(found).all()
-        assert found[2, 2] == pytest.approx(100)
-        assert found[0, 2] == 0
+        matrix = ChrF(align=form).pairwise(texts, texts)  # type: ignore[arg-type]
+        assert np.isfinite(matrix).all()
+        assert matrix[2, 2] == pytest.approx(100)
+        assert matrix[0, 2] == 0
 
 
 def test_plain_texts_are_as_without_alignment() -> None:
@@ -437,13 +439,13 @@ def test_a_decision_by_aligned_documents() -> None:
     assert rankings[0].matrix.tobytes() == expected.tobytes()
     # a budget computes some of the same pairs
     budget = discorank.Budget(0.5, force=True)
-    found = next(
+    ranking = next(
         MBRDecoder(ChrF(align="monotone"), keep_matrix=True, budget=budget).decode([record])
     )
-    assert found.budget is not None
-    assert found.matrix is not None
-    computed = found.budget.computed
-    np.testing.assert_allclose(found.matrix[computed], expected[computed], rtol=1e-12)
+    assert ranking.budget is not None
+    assert ranking.matrix is not None
+    computed = ranking.budget.computed
+    np.testing.assert_allclose(ranking.matrix[computed], expected[computed], rtol=1e-12)
 
 
 def test_texts_are_split_on_request() -> None:

@@ -118,11 +118,11 @@ def test_little_memory_gives_the_same_scores(kind: str, cells: int) -> None:
 @every_shortage
 def test_little_memory_gives_the_same_choices(kind: str) -> None:
     records = [{"id": str(i), "candidates": texts} for i, texts in enumerate(LISTS)]
-    found = [
+    choices = [
         [(r.index, r.utility, r.gap) for r in MBRDecoder(metric, nbest=None).decode(records)]
         for metric in (Narrow(), Narrow(error=kind, rows=2, cells=11))
     ]
-    assert found[0] == found[1]
+    assert choices[0] == choices[1]
 
 
 @every_shortage
@@ -184,8 +184,8 @@ def test_batches_hold_every_row_once(lengths: list[int], budget: int, memory: in
         seen.append(rows.tolist())
         return list(rows)
 
-    found, places = in_batches(np.array(lengths, np.int64), budget, run)
-    flat = [row for part in found for row in part]
+    parts, places = in_batches(np.array(lengths, np.int64), budget, run)
+    flat = [row for part in parts for row in part]
     assert [flat[place] for place in places] == list(range(len(lengths)))
     assert [lengths[row] for row in flat] == sorted(lengths)
     assert flat == [row for part in seen for row in part]

@@ -59,8 +59,8 @@ def reps(*numbers: int) -> Reps:
     return Reps({"vector": np.array(numbers, np.float64)[:, None], "row": Ragged.of_rows(rows)})
 
 
-def value(found: Reps) -> list[list[float]]:
-    return [found["vector"].tolist(), found["row"].values.tolist(), found["row"].offsets.tolist()]
+def value(entry: Reps) -> list[list[float]]:
+    return [entry["vector"].tolist(), entry["row"].values.tolist(), entry["row"].offsets.tolist()]
 
 
 def made(metric: Metric, cache: Cache | None, texts: list[str] = TEXTS) -> tuple[bytes, Store]:
@@ -77,8 +77,10 @@ def test_what_is_put_comes_back(tmp_path: Path) -> None:
     cache.put(entries)
     again = Cache(tmp_path / "deep" / "cache")
     for one in (cache, again):
-        found = one.get([key("b"), key("c"), key("a")])
-        assert {k: value(v) for k, v in found.items()} == {k: value(v) for k, v in entries.items()}
+        entries_there = one.get([key("b"), key("c"), key("a")])
+        assert {k: value(v) for k, v in entries_there.items()} == {
+            k: value(v) for k, v in entries.items()
+        }
     cache.put({key("a"): reps(4)})
     assert value(again.get([key("a")])[key("a")]) == value(reps(4))
     assert again.get([]) == {}
@@ -203,8 +205,8 @@ def test_values_are_the_same_cold_warm_and_partly_warm(
     assert made(metric, cache)[0] == wanted
     assert sum(rows) == 3, "three texts were there, the source too"
     rows.clear()
-    found, store = made(metric, cache)
-    assert found == wanted
+    matrix, store = made(metric, cache)
+    assert matrix == wanted
     assert not rows
     assert len(store.lengths) == len(store.truncation) == len(store.row)
     again = Cache(tmp_path)
@@ -252,11 +254,11 @@ def test_odd_texts_are_kept(text: Any, tmp_path: Path) -> None:
         else [Document(["turns", "a mill"]), Document(["b", "a"])]
     )
     comparison = metric.comparison([text, *others], others, None, Context())
-    found = [
+    matrices_bytes = [
         matrices(metric, [comparison], Store(metric.scorer, c))[0].tobytes()
         for c in (None, cache, cache)
     ]
-    assert len(set(found)) == 1
+    assert len(set(matrices_bytes)) == 1
     cache.close()
 
 

@@ -312,17 +312,17 @@ def test_score_reads_the_hypothesis_in_the_reference_context() -> None:
 
 def test_score_of_documents_reads_the_hypothesis_in_the_reference_context() -> None:
     """Only `pairwise` has another default for whole documents."""
-    found = Recorder(context=1).score(
+    scores = Recorder(context=1).score(
         [Document(["h", "hh"])], [Document(["rrr", "r"])], None, ["d"]
     )
-    assert found[0] == pytest.approx((103 + 201 + 2 * 3 / 1024) / 2, abs=1e-12)
+    assert scores[0] == pytest.approx((103 + 201 + 2 * 3 / 1024) / 2, abs=1e-12)
 
 
 def test_pairwise_shares_the_context() -> None:
-    found = Recorder(context=2).pairwise(
+    matrix = Recorder(context=2).pairwise(
         ["h"], ["rr"], None, Context(target=("long ago", "abc", "d"))
     )
-    assert found.tolist() == [[102 + 2 * 4 / 1024]]
+    assert matrix.tolist() == [[102 + 2 * 4 / 1024]]
 
 
 def test_context_wants_equally_many_references() -> None:

@@ -114,9 +114,9 @@ def test_a_token_that_prompt_and_text_share_is_the_texts(model: str) -> None:
 
 
 def test_context_stands_before_the_text(model: str) -> None:
-    found = load_metric("doc-lm", model=model).pairwise([H], [], None, BEFORE)[0, 0]
+    in_context = load_metric("doc-lm", model=model).pairwise([H], [], None, BEFORE)[0, 0]
     prompt = "der Hund ein Mann "
-    assert found == pytest.approx(by_hand(f"{prompt}{H}\n", prompt).mean(), rel=1e-5)
+    assert in_context == pytest.approx(by_hand(f"{prompt}{H}\n", prompt).mean(), rel=1e-5)
     first = load_metric("doc-lm", model=model).pairwise([H], [], None)[0, 0]
     assert first == value(model)
 
@@ -196,9 +196,9 @@ def test_another_first_token(model: str, headless: str) -> None:
 def test_what_is_too_long_loses_the_oldest_first(model: str) -> None:
     metric = load_metric("doc-lm", model=model, max_tokens=20)
     with pytest.warns(TruncationWarning, match="0 lost text and 1 some context"):
-        found = metric.pairwise([H], [], None, BEFORE)[0, 0]
+        in_context = metric.pairwise([H], [], None, BEFORE)[0, 0]
     prompt = "ein Mann "
-    assert found == pytest.approx(by_hand(f"{prompt}{H}\n", prompt).mean(), rel=1e-5)
+    assert in_context == pytest.approx(by_hand(f"{prompt}{H}\n", prompt).mean(), rel=1e-5)
 
 
 def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
@@ -260,8 +260,8 @@ def test_explain_speaks_of_the_context_that_was_chosen(
         (why,) = place["why"].values()
         assert why["hypothesis"]["prompt"] == f"<s>{chosen}"
         # the mean over its tokens is what it was ranked by
-        told = why["hypothesis"]["logprob"] / why["hypothesis"]["tokens"]
-        assert told == pytest.approx(place["utility"], rel=1e-5)
+        mean_logprob = why["hypothesis"]["logprob"] / why["hypothesis"]["tokens"]
+        assert mean_logprob == pytest.approx(place["utility"], rel=1e-5)
 
 
 def test_check_counts_the_prompt_once(model: str) -> None:

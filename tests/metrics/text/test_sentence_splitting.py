@@ -39,9 +39,9 @@ def test_the_rule(text: str, expected: list[str]) -> None:
 
 @given(st.text(alphabet="aB1 .!?…。\n\"'“(", max_size=60))
 def test_only_white_space_is_lost(text: str) -> None:
-    found = sentences(text)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(found)
+    pieces = sentences(text)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert all(pieces)
 
 
 def test_a_long_line_is_split_in_linear_time() -> None:
@@ -65,8 +65,8 @@ def test_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_splitter.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert splitter("own_splitter:lines")("a| b |") == ["a", "b"]
-    for name, found in {"bad": "returned 3", "worse": "KeyError"}.items():
-        with pytest.raises(MetricError, match=found):
+    for name, problem in {"bad": "returned 3", "worse": "KeyError"}.items():
+        with pytest.raises(MetricError, match=problem):
             splitter(f"own_splitter:{name}")("a")
     with pytest.raises(InputError, match="is not a function"):
         function_named("own_splitter:x", "sentences")

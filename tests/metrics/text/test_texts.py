@@ -143,8 +143,8 @@ def test_a_context_takes_lists() -> None:
 
 
 def test_paired() -> None:
-    found = paired(["h", "g"], ["r"], "s", Context(("s0",), ("t0",)))
-    assert found == Comparison(
+    comparison = paired(["h", "g"], ["r"], "s", Context(("s0",), ("t0",)))
+    assert comparison == Comparison(
         (Item("h", ("t0",)), Item("g", ("t0",))),
         (Item("r", ("t0",)),),
         Item("s", ("s0",), "source"),
@@ -155,8 +155,8 @@ def test_paired() -> None:
 def test_paired_is_square_where_both_sides_are_equal() -> None:
     texts = ["a", "b"]
     for references in (texts, list(texts), tuple(texts)):
-        found = paired(texts, references, None, NO_CONTEXT)
-        assert found.references is found.hypotheses
+        comparison = paired(texts, references, None, NO_CONTEXT)
+        assert comparison.references is comparison.hypotheses
     assert paired(texts, ["b", "a"], None, NO_CONTEXT).references is not None
     assert paired(["a"], [Document(["a"])], None, NO_CONTEXT).references != (Item("a"),)
 
@@ -193,17 +193,25 @@ def test_aligned_reads_the_sentences_before_within_the_document(
     context_from: str, hypothesis: list[tuple[str, ...]]
 ) -> None:
     h, r, s = ([f"{side}{i}" for i in range(5)] for side in "hrs")
-    found = aligned(h, [[text] for text in r], s, ["d", "d", "d", "e", "e"], 2, context_from)
-    assert items(found, "hypotheses") == hypothesis
-    assert items(found, "references") == [(), ("r0",), ("r0", "r1"), (), ("r3",)]
-    assert [c.source.context for c in found if c.source] == [(), ("s0",), ("s0", "s1"), (), ("s3",)]
-    assert [c.source.side for c in found if c.source] == ["source"] * 5
+    comparisons = aligned(h, [[text] for text in r], s, ["d", "d", "d", "e", "e"], 2, context_from)
+    assert items(comparisons, "hypotheses") == hypothesis
+    assert items(comparisons, "references") == [(), ("r0",), ("r0", "r1"), (), ("r3",)]
+    assert [c.source.context for c in comparisons if c.source] == [
+        (),
+        ("s0",),
+        ("s0", "s1"),
+        (),
+        ("s3",),
+    ]
+    assert [c.source.side for c in comparisons if c.source] == ["source"] * 5
 
 
 def test_aligned_gives_every_reference_its_own_context() -> None:
-    found = aligned(["h0", "h1"], [["r0", "q0"], ["r1", "q1"]], None, ["d", "d"], 1, "reference")
-    assert found[1].references == (Item("r1", ("r0",)), Item("q1", ("q0",)))
-    assert found[1].hypotheses == (Item("h1", ("r0",)),)
+    comparisons = aligned(
+        ["h0", "h1"], [["r0", "q0"], ["r1", "q1"]], None, ["d", "d"], 1, "reference"
+    )
+    assert comparisons[1].references == (Item("r1", ("r0",)), Item("q1", ("q0",)))
+    assert comparisons[1].hypotheses == (Item("h1", ("r0",)),)
     free = aligned(["h0", "h1"], [[], []], None, ["d", "d"], 1, "reference")
     assert free[1].hypotheses == (Item("h1", ("h0",)),)
 

@@ -54,11 +54,11 @@ def test_lists_of_every_shape_and_value_are_reduced_as_alone(data: st.DataObject
         cells = data.draw(st.lists(VALUES, min_size=size**2, max_size=size**2))
         whole.append(np.array(cells).reshape(size, size))
     together = reduced_lists(metric, tasks, whole, meter)
-    for task, matrix, found in zip(tasks, whole, together, strict=True):
+    for task, matrix, expectation in zip(tasks, whole, together, strict=True):
         alone = reduced(metric, task, matrix, meter)
-        assert found.values.tobytes() == alone.values.tobytes()
-        assert found.pairs == alone.pairs
-        assert (found.matrix is None) == (alone.matrix is None) == (not task.keep_matrix)
+        assert expectation.values.tobytes() == alone.values.tobytes()
+        assert expectation.pairs == alone.pairs
+        assert (expectation.matrix is None) == (alone.matrix is None) == (not task.keep_matrix)
 
 
 def test_small_finite_lists_are_not_reduced_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_small_finite_lists_are_not_reduced_one_by_one(monkeypatch: pytest.Monke
     tasks = [task_of(metric, size, keep=False, own=False) for size in (3, 4, 3)]
     monkeypatch.setattr(part_values, "reduced", None)
     whole = [np.ones((len(task.weights),) * 2) for task in tasks]
-    found = reduced_lists(metric, tasks, whole, Meter())
-    assert [len(expectation.values) for expectation in found] == [3, 4, 3]
+    expectations = reduced_lists(metric, tasks, whole, Meter())
+    assert [len(expectation.values) for expectation in expectations] == [3, 4, 3]
 
 
 @pytest.mark.parametrize("values", [[0.0, -0.0, 2.0], [np.nan, np.inf, -1e308]])

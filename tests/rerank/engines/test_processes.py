@@ -112,11 +112,11 @@ def test_a_worker_that_is_killed_is_replaced() -> None:
     decoder = MBRDecoder(utility=faulty.overlap)
     with ProcessEngine(2) as engine:
         some = decoder.decode(lists, engine)
-        found = [json_row(next(iter(some)))]
+        own_rows = [json_row(next(iter(some)))]
         engine.workers[0].process.kill()
-        found += [json_row(ranking) for ranking in some]
+        own_rows += [json_row(ranking) for ranking in some]
         assert sum(worker.died for worker in engine.status().workers) == 1
-    assert found == rows(decoder, lists)
+    assert own_rows == rows(decoder, lists)
 
 
 def test_workers_that_die_one_after_the_other_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,12 +176,12 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
 
 def workers(folder: Path) -> list[str]:
     """Worker processes that a command in a folder of its own left behind."""
-    found = []
+    process_ids = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if MODULE in (place / "cmdline").read_text() and (place / "cwd").resolve() == folder:
-                found.append(place.name)
-    return found
+                process_ids.append(place.name)
+    return process_ids
 
 
 @pytest.mark.parametrize(

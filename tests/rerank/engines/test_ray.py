@@ -315,8 +315,8 @@ def test_damage_that_actors_meet_is_told_here(on_ray: None, tmp_path: Path) -> N
     cache.base.execute("UPDATE entries SET value = substr(value, 1, 40) WHERE rowid % 2")
     (num_damaged,) = cache.base.execute("SELECT count(*) FROM entries WHERE rowid % 2").fetchone()
     with RayEngine(RaySettings(actors=1), cache) as engine:
-        found = [json_row(ranking) for ranking in decider.decode(SHORT, engine)]
-    assert found == expected
+        own_rows = [json_row(ranking) for ranking in decider.decode(SHORT, engine)]
+    assert own_rows == expected
     with pytest.warns(RuntimeWarning, match=f"{num_damaged} entries were damaged"):
         cache.close()
 

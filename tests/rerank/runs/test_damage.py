@@ -387,9 +387,9 @@ def test_a_matrix_too_large_for_a_line_is_not_saved(
     command = ["decode", str(lists), "-u", "chrf", "-o", str(run.folder / "other"), "--quiet"]
     saving = ["--save-utilities", str(run.folder / "other.u"), "--max", "matrix_bytes=65536"]
     assert main([*command, *saving]) == 3
-    told = capsys.readouterr().err
-    assert "more than 65536 bytes in a line (" in told
-    assert "Decode without saving utilities" in told
+    message = capsys.readouterr().err
+    assert "more than 65536 bytes in a line (" in message
+    assert "Decode without saving utilities" in message
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def run_file(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())
-    return found
+    about: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())
+    return about
 
 
 def decode(source: Path, out: Path, *more: str) -> int:
@@ -420,9 +420,9 @@ def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
     ]
     assert main(direct) == 0
     assert run_file(tmp_path / "b")["settings"]["utility"] == utility
-    for found, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
-        assert found["index"] == expected["index"]
-        assert found["utility"] == pytest.approx(expected["utility"], rel=1e-13)
+    for row, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
+        assert row["index"] == expected["index"]
+        assert row["utility"] == pytest.approx(expected["utility"], rel=1e-13)
     if "+" not in utility:  # the mean of a sum and the sum of means differ in the last bit
         assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
 
@@ -479,8 +479,8 @@ def crashes(arguments: list[str], point: int) -> bool:
                 if left[0] == 0:
                     os._exit(9)
                 if moment == 0:
-                    found = call(*values)
-            return found
+                    result = call(*values)
+            return result
 
         return step
 

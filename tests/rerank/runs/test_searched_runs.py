@@ -149,13 +149,15 @@ def test_strategies_are_told_and_refused(tmp_path: Path, capsys: Captured) -> No
     out = tmp_path / "out"
     words = ["decode", str(source), "-u", "chrf", "-o", str(out)]
     assert main([*words, "--strategy", "joint"]) == 0
-    told = capsys.readouterr().err
-    assert "--strategy joint: no metric reads context, so every list is decided by itself" in told
+    message = capsys.readouterr().err
+    assert (
+        "--strategy joint: no metric reads context, so every list is decided by itself" in message
+    )
     assert "total" not in rows(out)[0]
     assert main([*words, "--quiet"]) == 0  # the same run
     assert decode(source, tmp_path / "d", "--max", "states=20") == 3
-    told = capsys.readouterr().err
-    assert "contexts in which its lists would be decided, at most 20" in told
+    message = capsys.readouterr().err
+    assert "contexts in which its lists would be decided, at most 20" in message
     serve = ["serve", "--upstream", "http://localhost:9", "-u", ECHO, "--strategy", "beam"]
     assert main(serve) == 2
     assert "a document is answered request by request" in capsys.readouterr().err
@@ -175,8 +177,8 @@ def test_check_tells_the_contexts_of_a_search(tmp_path: Path, capsys: Captured) 
     def report(*more: str) -> dict[str, Any]:
         words = ["check", str(source), "-u", utility, "--format", "json", "--quiet", *more]
         assert main(words) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)["utility"]
-        return found
+        reported: dict[str, Any] = json.loads(capsys.readouterr().out)["utility"]
+        return reported
 
     plain, joint, beam = report(), report("--strategy", "joint"), report("--strategy", "beam")
     assert "search" not in plain

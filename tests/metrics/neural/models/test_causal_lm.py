@@ -190,10 +190,10 @@ def test_flops_count_a_prompt_once() -> None:
     model = runner("llama")
     width, feed_forward, layers = 32, 48, 3
     products = layers * (4 * width * width + 3 * width * feed_forward)
-    found = model.flops(np.array([10]), np.array([[10, 3], [10, 5]]))
+    flops = model.flops(np.array([10]), np.array([[10, 3], [10, 5]]))
     attention = layers * 2 * width * (10 * 10 + 3 * 3 + 5 * 5 + 10 * 3 + 10 * 5)
     head = width * VOCABULARY * (1 + 2 + 4)
-    assert found == 2 * (products * (10 + 3 + 5) + attention + head)
+    assert flops == 2 * (products * (10 + 3 + 5) + attention + head)
 
 
 def test_a_model_without_a_head_is_refused() -> None:
