@@ -346,3 +346,27 @@ except Exception as error:
         )
         ends.append(done.stdout.split())
     assert ends == [["3"], ["1"], ["TimeoutExpired", "-9"]]
+
+
+def test_check_says_whether_processes_may_be_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = write_lists(tmp_path / "in.jsonl", made_lists(5, 3))
+    packed = tmp_path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    said = []
+    for path, utility in ((plain, "chrf"), (packed, "chrf"), (plain, "ter + bleu")):
+        assert main(["check", str(path), "-u", utility, "--format", "json", "--quiet"]) == 0
+        said.append(json.loads(capsys.readouterr().out)["utility"]["auto_processes"])
+    assert said == [True, False, True]
+
+
+def test_a_decider_that_cannot_be_sent_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(5, 3))
+    with open_lists(source) as lists:
+        form = JsonRows()
+        monkeypatch.setattr(form, "other", lambda: None, raising=False)
+        made = shared_lines.line_sharing(CHRF, form, lists.lines, "in", SharingEngine(2), Meter())
+        assert made is None
