@@ -36,7 +36,7 @@ def decoded(lists: str, folder: str, out: Path) -> tuple[float, bytes]:
     """CPU seconds of decoding a file, and the rows."""
     for file in out.parent.glob(f"{out.name}*"):
         file.unlink()
-    command = [*COMMAND, "decode", lists, "-u", "chrf", "-o", str(out), "--quiet"]
+    command = [*COMMAND, "decode", lists, "-u", "chrf", "-o", str(out), "--quiet", "--jobs", "1"]
     return cpu_seconds(command, folder), out.read_bytes()
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from ..errors import InputError
 from ..representations import Array, FloatArray, IntArray, Ragged
 from . import compiled
+from .compiled.pairs_of_rows import by_reference, word_arguments
 from .ranges import owners, ranges
 
 PLACES = 1 << 19  # matching places of the pairs aligned together
@@ -60,23 +61,14 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
 
 def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
     """`align` by the kernel in C."""
-    by_r = np.argsort(r, kind="stable")
-    aligned = np.empty((3, len(h)))
-    too_many = compiled.kernels.word_alignments(
-        words.values,
-        stems.values,
-        words.offsets,
-        int(stems.values.max(initial=0)) + 1,
-        int(words.lengths.max(initial=0)),
-        MAX_PLACES,
-        h[by_r],
-        r[by_r],
-        aligned,
-    )
-    _check_size(too_many)
-    totals = np.empty_like(aligned)
-    totals[:, by_r] = aligned
-    return Aligned(*totals)
+    _, offsets, num_stems, longest = word_arguments(stems)
+
+    def fill(h: IntArray, r: IntArray, aligned: FloatArray) -> None:
+        symbols = words.values, stems.values, offsets, num_stems
+        too_many = compiled.kernels.word_alignments(*symbols, longest, MAX_PLACES, h, r, aligned)
+        _check_size(too_many)
+
+    return Aligned(*by_reference(fill, h, r, np.empty((3, len(h)))))
 
 
 class _Index:

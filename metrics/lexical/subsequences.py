@@ -11,6 +11,7 @@ import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
 from . import compiled
+from .compiled.pairs_of_rows import by_reference, word_arguments
 from .ranges import ranges
 from .word_columns import equal_texts, word_columns
 
@@ -162,21 +163,11 @@ def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> Float
 
 def _all_wlcs_compiled(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
     """WLCS of rows `h` and `r`, [pairs], by the kernel in C."""
-    by_r = np.argsort(r, kind="stable")
-    wlcs = np.empty(len(h))
-    compiled.kernels.weighted_common(
-        words.values,
-        words.offsets,
-        int(words.values.max(initial=0)) + 1,
-        int(words.lengths.max(initial=0)),
-        h[by_r],
-        r[by_r],
-        gains,
-        wlcs,
-    )
-    unsorted = np.empty(len(h))
-    unsorted[by_r] = wlcs
-    return unsorted
+
+    def fill(h: IntArray, r: IntArray, wlcs: FloatArray) -> None:
+        compiled.kernels.weighted_common(*word_arguments(words), h, r, gains, wlcs)
+
+    return by_reference(fill, h, r, np.empty(len(h)))
 
 
 def _all_wlcs(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ with the beam's part of a table's row in one integer; where the reference is ver
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import inf
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from ..text.texts import Item
 from . import compiled
 from .beam_pairs import BeamPairs
 from .beam_rows import MAX_RATIO
+from .compiled.pairs_of_rows import by_reference, word_arguments
 from .edit_distance import TextPairs
 from .ngrams import matches
 from .tercom import fewest_edits
@@ -187,20 +189,8 @@ def _wide(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
 
 def _compiled(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
     """As `_narrow`, by the kernel in C."""
-    by_r = np.argsort(r, kind="stable")
-    sorted_edits = floor[by_r]
-    compiled.kernels.shift_edits(
-        words.values,
-        words.offsets,
-        int(words.values.max(initial=0)) + 1,
-        int(words.lengths.max(initial=0)),
-        h[by_r],
-        r[by_r],
-        sorted_edits,
-    )
-    edits = np.empty_like(floor)
-    edits[by_r] = sorted_edits
-    return edits
+    fill = partial(compiled.kernels.shift_edits, *word_arguments(words))
+    return by_reference(fill, h, r, floor)
 
 
 def _tiles(n: IntArray, m: IntArray, rows: int) -> Iterator[IntArray]:
@@ -209,7 +199,6 @@ def _tiles(n: IntArray, m: IntArray, rows: int) -> Iterator[IntArray]:
     longest = np.maximum(n, m)[order]
     start = 0
     while start < len(order):
-        stop = start + 1
         step = max(1, rows // int(longest[start]))
         stop = start + step
         yield order[start:stop]

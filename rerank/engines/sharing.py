@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # nothing
 NEW_SECONDS, COPIED_SECONDS = 0.75, 0.25
 OWN_SECONDS = 5e-5  # CPU seconds of a list in the process that reads and writes
+LIGHT = "discorank.metrics.lexical."
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -50,6 +51,14 @@ def processes_that_pay(
     needed = COPIED_SECONDS if is_copy else NEW_SECONDS
     fed = seconds_per_list / OWN_SECONDS
     return max(1, int(min(seconds_left / needed, fed, most)))
+
+
+def loads_at_once(utility: Utility) -> bool:
+    """Whether every process has a utility's metrics at once: they load no model and ask no server."""
+    return all(
+        type(part).__module__.startswith(LIGHT) and not part.info.bucketed
+        for _, part in utility.parts
+    )
 
 
 class SharingEngine(LocalEngine):

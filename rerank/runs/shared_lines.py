@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pickle import PicklingError, dumps
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -21,7 +22,7 @@ from ..decider import Decider
 from ..engines.forked_process import can_fork
 from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
-from ..engines.sharing import SharingEngine, processes_that_pay
+from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
 from ..whole_documents import WholeDocuments
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..engines.processes import ProcessEngine
     from ..engines.sent_lines import SentLine
 
-LIGHT = "discorank.metrics.lexical."  # metrics that load at once, in any process
 # CPU seconds: lists that are decided together are more if they took less, and what is known after less is not enough
 SHORT_SECONDS, LOOK_SECONDS = 0.02, 0.05
 Outcomes = Iterator[tuple[Entry[CandidateList], Outcome | Written]]
@@ -230,9 +230,19 @@ def line_sharing(
     by_itself = decider.resolved_strategy == "independent" and not decider.width
     if not by_itself or isinstance(decider, WholeDocuments):
         return None
-    if not (isinstance(form, JsonRows | TextRows) and all(_is_light(decider))):
+    if not (isinstance(form, JsonRows | TextRows) and all(map(loads_at_once, decider.metrics))):
         return None
-    return LineSharing(LineWork(name, decider, form, lines.read), lines, engine, meter)
+    work = LineWork(name, decider, form, lines.read)
+    return LineSharing(work, lines, engine, meter) if _can_be_sent(work) else None
+
+
+def _can_be_sent(work: LineWork) -> bool:
+    """Whether a worker can have it: a decider of the user's own may hold what has no other place."""
+    try:
+        dumps(work)
+    except (PicklingError, TypeError, AttributeError):
+        return False
+    return True
 
 
 def _has_processes(engine: Engine) -> TypeGuard[ProcessEngine | SharingEngine]:
@@ -241,10 +251,3 @@ def _has_processes(engine: Engine) -> TypeGuard[ProcessEngine | SharingEngine]:
     from ..engines.processes import ProcessEngine
 
     return isinstance(engine, ProcessEngine)
-
-
-def _is_light(decider: Decider) -> Iterator[bool]:
-    """Of every metric, whether it loads no model and asks no server."""
-    for metric in decider.metrics:
-        for _, part in metric.parts:
-            yield type(part).__module__.startswith(LIGHT) and not part.info.bucketed

@@ -27,12 +27,14 @@ static uint32_t count_bits(uint64_t bits) {
 #define COUNT_BITS(bits) count_bits(bits)
 #endif
 
+/* A list of texts, hypotheses first. In a square one these are the references too, from text 0 on. */
 typedef struct {
-    int64_t num_texts, num_hypotheses, first_reference; /* first_reference is 0 in a square list */
+    int64_t num_texts, num_hypotheses, first_reference;
     int64_t num_references;
     int square;
 } List;
 
+/* What all lists share, as large as the largest needs it. */
 typedef struct {
     uint64_t *keys, *sorted; /* [positions of the longest list] */
     uint64_t *rows;          /* [texts, WORDS] */
@@ -41,9 +43,10 @@ typedef struct {
     int64_t *having;         /* [texts] those that have it */
     int64_t *number;         /* [symbols] number of a symbol in its list, */
     int64_t *list_of_number; /* and which list that was */
-    uint32_t digits[8][256];
+    uint32_t digits[8][256]; /* how often each digit comes, then where the next key with it goes */
 } Work;
 
+/* How many bits the number takes. */
 static int bits_of(uint64_t number) {
     int bits = 0;
     for (; number; number >>= 1) {
@@ -83,6 +86,7 @@ static void add_often(Work *work, List list) {
 
 /* Sorts `count` keys by all bits from `lowest` up to `highest`, 8 at a time. */
 static void sort_keys(Work *work, int64_t count, int lowest, int highest) {
+    /* Count the digits of all passes in one. */
     int passes = (highest - lowest + 7) / 8;
     memset(work->digits, 0, (size_t)passes * sizeof(work->digits[0]));
     for (int64_t p = 0; p < count; p++) {
@@ -92,6 +96,7 @@ static void sort_keys(Work *work, int64_t count, int lowest, int highest) {
             key >>= 8;
         }
     }
+    /* Pass by pass, from the lowest digit, keys go behind those with the same one and all with lower ones. */
     for (int pass = 0; pass < passes; pass++) {
         uint32_t before = 0, *digits = work->digits[pass];
         for (int digit = 0; digit < 256; digit++) {
@@ -110,7 +115,8 @@ static void sort_keys(Work *work, int64_t count, int lowest, int highest) {
     }
 }
 
-/* The matches of one order; returns how many positions may still begin a longer n-gram that occurs again. */
+/* The matches of one order into `work->matches`, from sorted keys with `shift` bits below its symbols. Keys of
+ * n-grams that come once are dropped: no longer one from there comes again. Returns how many stay. */
 static int64_t one_order(Work *work, List list, int64_t count, int shift, uint64_t last_symbol,
                          uint64_t text_mask) {
     int64_t kept = 0;
@@ -127,6 +133,7 @@ static int64_t one_order(Work *work, List list, int64_t count, int shift, uint64
         if (end - start < 2 || !(gram & last_symbol)) {
             continue;
         }
+        /* Count it in every text, note the texts that have it, and keep its keys. */
         int64_t num_having = 0;
         uint32_t most = 0;
         for (int64_t p = start; p < end; p++) {
@@ -137,6 +144,7 @@ static int64_t one_order(Work *work, List list, int64_t count, int shift, uint64
             most = work->counts[text] > most ? work->counts[text] : most;
             work->keys[kept++] = key;
         }
+        /* A text that has it k times gets k bits in a row, from the same column in every text. */
         if (most > COLUMNS) {
             add_often(work, list);
         } else if (num_having > 1) {
@@ -153,6 +161,7 @@ static int64_t one_order(Work *work, List list, int64_t count, int shift, uint64
             }
             column += most;
         }
+        /* The counts are zero again for the next n-gram. */
         for (int64_t t = 0; t < num_having; t++) {
             work->counts[work->having[t]] = 0;
         }
@@ -163,6 +172,7 @@ static int64_t one_order(Work *work, List list, int64_t count, int shift, uint64
     return kept;
 }
 
+/* Writes the matches of order `n`; of a square list only the upper half was counted. */
 static void write_order(const Work *work, List list, const int64_t *offsets, int64_t n,
                         double *out) {
     int64_t num_references = list.num_references;
@@ -207,6 +217,7 @@ static int one_list(Work *work, List list, int64_t number_of_list, const int64_t
             work->keys[count++] = key << text_bits | (uint64_t)text;
         }
     }
+    /* Sorted once by all symbols: the n-grams of every order are runs. */
     sort_keys(work, count, text_bits, text_bits + bits);
     uint64_t last_symbol = ((uint64_t)1 << symbol_bits) - 1;
     uint64_t text_mask = ((uint64_t)1 << text_bits) - 1;
@@ -218,6 +229,7 @@ static int one_list(Work *work, List list, int64_t number_of_list, const int64_t
     return 1;
 }
 
+/* Makes room; returns -1 if there is none. */
 static int work_begin(Work *work, int64_t longest_list, int64_t most_texts, int64_t most_cells,
                       int64_t num_symbols) {
     work->keys = malloc((size_t)(longest_list + 1) * sizeof(uint64_t));
@@ -273,6 +285,7 @@ PyObject *ngram_matches(PyObject *self, PyObject *arguments) {
         most_cells = cells > most_cells ? cells : most_cells;
         starts += texts;
     }
+    /* List by list, without Python's lock, until one does not fit. */
     Work *work = calloc(1, sizeof(Work));
     int failed = work == NULL, fits = 1;
     Py_BEGIN_ALLOW_THREADS

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
+from discorank.cli.options import engines
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.execution.meter import Meter
 from discorank.rerank.engines import sharing
@@ -47,6 +48,7 @@ def two() -> Iterator[ProcessEngine]:
 @pytest.fixture
 def paying(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes pay at once, and lists are decided here until they are ready."""
+    monkeypatch.setattr(engines, "SMALL_BYTES", 0)
     monkeypatch.setattr(shared_lines, "FIRST_WAVE", 2000)
     monkeypatch.setattr(shared_lines, "SHORT_SECONDS", 0.0)
     monkeypatch.setattr(shared_lines, "LOOK_SECONDS", 0.0)
@@ -160,8 +162,8 @@ def test_a_worker_that_dies_at_lines_is_replaced(tmp_path: Path, two: ProcessEng
     outs = [tmp_path / "one", tmp_path / "two"]
     two._send = send_and_kill  # type: ignore[method-assign]
     try:
-        engines: list[Engine] = [LocalEngine(), two]
-        for out, engine in zip(outs, engines, strict=True):
+        both: list[Engine] = [LocalEngine(), two]
+        for out, engine in zip(outs, both, strict=True):
             with open_lists(source) as lists:
                 run_lists(CHRF, lists, lists.name, out, engine, RunSettings(), lines=lists.lines)
     finally:
@@ -170,10 +172,15 @@ def test_a_worker_that_dies_at_lines_is_replaced(tmp_path: Path, two: ProcessEng
     assert sum(worker.died for worker in two.status().workers) == 1
 
 
-def test_small_inputs_stay_in_one_process(tmp_path: Path) -> None:
+def test_small_inputs_stay_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = write_lists(tmp_path / "in.jsonl", made_lists(60, 6)), tmp_path / "out"
     assert decode(source, out) == 0
     assert "workers" not in run_file(out)["timings"]
+    monkeypatch.setattr(engines, "SMALL_BYTES", 0)  # looked at, and too little work
+    again = tmp_path / "again"
+    assert decode(source, again) == 0
+    assert "workers" not in run_file(again)["timings"]
+    assert out.read_bytes() == again.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -244,11 +251,13 @@ def test_a_packed_input_says_no_size(tmp_path: Path) -> None:
 COPIES = """
 import os, sys
 from discorank.cli.main import main
+from discorank.cli.options import engines
 from discorank.rerank.engines import sharing
 from discorank.rerank.engines.forked_process import ForkedProcess
 from discorank.rerank.engines.processes import ProcessEngine
 from discorank.rerank.runs import shared_lines
 
+engines.SMALL_BYTES = 0
 shared_lines.FIRST_WAVE, shared_lines.SHORT_SECONDS, shared_lines.LOOK_SECONDS = 2000, 0.0, 0.0
 shared_lines.processes_that_pay = lambda *_: 2
 has_loaded, collect = ProcessEngine.has_loaded, ProcessEngine.collect
@@ -346,3 +355,27 @@ except Exception as error:
         )
         ends.append(done.stdout.split())
     assert ends == [["3"], ["1"], ["TimeoutExpired", "-9"]]
+
+
+def test_check_says_whether_processes_may_be_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = write_lists(tmp_path / "in.jsonl", made_lists(5, 3))
+    packed = tmp_path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    said = []
+    for path, utility in ((plain, "chrf"), (packed, "chrf"), (plain, "ter + bleu")):
+        assert main(["check", str(path), "-u", utility, "--format", "json", "--quiet"]) == 0
+        said.append(json.loads(capsys.readouterr().out)["utility"]["auto_processes"])
+    assert said == [True, False, True]
+
+
+def test_a_decider_that_cannot_be_sent_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(5, 3))
+    with open_lists(source) as lists:
+        form = JsonRows()
+        monkeypatch.setattr(form, "other", lambda: None, raising=False)
+        made = shared_lines.line_sharing(CHRF, form, lists.lines, "in", SharingEngine(2), Meter())
+        assert made is None

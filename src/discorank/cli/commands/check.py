@@ -131,7 +131,8 @@ def run(arguments: Sequence[str]) -> int:
         say(f"and {num_hidden} more errors")
     report = {"input": lists.name, **counts.report()}
     if utility is not None:
-        report["utility"] = utility.report(report)
+        is_plain = lists.lines is not None and lists.lines.text_bytes() is not None
+        report["utility"] = utility.report(report, is_plain)
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:

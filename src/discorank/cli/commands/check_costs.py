@@ -16,6 +16,7 @@ from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import Budget, two_texts_are_one_pair
 from ...rerank.distinct import Distinct
 from ...rerank.documents.search_counts import SearchCounts
+from ...rerank.engines.sharing import loads_at_once
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
 from ...rerank.strategies import BEAM
@@ -109,8 +110,8 @@ class UtilityCosts:
         for counts in self.budget_counts:
             counts.add(texts, some, source)
 
-    def report(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything as JSON data; report: that of the input."""
+    def report(self, report: Mapping[str, Any], is_plain: bool) -> dict[str, Any]:
+        """Everything as JSON data; report: that of the input; is_plain: it is a plain file of JSON lines."""
         if self.utility is None:
             return {"signature": self.named, "problems": self.problems}
         num_pairs = report.get("pairs", 0)
@@ -140,8 +141,14 @@ class UtilityCosts:
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
             **self.search.report(),
+            **({} if self.scores else {"auto_processes": is_plain and self._is_shared(self.utility)}),
             "problems": problems,
         }
+
+    def _is_shared(self, utility: Utility) -> bool:
+        """Whether --jobs auto takes several processes once the first lists show that they pay."""
+        is_alone = not (utility.reads.context or self.search.is_search)
+        return is_alone and loads_at_once(utility)
 
 
 def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:

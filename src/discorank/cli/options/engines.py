@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.engines.ray.settings import RaySettings
-from ...rerank.engines.sharing import SharingEngine, usable_processors
 from ..terminal.standard_streams import stdout_without
 from . import build_group
 from .inputs import cache_in
@@ -18,15 +18,25 @@ GROUPS = {"ray": RaySettings}
 RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
+SMALL_BYTES = 1 << 18  # an input that is decided before it is known whether several processes pay
+
+
+def _is_large(path: str | None) -> bool:
+    """Whether the input is a file of some size."""
+    return path is not None and os.path.isfile(path) and os.path.getsize(path) >= SMALL_BYTES
+
+
 @contextmanager
 def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
-    if values["engine"] == "local" and values["jobs"] == "auto":
+    if values["engine"] == "local" and values["jobs"] == "auto" and _is_large(values.get("input")):
+        from ...rerank.engines.sharing import SharingEngine, usable_processors
+
         with SharingEngine(usable_processors(), cache) as sharing:
             yield sharing
         return
-    if values["engine"] == "local" and values["jobs"] == 1:
+    if values["engine"] == "local" and values["jobs"] in ("auto", 1):
         yield LocalEngine(cache)
         return
     if values["engine"] == "local":
