@@ -14,7 +14,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResumeError
-from discorank.rerank import timed_share
+from discorank.rerank import audited_lists, timed_share
 from discorank.rerank.budget.plan import METHODS
 
 from ..support.lists import made_lists, write_lists
@@ -189,6 +189,53 @@ def test_more_time_than_needed_is_the_whole_budget(source: Path, tmp_path: Path)
 def test_seconds_need_a_file(capsys: Captured) -> None:
     assert main(["decode", "-", "-u", "ter", "--budget-seconds", "9", "--quiet"]) == 2
     assert "the input is read twice" in capsys.readouterr().err
+
+
+def test_an_audit_corrects_what_a_run_says(
+    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists are audited once: a run that goes on keeps the correction; choices are those without it."""
+    out, whole, plain = tmp_path / "out", tmp_path / "whole", tmp_path / "plain"
+    words = ["-u", "ter", "--budget", "0.2", "--budget-audit", "11"]
+    assert decode(source, whole, *words) == 3
+    assert decode(source, plain, *words[:4]) == 3
+    ours, others = rows(whole), rows(plain)
+    assert [row["index"] for row in ours] == [row["index"] for row in others]
+    assert all(
+        a["budget"]["pairs"] == b["budget"]["pairs"] for a, b in zip(ours, others, strict=True)
+    )
+    assert [row["budget"]["confidence"] for row in ours] != [
+        row["budget"]["confidence"] for row in others
+    ]
+    stopped = [*words, "--max-errors", "0"]
+    assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
+    assert 0 < len(rows(out)) < len(ours)
+    monkeypatch.setattr(audited_lists, "correction_of", lambda *_: pytest.fail("audited again"))
+    assert decode(source, out, *words) == 3
+    assert out.read_bytes() == whole.read_bytes()
+    capsys.readouterr()
+    assert decode(source, out, *words[:-1], "12") == ResumeError.exit_code
+    assert "budget_audit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("input_", "more", "words"),
+    [
+        ("-", ["--budget", "0.2"], "the input is read twice"),
+        ("in", [], "Add --budget SHARE"),
+        ("in", ["--budget", "0.2", "--choice", "document"], "single lists"),
+        ("in", ["--budget", "1"], "Audit at least"),
+    ],
+)
+def test_audits_that_are_refused(
+    source: Path, tmp_path: Path, capsys: Captured, input_: str, more: list[str], words: str
+) -> None:
+    named = str(source) if input_ == "in" else input_
+    out = tmp_path / "out"
+    command = ["decode", named, "-u", "ter", "--budget-audit", "20", "-o", str(out), "--quiet"]
+    assert main([*command, *more]) == 2
+    assert words in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_explain_says_what_was_compared(source: Path, capsys: Captured) -> None:

@@ -11,7 +11,14 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
-from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from ..options.budget import (
+    AuditOptions,
+    BudgetOptions,
+    SecondsOptions,
+    audited,
+    budget_in,
+    share_of_seconds,
+)
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
@@ -40,6 +47,7 @@ OPTIONS = Options(
         OutputOptions,
         BudgetOptions,
         SecondsOptions,
+        AuditOptions,
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
@@ -88,6 +96,8 @@ def run(arguments: Sequence[str]) -> int:
         if values["budget_seconds"]:
             share = share_of_seconds(values, decoder, engine)
             decoder = replace(decoder, budget=budget_in(values, share))
+        if values["budget_audit"]:
+            decoder = audited(values, decoder, engine)
         return run_decider(values, of_choice(values, decoder), engine)
 
 
