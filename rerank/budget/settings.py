@@ -17,6 +17,7 @@ from .statement import NO_CORRECTION, Correction, Target
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
+_QUICK_PAIRS = {"ter"}  # metrics whose pairs are costly of long texts alone
 _NAMES_OF_NONE = (None, "none")
 
 
@@ -117,6 +118,16 @@ class Budget:
             "as much as some, and are exact",
             where="budget",
             fix="Leave the budget out, or force it: --force-budget",
+        )
+
+    def remark(self, utility: Utility) -> str | None:
+        """What whoever gives a budget for a utility should know, though it is allowed; None for nothing."""
+        costly = {part.name for weight, part in utility.parts if weight and part.costly_pairs}
+        if not costly or not costly <= _QUICK_PAIRS or self.share == 1:
+            return None
+        return (
+            f"all pairs of {' and '.join(sorted(costly))} take less time than deciding which of them to compute, "
+            "unless texts have hundreds of words"
         )
 
 

@@ -280,6 +280,46 @@ def test_check_counts_the_budget(tmp_path: Path, capsys: Captured) -> None:
     assert main(words) == 2
 
 
+def test_check_takes_the_options_of_a_run(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
+    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]
+    assert main([*words, "-u", "dr-lex", "--confidence", "0.95", "--budget-seed", "3"]) == 0
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    assert utility["within_budget"]["pairs_to_compare"] > 0
+    assert utility["problems"] == []
+    assert main([*words, "-u", "chrf", "--force-budget"]) == 0
+    assert "within_budget" in json.loads(capsys.readouterr().out)["utility"]
+    assert main([*words[:-2], "-u", "dr-lex", "--confidence", "0.95"]) == 2
+    assert "Add --budget SHARE" in capsys.readouterr().err
+
+
+def test_check_counts_candidates_of_a_judge(tmp_path: Path, capsys: Captured) -> None:
+    """As rerank has a budget of them; what costs nothing has none."""
+    lists = [{**record, "source": f"S{i}"} for i, record in enumerate(made_lists(4, 14, seed=2))]
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.25"]
+    judge = 'judge-qe(model="m",base_url="http://localhost:1/v1")'
+    assert main([*words, "-u", judge, "--lang", "German"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    within = report["utility"]["within_budget"]
+    assert within["candidates_to_read"] == within["calls"]
+    assert 0.25 * report["distinct"] <= within["calls"] < 0.25 * report["distinct"] + 4
+    assert report["utility"]["calls"] == report["distinct"]
+
+
+def test_ter_is_told_to_need_no_budget(source: Path, tmp_path: Path, capsys: Captured) -> None:
+    command = ["decode", str(source), "-u", "ter", "--max-errors", "1", "-o"]
+    assert main([*command, str(tmp_path / "some"), "--budget", "0.3"]) == 3
+    assert "all pairs of ter take less time" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "all")]) == 3
+    assert "take less time" not in capsys.readouterr().err
+    sum_ = ["check", str(source), "--budget", "0.3", "--format", "json", "--quiet", "-u"]
+    for utility, is_told in (("ter + 0.1*chrf", True), ("ter + dr-lex", False)):
+        assert main([*sum_, utility]) == 3
+        problems = json.loads(capsys.readouterr().out)["utility"]["problems"]
+        assert any("take less time" in problem for problem in problems) == is_told
+
+
 def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     source = write_lists(tmp_path / "in.jsonl", made_lists(6, 10, seed=2))

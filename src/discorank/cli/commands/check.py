@@ -23,7 +23,8 @@ from ...metrics.spec.allowed_code import CodeRefusedError
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Document, Text
 from ...rerank.budget.plan import num_pairs
-from ...rerank.budget.settings import Budget, two_texts_are_one_pair
+from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair
+from ...rerank.budgeted_features import check_features
 from ...rerank.distinct import Distinct
 from ...rerank.documents.search_counts import SearchCounts
 from ...rerank.lists import CandidateList
@@ -31,6 +32,7 @@ from ...rerank.pass_counts import PassCounts
 from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options
+from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import InputOptions, adapted, open_input
 from ..terminal.console import Progress, say
 
@@ -43,14 +45,12 @@ class CheckOptions:
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
-        budget: a share of pairs, whose forward passes are counted too: at most these, as lists may stop before.
         strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
         beam: how many histories beam keeps.
         format: text or json.
     """
 
     utility: str | None = None
-    budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     format: Literal["text", "json"] = "text"
@@ -59,8 +59,9 @@ class CheckOptions:
 OPTIONS = Options(
     "check",
     "Read an input to its end and report what it holds, every error, and what deciding it would cost. Names such as "
-    "with_source count lists; whole_documents those whose candidates are documents of several sentences.",
-    [InputOptions, CheckOptions],
+    "with_source count lists; whole_documents those whose candidates are documents of several sentences. With a budget "
+    "what it allows is counted too: at most that, as lists may stop before.",
+    [InputOptions, CheckOptions, BudgetOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
 )
@@ -170,7 +171,8 @@ class UtilityCosts:
         self.counts: list[PassCounts] = []
         self.budget: Budget | None = None
         self.budget_counts: list[PassCounts] = []
-        self.budget_pairs = 0
+        self.budget_pairs = 0  # or candidates, where these are read by themselves
+        self.by_candidates = False
         self.one_pair = False  # two texts of a list's own candidates
         self.problems: list[str] = []
         self.search = SearchCounts("auto", BEAM, 0)
@@ -192,16 +194,25 @@ class UtilityCosts:
                 continue
             if scorer is not None:
                 self.counts.append(PassCounts(part, scorer))
-        if values["budget"] is not None:
-            self._set_budget(Budget(values["budget"]), self.utility)
+        # a cheap utility may be code of the user's own, and its cost is not counted
+        budget = budget_in({**values, "cheap_utility": CHEAP})
+        if budget is not None:
+            self._set_budget(budget, self.utility)
 
     def _set_budget(self, budget: Budget, utility: Utility) -> None:
         """Counts what a budget allows as well; a utility that it is not for is a problem."""
+        parts = [part for weight, part in utility.parts if weight]
+        self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
-            budget.check(utility)
+            if self.by_candidates:
+                check_features(budget, (utility,), "none")
+            else:
+                budget.check(utility)
         except InputError as error:
             self.problems.append(f"no budget: {error.problem}")
             return
+        remark = budget.remark(utility)
+        self.problems += [] if remark is None else [remark]
         self.budget = budget
         self.one_pair = two_texts_are_one_pair(utility, budget.force)
         self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
@@ -230,6 +241,12 @@ class UtilityCosts:
         self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
     ) -> None:
         """Counts what the budget of one list allows, as if all texts were compared with some references."""
+        if self.by_candidates:
+            allowed = budget.pairs(len(texts))
+            self.budget_pairs += allowed
+            for counts in self.budget_counts:
+                counts.add(texts[:allowed], references, source)
+            return
         size = num_pairs(len(texts), len(references), self.one_pair and references is texts)
         allowed = min(size, budget.pairs(size))
         self.budget_pairs += allowed
@@ -258,7 +275,8 @@ class UtilityCosts:
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
         problems += self.search.problems()
-        within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
+        name = "candidates_to_read" if self.by_candidates else "pairs_to_compare"
+        within = {name: self.budget_pairs, **_passes(self.budget_counts)}
         return {
             "signature": self.utility.signature(),
             "texts_to_represent": num_texts,

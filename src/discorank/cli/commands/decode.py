@@ -24,6 +24,7 @@ from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
+from ..terminal.console import say
 from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
@@ -92,6 +93,9 @@ def run(arguments: Sequence[str]) -> int:
     decoder = build(
         MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep, budget=budget
     )
+    remark = None if budget is None else budget.remark(utility)
+    if remark is not None:
+        say(f"--budget: {remark}", values["quiet"])
     with saved or engine_in(values) as engine:
         if values["budget_seconds"]:
             share = share_of_seconds(values, decoder, engine)
