@@ -68,7 +68,7 @@ def correction_of(
         raise InputError("a decoder without a budget", where="audit", fix="Give it one")
     if decoder.width:
         decoder = replace(decoder, strategy="one-best")
-    found = [
+    audits = [
         _audited(exact, estimated, decoder.nbest or 1)
         for exact, estimated in zip(
             _decided(decoder, _whole(budget), None, records, engine),
@@ -76,7 +76,7 @@ def correction_of(
             strict=True,
         )
     ]
-    of_lists = [one for one in found if one is not None]
+    of_lists = [one for one in audits if one is not None]
     if len(of_lists) < FEWEST:
         problem = f"{len(of_lists)} of {len(records)} lists have more candidates than places and pairs left out"
         raise InputError(problem, where="audit", fix=f"Audit at least {FEWEST} such lists")

@@ -30,7 +30,7 @@ SURE = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)  # targets
 SMALL = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 MAX_REGRET = 5.0
 ROUNDS = 3  # of stops and shifts
-MOST_STEPS, LARGEST_STEP, SMALLEST_STEP = 50, 0.5, 1e-9  # of Newton's method
+MAX_STEPS, MAX_STEP, MIN_STEP = 50, 0.5, 1e-9  # of Newton's method
 
 
 class AuditedSteps(NamedTuple):
@@ -107,14 +107,14 @@ def _shift(
     design = np.stack([np.ones(len(rows)), signs[:, sloped] / SLOPE_UNIT], axis=1)
     ours, prior = np.zeros(2), np.diag([PRECISION] * 2)
     information = prior
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         now = said + design @ ours
         mean = 1 / (1 + np.exp(-now)) if of_odds else np.exp(np.clip(now, -12, 1))
         size = mean * (1 - mean) if of_odds else mean
         information = design.T @ ((weights * size)[:, None] * design) + prior
         step = np.linalg.solve(information, design.T @ (weights * (truth - mean)) - prior @ ours)
-        ours += np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-        if np.abs(step).max() < SMALLEST_STEP:
+        ours += np.clip(step, -MAX_STEP, MAX_STEP)
+        if np.abs(step).max() < MIN_STEP:
             break
     error = float(np.sqrt(np.linalg.inv(information)[0, 0]))
     return Shift(float(ours[0]), float(ours[1]), error)
