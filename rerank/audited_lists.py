@@ -68,6 +68,7 @@ def correction_of(
         raise InputError("a decoder without a budget", where="audit", fix="Give it one")
     if decoder.width:
         decoder = replace(decoder, strategy="one-best")
+    engine.load(decoder.metrics)
     audits = [
         _audited(exact, estimated, decoder.nbest or 1)
         for exact, estimated in zip(

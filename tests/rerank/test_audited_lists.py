@@ -75,6 +75,20 @@ def test_a_correction_changes_what_is_said_and_no_choice() -> None:
     assert "correction" not in plain.identity["budget"]
 
 
+def test_an_engine_has_its_metrics_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit comes before the run that would load them, as on Ray."""
+    engine, loaded = LocalEngine(), list[str]()
+    load = LocalEngine.load
+
+    def recorded(self: LocalEngine, metrics: Any) -> None:
+        loaded.extend(metric.signature() for metric in metrics)
+        load(self, metrics)
+
+    monkeypatch.setattr(LocalEngine, "load", recorded)
+    correction_of(MBRDecoder("ter", budget=Budget(0.2, cheap_utility="chrf")), lists(24), engine)
+    assert loaded[:2] == ["chrf", "ter"]
+
+
 def test_too_few_lists() -> None:
     decoder = MBRDecoder("ter", budget=Budget(0.2))
     with pytest.raises(InputError, match="Audit at least"):
