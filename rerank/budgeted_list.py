@@ -80,6 +80,7 @@ def estimated(
         symmetric=is_symmetric,
         addend=known.of_parts,
         kind=kind_of(whole.metric, budget.force),
+        correction=budget.correction,
     )
     flags = known.flags
     try:

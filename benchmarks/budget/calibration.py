@@ -18,25 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.budget.replay import KINDS
-from benchmarks.budget.trajectories import COLUMNS, TRUTH
-from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.budget.constants import Constants, Line
-from discorank.rerank.budget.requests import BoolArray
+from benchmarks.budget.fitted_constants import fitted, module
+from benchmarks.budget.replayed_steps import Steps, read
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.budget.constants import Constants
+from discorank.rerank.budget.correction import first
 from discorank.rerank.budget.statement import (
     LOSS,
+    NO_CORRECTION,
     ODDS,
     SCORES_OF_TEXTS,
-    SLOPE_UNIT,
-    Evidence,
+    Correction,
     on_line,
-    signs_of,
+    shifted,
 )
 
-STOP_BUDGETS = (0.25, 0.5)
 SHOWN_BUDGET = 0.5  # of stops
-SURE = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
-SMALL = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 SHOWN = (
     ("confidence", 0.9),
     ("confidence", 0.95),
@@ -44,157 +41,22 @@ SHOWN = (
     ("regret", 0.05),
     ("regret", 0.01),
 )
-RIDGE, KIND_RIDGE = 3.0, 4.0
-WEIGHT = 1200.0  # replays that a set counts for at most
-MAX_REGRET = 5.0
-ROUNDS = 3  # of stops and constants
 BINS = 12
 
 
-class Steps(NamedTuple):
-    """The steps of some lists under a utility."""
-
-    name: str
-    kind: str
-    truth: FloatArray  # columns of TRUTH
-    signs: FloatArray
-    share: FloatArray
-
-    def of(self, rows: Any) -> Steps:
-        """Some of them."""
-        return Steps(self.name, self.kind, self.truth[rows], self.signs[rows], self.share[rows])
-
-    @property
-    def same(self) -> FloatArray:
-        return self.truth[:, 4]
-
-    @property
-    def regret(self) -> FloatArray:
-        return np.minimum(self.truth[:, 3], MAX_REGRET)
-
-    @property
-    def is_last(self) -> BoolArray:
-        return np.asarray(self.truth[:, 2] == 1)
-
-    @property
-    def replay(self) -> IntArray:
-        """A number for each replay."""
-        return np.unique(self.truth[:, :2], axis=0, return_inverse=True)[1].ravel()
-
-
-def read(path: Path) -> Steps:
-    """The steps of a file, without those of whole matrices."""
-    table = np.load(path)
-    evidence = Evidence(np.empty(0, np.int64), *table[:, len(TRUTH) :].T)
-    name = path.name.removesuffix(".npy")
-    utility = name.split(".")[1]
-    kind = SCORES_OF_TEXTS if name.startswith("judged.") else KINDS.get(utility, utility)
-    steps = Steps(
-        name, kind, table[:, : len(TRUTH)], signs_of(evidence), np.asarray(evidence.share)
-    )
-    return steps.of((table[:, COLUMNS.index("share")] < 1) & np.isfinite(steps.signs).all(axis=1))
-
-
-def design(signs: FloatArray, kind: str, kinds: Sequence[str], sloped: int) -> FloatArray:
-    """Signs with a shift and a slope of each kind."""
-    own = np.zeros((len(signs), 2 * len(kinds)))
-    if kind in kinds:
-        place = 2 * kinds.index(kind)
-        own[:, place], own[:, place + 1] = 1.0, signs[:, sloped] / SLOPE_UNIT
-    return np.hstack([signs, own])
-
-
-def regression(
-    designs: list[FloatArray],
-    responses: list[FloatArray],
-    weights: list[FloatArray],
-    kinds: Sequence[str],
-    of_odds: bool,
-) -> Line:
-    """A logistic or a quasi-Poisson regression with ridge, by Newton's method."""
-    design, response = np.concatenate(designs), np.concatenate(responses)
-    weight = np.concatenate(weights)
-    width = design.shape[1]
-    ridge = np.full(width, RIDGE)
-    ridge[0] = 1e-6
-    ridge[width - 2 * len(kinds) :] = KIND_RIDGE
-    ours = np.zeros(width)
-    for _ in range(100):
-        line = design @ ours
-        mean = 1 / (1 + np.exp(-line)) if of_odds else np.exp(np.clip(line, -12, 1))
-        size = mean * (1 - mean) if of_odds else mean
-        hessian = design.T @ ((weight * size)[:, None] * design) + np.diag(ridge)
-        step = np.linalg.solve(hessian, design.T @ (weight * (response - mean)) - ridge * ours)
-        ours += np.clip(step, -0.5, 0.5)
-        if np.abs(step).max() < 1e-7:
-            break
-    own = ours[width - 2 * len(kinds) :].reshape(-1, 2)
-    return Line(
-        tuple(map(float, ours[: width - 2 * len(kinds)])),
-        {kind: (float(a), float(b)) for kind, (a, b) in zip(kinds, own, strict=True)},
-    )
-
-
-def at_end(sets: Sequence[Steps], kinds: Sequence[str], of_odds: bool) -> Line:
-    """A line for the end of a budget: the last step of a replay counts as much as all before it."""
-    weights = []
-    for steps in sets:
-        _, inverse, counts = np.unique(steps.replay, return_inverse=True, return_counts=True)
-        weight = np.where(steps.is_last, 1.0, 1 / counts[inverse])
-        weights.append(weight * min(1.0, 2 * WEIGHT / weight.sum()))
-    return _line(sets, weights, kinds, of_odds)
-
-
-def at_stop(sets: Sequence[Steps], kinds: Sequence[str], of_odds: bool, line: Line) -> Line:
-    """A line for the first step that meets a target, which is what the line itself says."""
-    sets = [steps.of(np.isin(steps.truth[:, 1], STOP_BUDGETS)) for steps in sets]
-    sets = [steps for steps in sets if len(steps.truth)]
-    for _ in range(ROUNDS):
-        chosen, weights = [], []
-        for steps in sets:
-            said = on_line(line, steps.signs, ODDS if of_odds else LOSS, steps.kind)
-            bounds = np.log([t / (1 - t) for t in SURE]) if of_odds else np.log(SMALL)
-            firsts = [first(steps.replay, said >= b if of_odds else said <= b) for b in bounds]
-            rows = np.concatenate(firsts)
-            chosen.append(steps.of(rows))
-            num_replays = steps.replay.max() + 1
-            weights.append(np.full(len(rows), min(1.0, WEIGHT / num_replays) / len(bounds)))
-        line = _line(chosen, weights, kinds, of_odds)
-    return line
-
-
-def _line(
-    sets: Sequence[Steps], weights: list[FloatArray], kinds: Sequence[str], of_odds: bool
-) -> Line:
-    sloped = ODDS if of_odds else LOSS
-    designs = [design(steps.signs, steps.kind, kinds, sloped) for steps in sets]
-    responses = [steps.same if of_odds else steps.regret for steps in sets]
-    return regression(designs, responses, weights, kinds, of_odds)
-
-
-def first(replay: IntArray, is_met: BoolArray) -> IntArray:
-    """The first step of each replay at which something is met."""
-    met = np.flatnonzero(is_met)
-    _, places = np.unique(replay[met], return_index=True)
-    return met[places]
-
-
-def fitted(sets: Sequence[Steps]) -> Constants:
-    """The constants of some lists; margins are set apart."""
-    kinds = sorted({steps.kind for steps in sets} - {SCORES_OF_TEXTS})
-    sure, loss = (at_end(sets, kinds, of_odds) for of_odds in (True, False))
-    return Constants(
-        sure, loss, at_stop(sets, kinds, True, sure), at_stop(sets, kinds, False, loss), 0.0, 0.0
-    )
-
-
 def said_of(
-    steps: Steps, constants: Constants, stopped: bool, kind: str
+    steps: Steps,
+    constants: Constants,
+    stopped: bool,
+    kind: str,
+    correction: Correction = NO_CORRECTION,
 ) -> tuple[FloatArray, FloatArray]:
     """Confidence and regret."""
     sure, loss = constants.lines(stopped)
-    odds = on_line(sure, steps.signs, ODDS, kind)
-    return 1 / (1 + np.exp(-odds)), np.exp(np.minimum(on_line(loss, steps.signs, LOSS, kind), 1))
+    of_sure, of_loss = correction.shifts(stopped)
+    odds = on_line(sure, steps.signs, ODDS, kind) + shifted(of_sure, steps.signs, ODDS)
+    log_loss = on_line(loss, steps.signs, LOSS, kind) + shifted(of_loss, steps.signs, LOSS)
+    return 1 / (1 + np.exp(-odds)), np.exp(np.minimum(log_loss, 1))
 
 
 class Judged(NamedTuple):
@@ -339,30 +201,6 @@ def show(title: str, found: Sequence[Judged]) -> list[dict[str, Any]]:
         mean, stated = (sum(o[key] * o["replays"] for o in figures) / total for key in (name, said))
         print(f"  all: {name} {mean:.4f}, said {stated:.4f}")
     return figures
-
-
-def module(pairs: Constants, scores: Constants, path: Path) -> str:
-    """The text of the module of constants, of which all before the first constants stays."""
-    head = path.read_text(encoding="utf-8").partition("\nPAIRS = ")[0]
-    return f"{head}\nPAIRS = {_written(pairs)}\nSCORES = {_written(scores)}\n"
-
-
-def _written(constants: Constants) -> str:
-    lines = []
-    for line in constants[:4]:
-        coefficients = ", ".join(f"{value:.4f}" for value in line.coefficients)
-        kinds = ", ".join(
-            f'"{kind}": ({a:.4f}, {b:.4f})'
-            for kind, (a, b) in line.kinds.items()
-            if kind in SHIPPED
-        )
-        lines.append(f"    Line(({coefficients}), {{{kinds}}}),\n")
-    return (
-        f"Constants(\n{''.join(lines)}    {constants.margin:.2f},\n    {constants.factor:.2f},\n)"
-    )
-
-
-SHIPPED = ("ter", "kernel")  # kinds of which the replays have the utility that users have
 
 
 def main() -> None:

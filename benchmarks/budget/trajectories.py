@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
 
@@ -23,28 +22,12 @@ import numpy as np
 from benchmarks.budget import judged, matrices
 from benchmarks.budget.replay import BUDGETS, SAME, Case, cases
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.canonical import canonical_order
 from discorank.rerank.budget.plan import drive, num_pairs, plan
-from discorank.rerank.budget.statement import Evidence, Target
+from discorank.rerank.budget.statement import NEVER_MET, Evidence, Target
 
 # what stands before the evidence (without the chosen rows) in every row of a file
 TRUTH = ("list", "budget", "is_last", "regret", "same", "spread_of_all")
 COLUMNS = (*TRUTH, *Evidence._fields[1:])
-
-
-@dataclass(frozen=True)
-class Recorder(Target):
-    """A target that is never met and keeps the evidence of every step."""
-
-    kept: list[Evidence] = field(default_factory=list)
-
-    @property
-    def is_set(self) -> bool:
-        return True
-
-    def met(self, evidence: Evidence, kind: str) -> bool:
-        self.kept.append(evidence)
-        return False
 
 
 def trajectory(case: Case, budget: float, seed: int, nbest: int = 1) -> FloatArray:
@@ -52,30 +35,26 @@ def trajectory(case: Case, budget: float, seed: int, nbest: int = 1) -> FloatArr
     matrix, weights, size = case.matrix, case.weights, len(case.matrix)
     symmetric = matrix.shape == matrix.T.shape and np.array_equal(matrix, matrix.T)
     pairs = max(1, int(budget * num_pairs(size, len(weights), symmetric)))
-    recorder = Recorder()
     steps = plan(
         "adaptive",
         weights,
         size,
         prior=case.cheap,
         pairs=pairs,
-        target=recorder,
+        target=Target(NEVER_MET),
         nbest=nbest,
         seed=seed,
         square=matrix.shape[0] == matrix.shape[1],
         symmetric=symmetric,
     )
     estimate = drive(steps, lambda request: matrix[np.ix_(request.rows, request.columns)])
-    if estimate.evidence is not None:
-        recorder.kept.append(estimate.evidence)
-    order = canonical_order(case.cheap, weights, None, size).rows
     best = np.sort(case.exact)[-min(nbest, size) :].mean()
     unit = case.exact.std() or 1.0
     rows = []
-    for i, evidence in enumerate(recorder.kept):
-        reached = case.exact[order[evidence.chosen]].mean()
+    for i, evidence in enumerate(estimate.steps):
+        reached = case.exact[evidence.chosen].mean()
         same = reached >= best - SAME * abs(best)
-        is_last = i == len(recorder.kept) - 1
+        is_last = i == len(estimate.steps) - 1
         truth = is_last, (best - reached) / unit, same, unit
         rows.append([*truth, *evidence[1:]])
     return np.array(rows, np.float64).reshape(-1, len(COLUMNS) - 2)

@@ -42,12 +42,13 @@ def adaptive(observed: Observed) -> Search:
     if not observed.known.any():
         return Found(np.full(problem.num_rows, np.nan))
     known = posterior(observed, features)
+    steps: list[Evidence] = []
     while observed.left > 0:
         draws = possible(known.draws(DRAWS), observed.broken)
         if problem.target.is_set:
-            evidence = _evidence(observed, known, draws)
-            if problem.target.met(evidence, problem.kind):
-                return Found(_choosable(observed, known.mean), evidence, stopped=True)
+            steps.append(_evidence(observed, known, draws))
+            if problem.target.met(steps[-1], problem.kind, problem.correction):
+                return Found(_choosable(observed, known.mean), tuple(steps), stopped=True)
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
@@ -57,7 +58,8 @@ def adaptive(observed: Observed) -> Search:
         yield from _ask_in_order(observed, rows, columns, min(cost, observed.left))
         known = posterior(observed, features, known.variances, 2)
     draws = possible(known.draws(DRAWS), observed.broken)
-    return Found(_choosable(observed, known.mean), _evidence(observed, known, draws))
+    steps.append(_evidence(observed, known, draws))
+    return Found(_choosable(observed, known.mean), tuple(steps))
 
 
 def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Evidence:

@@ -15,22 +15,26 @@ FEWEST = 3  # pairs of which anything is said
 UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of them
 
 
-def state(observed: Observed, result: Found) -> Statement:
-    """What is known of the `nbest` hypotheses with the highest values; after too few pairs the regret is NaN."""
+def state(observed: Observed, result: Found) -> tuple[Statement, tuple[Evidence, ...]]:
+    """What is known of the `nbest` hypotheses with the highest values, and at which steps of the plan.
+
+    After too few pairs the regret is NaN.
+    """
     problem = observed.problem
     nbest, num_rows = problem.nbest, problem.num_rows
     if nbest == num_rows:
-        return Statement(1.0, 1.0, 0.0, 0.0, np.nan)
+        return Statement(1.0, 1.0, 0.0, 0.0, np.nan), ()
     if observed.known.sum() < FEWEST:
         chance = nbest / num_rows
-        return Statement(chance, chance, np.nan, np.nan, np.nan)
-    evidence, kind = result.evidence, problem.kind
-    if evidence is None:  # a method whose lists no constants were fitted on
+        return Statement(chance, chance, np.nan, np.nan, np.nan), ()
+    steps, kind = result.steps, problem.kind
+    if not steps:  # a method whose lists no constants were fitted on
         kind = OTHER_METHODS
         known = posterior(observed, regressors_of(problem))
         draws = possible(known.draws(DRAWS), observed.broken)
-        evidence = evidence_of(observed, known, draws, leaders(result.values, nbest))
-    return stated(evidence, kind, stopped=result.stopped)
+        steps = (evidence_of(observed, known, draws, leaders(result.values, nbest)),)
+    statement = stated(steps[-1], kind, stopped=result.stopped, correction=problem.correction)
+    return statement, steps
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from .requests import Asking, BoolArray, Request
-from .statement import Target
+from .statement import NO_CORRECTION, Correction, Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,7 @@ class Problem:
         symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
         addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
         kind: of the utility, for what is stated.
+        correction: of what is stated.
     """
 
     shares: FloatArray
@@ -40,6 +41,7 @@ class Problem:
     symmetric: bool = False
     addend: FloatArray | None = None
     kind: str = ""
+    correction: Correction = NO_CORRECTION
 
     @property
     def num_rows(self) -> int:

@@ -25,7 +25,7 @@ from .methods import METHODS, Method
 from .observed import Observed, Problem
 from .pruning import pruning
 from .requests import Estimate, Found, Plan, Request, Search
-from .statement import SCORES_OF_TEXTS, Target
+from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
@@ -53,6 +53,7 @@ def plan(
     symmetric: bool = False,
     addend: FloatArray | None = None,
     kind: str = "",
+    correction: Correction = NO_CORRECTION,
 ) -> Plan:
     """A plan for one list.
 
@@ -73,6 +74,7 @@ def plan(
             must hold.
         addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
         kind: of the utility, as the constants of statements name it; any other is not known.
+        correction: of what is stated, as lists that were computed whole have shown it.
 
     Raises:
         InputError: there is no such method.
@@ -94,6 +96,7 @@ def plan(
         symmetric,
         None if addend is None else addend[np.ix_(order.rows, order.columns)],
         SCORES_OF_TEXTS if len(weights) == 1 else kind,
+        correction,
     )
     return _restored(method, problem, order, of)
 
@@ -130,7 +133,7 @@ def _everything(
         matrix = matrix + addend
     values = expected_utility(matrix, weights, own)
     spent = Spent.everything(values, of, np.ones(shape, bool))
-    return Estimate(values, *spent[:-1], matrix, spent.computed)
+    return Estimate(values, *spent[:-2], matrix, spent.computed)
 
 
 def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
@@ -139,7 +142,7 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     result = yield from _translated(_SEARCHES[method](observed), order)
     values = result.values
     values[observed.broken] = np.nan
-    statement = state(observed, result)
+    statement, steps = state(observed, result)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
     block = np.ix_(order.rows, order.columns)
@@ -152,7 +155,7 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
         *statement,
         utilities,
         seen,
-        result.evidence,
+        tuple(step._replace(chosen=order.rows[step.chosen]) for step in steps),
     )
 
 

@@ -41,7 +41,8 @@ class Estimate(NamedTuple):
         spread: the standard deviation of the list's expected utilities, as estimated.
         utilities: what was computed, NaN elsewhere, [H, R].
         computed: which pairs were, [H, R]; of a symmetric utility both ways round.
-        evidence: what the statement is made of; None where all or next to nothing was computed.
+        steps: what was known of the choice at every step, of which the last made the statement; none where all or
+            next to nothing was computed.
     """
 
     values: FloatArray
@@ -54,7 +55,7 @@ class Estimate(NamedTuple):
     spread: float
     utilities: FloatArray
     computed: BoolArray
-    evidence: Evidence | None = None
+    steps: tuple[Evidence, ...] = ()
 
     @property
     def spent(self) -> Spent:
@@ -68,6 +69,7 @@ class Estimate(NamedTuple):
             self.at_most,
             self.spread,
             self.computed,
+            self.steps,
         )
 
 
@@ -76,12 +78,13 @@ class Found(NamedTuple):
 
     Args:
         values: [H], NaN for those given up.
-        evidence: of the choice by them; None if the method knows of none.
+        steps: what was known of the choice at every step at which a target was looked at, and at the end; none if the
+            method knows of none.
         stopped: whether a target was met before the budget was used up.
     """
 
     values: FloatArray
-    evidence: Evidence | None = None
+    steps: tuple[Evidence, ...] = ()
     stopped: bool = False
 
 

@@ -13,10 +13,11 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import Converted, Field, settings
 from .methods import Method
-from .statement import Target
+from .statement import NO_CORRECTION, Correction, Target
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
+_QUICK_PAIRS = {"ter"}  # metrics whose pairs are costly of long texts alone
 _NAMES_OF_NONE = (None, "none")
 
 
@@ -40,6 +41,7 @@ class Budget:
             says by itself what it can, whatever its weight; None for none.
         seed: of the methods' random draws.
         force: allow it for utilities whose pairs cost next to nothing.
+        correction: of what is stated, as `correction_of` learns it from lists whose pairs are all computed.
 
     Raises:
         InputError: a share out of range, an unknown method, centroids without a cheap utility, something to stop at
@@ -53,6 +55,7 @@ class Budget:
     cheap_utility: Annotated[MetricLike | None, Converted(load_cheap_utility)] = CHEAP
     seed: Annotated[int, Field(ge=0)] = 0
     force: bool = False
+    correction: Correction = NO_CORRECTION
 
     def __post_init__(self) -> None:
         if self.method == "centroids" and self.cheap is None:
@@ -87,7 +90,15 @@ class Budget:
             "regret": self.regret,
             "cheap_utility": self.cheap and self.cheap.signature(),
             "seed": self.seed,
+            **self._identity_of_correction,
         }
+
+    @property
+    def _identity_of_correction(self) -> dict[str, Any]:
+        """The numbers of a correction; nothing without one."""
+        if self.correction == NO_CORRECTION:
+            return {}
+        return {"correction": [list(shift) for shift in self.correction]}
 
     def check(self, utility: Utility) -> None:
         """Checks that fewer pairs of a utility are less work.
@@ -107,6 +118,16 @@ class Budget:
             "as much as some, and are exact",
             where="budget",
             fix="Leave the budget out, or force it: --force-budget",
+        )
+
+    def remark(self, utility: Utility) -> str | None:
+        """What whoever gives a budget for a utility should know, though it is allowed; None for nothing."""
+        costly = {part.name for weight, part in utility.parts if weight and part.costly_pairs}
+        if not costly or not costly <= _QUICK_PAIRS or self.share == 1:
+            return None
+        return (
+            f"all pairs of {' and '.join(sorted(costly))} take less time than deciding which of them to compute, "
+            "unless texts have hundreds of words"
         )
 
 

@@ -4,13 +4,14 @@
 Signs are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much of
 the utility is explained, heavy tails. A list that stops does so because its signs look good, so that c and r are others
 at a stop than where the whole budget is used. Some kinds of utilities, on whose lists all was fitted, have a shift and
-a slope of their own; of others less is said to be sure by a margin.
+a slope of their own; of others less is said to be sure by a margin. A `Correction` is what lists of which all pairs
+were computed have shown of a utility: it shifts all lines, and narrows the margin.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
 MAX_STEP, MAX_GAP = 5.0, 10.0
 SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
 ODDS, LOSS = 1, 2  # places of these signs
+ONE_SIDED = 1.64  # standard errors, above which one in twenty is
+NEVER_MET = 1 - 1e-12  # a confidence
 SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
 
 
@@ -86,6 +89,42 @@ class Statement(NamedTuple):
     spread: float
 
 
+class Shift(NamedTuple):
+    """What is added to a line: shift + slope x / `SLOPE_UNIT`, x its sign with a slope.
+
+    Args:
+        shift, slope: of a line.
+        error: the standard error of the shift, which narrows the margin of kinds that are not known.
+    """
+
+    shift: float = 0.0
+    slope: float = 0.0
+    error: float = inf
+
+
+class Correction(NamedTuple):
+    """What lists whose pairs were all computed have shown of a utility; nothing by default.
+
+    Args:
+        confidence, regret: where the whole budget is used.
+        confidence_at_stop, regret_at_stop: at a stop.
+    """
+
+    confidence: Shift = Shift()
+    regret: Shift = Shift()
+    confidence_at_stop: Shift = Shift()
+    regret_at_stop: Shift = Shift()
+
+    def shifts(self, stopped: bool) -> tuple[Shift, Shift]:
+        """Those of confidence and regret."""
+        if stopped:
+            return self.confidence_at_stop, self.regret_at_stop
+        return self.confidence, self.regret
+
+
+NO_CORRECTION = Correction()
+
+
 @dataclass(frozen=True)
 class Target:
     """What stops a plan before its budget is used up: every bound that is given must be met.
@@ -103,15 +142,17 @@ class Target:
         """Whether there is anything to meet."""
         return self.confidence is not None or self.regret is not None
 
-    def met(self, evidence: Evidence, kind: str) -> bool:
+    def met(self, evidence: Evidence, kind: str, correction: Correction = NO_CORRECTION) -> bool:
         """Whether a choice may be left as it is."""
-        said = stated(evidence, kind, stopped=True)
+        said = stated(evidence, kind, stopped=True, correction=correction)
         is_sure = self.confidence is None or said.at_least >= self.confidence
         is_small = self.regret is None or said.at_most <= self.regret * said.spread
         return is_sure and is_small
 
 
-def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
+def stated(
+    evidence: Evidence, kind: str, *, stopped: bool, correction: Correction = NO_CORRECTION
+) -> Statement:
     """What is said of a choice.
 
     Args:
@@ -119,14 +160,17 @@ def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
         kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score,
             OTHER_METHODS where another method than adaptive has chosen.
         stopped: whether the plan stops here, or has used up its budget.
+        correction: what is known of this utility on lists like this one.
     """
     constants = constants_of(kind)
     sure, loss = constants.lines(stopped)
+    of_sure, of_loss = correction.shifts(stopped)
     signs = signs_of(evidence)
-    odds = float(on_line(sure, signs, ODDS, kind))
-    log_loss = float(on_line(loss, signs, LOSS, kind))
+    odds = float(on_line(sure, signs, ODDS, kind) + shifted(of_sure, signs, ODDS))
+    log_loss = float(on_line(loss, signs, LOSS, kind) + shifted(of_loss, signs, LOSS))
     is_known = kind in sure.kinds
-    margin, factor = (0.0, 0.0) if is_known else (constants.margin, constants.factor)
+    margin = 0.0 if is_known else min(constants.margin, ONE_SIDED * of_sure.error)
+    factor = 0.0 if is_known else min(constants.factor, ONE_SIDED * of_loss.error)
     return Statement(
         _probability(odds),
         _probability(odds - margin),
@@ -175,6 +219,11 @@ def on_line(line: Line, signs: FloatArray, sloped: int, kind: str) -> FloatArray
     return np.asarray(
         signs @ np.array(line.coefficients) + shift + slope * signs[..., sloped] / SLOPE_UNIT
     )
+
+
+def shifted(by: Shift, signs: FloatArray, sloped: int) -> FloatArray:
+    """What a shift adds to a line at signs [..., n]."""
+    return np.asarray(by.shift + by.slope * signs[..., sloped] / SLOPE_UNIT)
 
 
 def _probability(odds: float) -> float:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.budget.calibration import Steps, at_end, first, read
+from benchmarks.budget.fitted_constants import at_end
 from benchmarks.budget.peers import sampled
 from benchmarks.budget.replay import Case, replay
+from benchmarks.budget.replayed_steps import Steps, read
 from benchmarks.budget.trajectories import COLUMNS, trajectories
 from discorank.rerank.budget.constants import PAIRS
 from discorank.rerank.expectation import expected_utility
@@ -42,12 +43,6 @@ def test_the_last_step_is_the_replay(tmp_path: Path) -> None:
     steps = read(tmp_path / "set.ter.1.npy")
     assert (steps.name, steps.kind, len(steps.truth)) == ("set.ter.1", "ter", len(table))
     assert len(steps.signs.T) == len(PAIRS.confidence.coefficients)
-
-
-def test_the_first_step_that_meets() -> None:
-    replays = np.array([0, 0, 0, 1, 1, 2])
-    met = np.array([False, True, True, False, False, True])
-    assert first(replays, met).tolist() == [1, 5]
 
 
 def test_constants_are_found_again() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResumeError
-from discorank.rerank import timed_share
+from discorank.rerank import audited_lists, timed_share
 from discorank.rerank.budget.plan import METHODS
 
 from ..support.lists import made_lists, write_lists
@@ -191,6 +191,53 @@ def test_seconds_need_a_file(capsys: Captured) -> None:
     assert "the input is read twice" in capsys.readouterr().err
 
 
+def test_an_audit_corrects_what_a_run_says(
+    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists are audited once: a run that goes on keeps the correction; choices are those without it."""
+    out, whole, plain = tmp_path / "out", tmp_path / "whole", tmp_path / "plain"
+    words = ["-u", "ter", "--budget", "0.2", "--budget-audit", "11"]
+    assert decode(source, whole, *words) == 3
+    assert decode(source, plain, *words[:4]) == 3
+    ours, others = rows(whole), rows(plain)
+    assert [row["index"] for row in ours] == [row["index"] for row in others]
+    assert all(
+        a["budget"]["pairs"] == b["budget"]["pairs"] for a, b in zip(ours, others, strict=True)
+    )
+    assert [row["budget"]["confidence"] for row in ours] != [
+        row["budget"]["confidence"] for row in others
+    ]
+    stopped = [*words, "--max-errors", "0"]
+    assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
+    assert 0 < len(rows(out)) < len(ours)
+    monkeypatch.setattr(audited_lists, "correction_of", lambda *_: pytest.fail("audited again"))
+    assert decode(source, out, *words) == 3
+    assert out.read_bytes() == whole.read_bytes()
+    capsys.readouterr()
+    assert decode(source, out, *words[:-1], "12") == ResumeError.exit_code
+    assert "budget_audit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("input_", "more", "words"),
+    [
+        ("-", ["--budget", "0.2"], "the input is read twice"),
+        ("in", [], "Add --budget SHARE"),
+        ("in", ["--budget", "0.2", "--choice", "document"], "single lists"),
+        ("in", ["--budget", "1"], "Audit at least"),
+    ],
+)
+def test_audits_that_are_refused(
+    source: Path, tmp_path: Path, capsys: Captured, input_: str, more: list[str], words: str
+) -> None:
+    named = str(source) if input_ == "in" else input_
+    out = tmp_path / "out"
+    command = ["decode", named, "-u", "ter", "--budget-audit", "20", "-o", str(out), "--quiet"]
+    assert main([*command, *more]) == 2
+    assert words in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_explain_says_what_was_compared(source: Path, capsys: Captured) -> None:
     words = ["explain", str(source), "-u", "ter", "--limit", "1", "--budget", "0.3"]
     assert main([*words, "--format", "json", "--quiet"]) == 0
@@ -231,6 +278,46 @@ def test_check_counts_the_budget(tmp_path: Path, capsys: Captured) -> None:
     assert "within_budget" not in utility
     assert any("no budget" in problem for problem in utility["problems"])
     assert main(words) == 2
+
+
+def test_check_takes_the_options_of_a_run(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
+    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]
+    assert main([*words, "-u", "dr-lex", "--confidence", "0.95", "--budget-seed", "3"]) == 0
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    assert utility["within_budget"]["pairs_to_compare"] > 0
+    assert utility["problems"] == []
+    assert main([*words, "-u", "chrf", "--force-budget"]) == 0
+    assert "within_budget" in json.loads(capsys.readouterr().out)["utility"]
+    assert main([*words[:-2], "-u", "dr-lex", "--confidence", "0.95"]) == 2
+    assert "Add --budget SHARE" in capsys.readouterr().err
+
+
+def test_check_counts_candidates_of_a_judge(tmp_path: Path, capsys: Captured) -> None:
+    """As rerank has a budget of them; what costs nothing has none."""
+    lists = [{**record, "source": f"S{i}"} for i, record in enumerate(made_lists(4, 14, seed=2))]
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.25"]
+    judge = 'judge-qe(model="m",base_url="http://localhost:1/v1")'
+    assert main([*words, "-u", judge, "--lang", "German"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    within = report["utility"]["within_budget"]
+    assert within["candidates_to_read"] == within["calls"]
+    assert 0.25 * report["distinct"] <= within["calls"] < 0.25 * report["distinct"] + 4
+    assert report["utility"]["calls"] == report["distinct"]
+
+
+def test_ter_is_told_to_need_no_budget(source: Path, tmp_path: Path, capsys: Captured) -> None:
+    command = ["decode", str(source), "-u", "ter", "--max-errors", "1", "-o"]
+    assert main([*command, str(tmp_path / "some"), "--budget", "0.3"]) == 3
+    assert "all pairs of ter take less time" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "all")]) == 3
+    assert "take less time" not in capsys.readouterr().err
+    sum_ = ["check", str(source), "--budget", "0.3", "--format", "json", "--quiet", "-u"]
+    for utility, is_told in (("ter + 0.1*chrf", True), ("ter + dr-lex", False)):
+        assert main([*sum_, utility]) == 3
+        problems = json.loads(capsys.readouterr().out)["utility"]["problems"]
+        assert any("take less time" in problem for problem in problems) == is_told
 
 
 def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:

@@ -247,6 +247,15 @@ def test_contexts_are_those_of_no_budget(strategy: Any) -> None:
         assert (ranking.matrix[computed] == known.matrix[computed]).all()
 
 
+def test_what_was_spent_prints_as_figures() -> None:
+    """Without the matrix of what was computed."""
+    (ranking,) = rankings(lists(1), "ter", budget=SOME)
+    assert ranking.budget is not None
+    shown = repr(ranking.budget)
+    assert shown.startswith(f"Spent(pairs={ranking.budget.pairs}, of={ranking.budget.of}, conf")
+    assert "array" not in shown
+
+
 def test_joined_documents_are_joined_in_every_block() -> None:
     """What is compared does not depend on which documents a block has."""
     sentences = ["the fog lifts", "the ferry waits", "a ship leaves", "all by the harbour"]

@@ -175,8 +175,8 @@ def test_what_the_posterior_says_is_true_of_synthetic_lists() -> None:
         chosen = int(np.argmax(estimate.values))
         same.append(chosen == int(np.argmax(exact)))
         losses.append(exact.max() - exact[chosen])
-        assert estimate.evidence is not None
-        stated.append((estimate.evidence.confidence, estimate.evidence.regret))
+        evidence = estimate.steps[-1]
+        stated.append((evidence.confidence, evidence.regret))
     confidence, regret = np.mean(stated, axis=0)
     assert 0.3 < np.mean(same) < 0.95
     assert abs(np.mean(same) - confidence) < 0.08

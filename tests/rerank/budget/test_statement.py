@@ -11,8 +11,12 @@ import pytest
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.constants import PAIRS, SCORES, Constants, Line
 from discorank.rerank.budget.statement import (
+    ONE_SIDED,
     SCORES_OF_TEXTS,
+    SLOPE_UNIT,
+    Correction,
     Evidence,
+    Shift,
     Target,
     signs_of,
     stated,
@@ -78,6 +82,23 @@ def test_a_statement_by_hand() -> None:
     assert odds(of_known.confidence) == pytest.approx(raw + 0.5)
     assert of_known.at_least == of_known.confidence
     assert of_known.regret == of_known.at_most == pytest.approx(0.04)
+
+
+@pytest.mark.usefixtures("constants")
+def test_a_correction_by_hand() -> None:
+    """It shifts every line, and the margin is that of its error, if this is narrower."""
+    raw = odds((0.9 * 1000 + 0.5) / 1001)
+    loss = log(0.02 / 0.5)
+    correction = Correction(Shift(-0.3, 0.6, 0.2), Shift(0.1, -0.5, 5.0), Shift(0.7, 0.0, 0.1))
+    said = stated(EVIDENCE, "new", stopped=False, correction=correction)
+    assert odds(said.confidence) == pytest.approx(raw - 0.3 + 0.6 * raw / SLOPE_UNIT)
+    assert odds(said.at_least) == pytest.approx(odds(said.confidence) - ONE_SIDED * 0.2)
+    of_loss = loss + 0.1 - 0.5 * loss / SLOPE_UNIT
+    assert (said.regret, said.at_most) == pytest.approx((0.5 * exp(of_loss), 1.5 * exp(of_loss)))
+    at_stop = stated(EVIDENCE, "new", stopped=True, correction=correction)
+    assert odds(at_stop.confidence) == pytest.approx(raw / 2 + 0.7)
+    assert Target(0.8).met(EVIDENCE, "new", correction)
+    assert not Target(0.8).met(EVIDENCE, "new")
 
 
 @pytest.mark.usefixtures("constants")

@@ -22,6 +22,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options
+from ..options.budget import BudgetOptions
 from ..options.inputs import InputOptions, open_input
 from ..terminal.console import Progress, say
 from .check_costs import UtilityCosts
@@ -37,7 +38,6 @@ class CheckOptions:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
         against: what candidates are compared with: candidates, to choose among them; or references, those of their
             lists, as score and compare do.
-        budget: a share of pairs, whose forward passes are counted too: at most these, as lists may stop before.
         strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
         beam: how many histories beam keeps.
         format: text or json.
@@ -45,7 +45,6 @@ class CheckOptions:
 
     utility: str | None = None
     against: Literal["candidates", "references"] = "candidates"
-    budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     format: Literal["text", "json"] = "text"
@@ -54,8 +53,9 @@ class CheckOptions:
 OPTIONS = Options(
     "check",
     "Read an input to its end and report what it holds, every error, and what deciding it would cost. Names such as "
-    "with_source count lists; whole_documents those whose candidates are documents of several sentences.",
-    [InputOptions, CheckOptions],
+    "with_source count lists; whole_documents those whose candidates are documents of several sentences. With a budget "
+    "what it allows is counted too: at most that, as lists may stop before.",
+    [InputOptions, CheckOptions, BudgetOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
 )

@@ -13,13 +13,15 @@ from ...metrics.registry import load_without_code
 from ...metrics.spec.allowed_code import CodeRefusedError
 from ...metrics.text.texts import Text
 from ...rerank.budget.plan import num_pairs
-from ...rerank.budget.settings import Budget, two_texts_are_one_pair
+from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair
+from ...rerank.budgeted_features import check_features
 from ...rerank.distinct import Distinct
 from ...rerank.documents.search_counts import SearchCounts
 from ...rerank.engines.sharing import loads_at_once
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
 from ...rerank.strategies import BEAM
+from ..options.budget import budget_in
 from ..options.inputs import adapted
 
 
@@ -36,7 +38,8 @@ class UtilityCosts:
         self.counts: list[PassCounts] = []
         self.budget: Budget | None = None
         self.budget_counts: list[PassCounts] = []
-        self.budget_pairs = 0
+        self.budget_pairs = 0  # or candidates, where these are read by themselves
+        self.by_candidates = False
         self.one_pair = False  # two texts of a list's own candidates
         self.scores = values["against"] == "references"
         self.problems: list[str] = []
@@ -59,16 +62,25 @@ class UtilityCosts:
                 continue
             if scorer is not None:
                 self.counts.append(PassCounts(part, scorer))
-        if values["budget"] is not None:
-            self._set_budget(Budget(values["budget"]), self.utility)
+        # a cheap utility may be code of the user's own, and its cost is not counted
+        budget = budget_in({**values, "cheap_utility": CHEAP})
+        if budget is not None:
+            self._set_budget(budget, self.utility)
 
     def _set_budget(self, budget: Budget, utility: Utility) -> None:
         """Counts what a budget allows as well; a utility that it is not for is a problem."""
+        parts = [part for weight, part in utility.parts if weight]
+        self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
-            budget.check(utility)
+            if self.by_candidates:
+                check_features(budget, (utility,), "none")
+            else:
+                budget.check(utility)
         except InputError as error:
             self.problems.append(f"no budget: {error.problem}")
             return
+        remark = budget.remark(utility)
+        self.problems += [] if remark is None else [remark]
         self.budget = budget
         self.one_pair = two_texts_are_one_pair(utility, budget.force)
         self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
@@ -101,6 +113,12 @@ class UtilityCosts:
         self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
     ) -> None:
         """Counts what the budget of one list allows, as if all texts were compared with some references."""
+        if self.by_candidates:
+            allowed = budget.pairs(len(texts))
+            self.budget_pairs += allowed
+            for counts in self.budget_counts:
+                counts.add(texts[:allowed], references, source)
+            return
         size = num_pairs(len(texts), len(references), self.one_pair and references is texts)
         allowed = min(size, budget.pairs(size))
         self.budget_pairs += allowed
@@ -133,7 +151,8 @@ class UtilityCosts:
             if self.scores and part.info.needs_references:
                 problems += _missing_references(part, report)
         problems += self.search.problems()
-        within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
+        name = "candidates_to_read" if self.by_candidates else "pairs_to_compare"
+        within = {name: self.budget_pairs, **_passes(self.budget_counts)}
         return {
             "signature": self.utility.signature(),
             "texts_to_represent": num_texts,
@@ -141,7 +160,11 @@ class UtilityCosts:
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
             **self.search.report(),
-            **({} if self.scores else {"auto_processes": is_plain and self._is_shared(self.utility)}),
+            **(
+                {}
+                if self.scores
+                else {"auto_processes": is_plain and self._is_shared(self.utility)}
+            ),
             "problems": problems,
         }
 

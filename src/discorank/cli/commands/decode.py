@@ -11,12 +11,20 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
-from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from ..options.budget import (
+    AuditOptions,
+    BudgetOptions,
+    SecondsOptions,
+    audited,
+    budget_in,
+    share_of_seconds,
+)
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
+from ..terminal.console import say
 from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
@@ -40,6 +48,7 @@ OPTIONS = Options(
         OutputOptions,
         BudgetOptions,
         SecondsOptions,
+        AuditOptions,
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
@@ -84,10 +93,15 @@ def run(arguments: Sequence[str]) -> int:
     decoder = build(
         MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep, budget=budget
     )
+    remark = None if budget is None else budget.remark(utility)
+    if remark is not None:
+        say(f"--budget: {remark}", values["quiet"])
     with saved or engine_in(values) as engine:
         if values["budget_seconds"]:
             share = share_of_seconds(values, decoder, engine)
             decoder = replace(decoder, budget=budget_in(values, share))
+        if values["budget_audit"]:
+            decoder = audited(values, decoder, engine)
         return run_decider(values, of_choice(values, decoder), engine)
 
 

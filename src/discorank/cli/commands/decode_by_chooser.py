@@ -33,7 +33,7 @@ SETTLED = (
     *("utility", "utilities", "save_utilities", "shortlist", "oracle", "diverse", "keep_matrix"),
     *("weights", "temperature", "self_pair", "prior", "prior_strength"),
     *("expectation", "trim", "num_groups", "normalize_parts"),
-    *("budget", "budget_seconds"),
+    *("budget", "budget_seconds", "budget_audit"),
 )
 
 

@@ -1,14 +1,17 @@
-"""The options of a budget, and the share of pairs that a number of seconds stands for."""
+"""The options of a budget, and what is measured before the run: the share that seconds stand for, and corrections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
 from typing import Annotated, Any
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.budget.methods import Method
-from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
+from ...rerank.budget.settings import CHEAP, Budget, load_budget, load_cheap_utility
+from ...rerank.budget.statement import Correction, Shift
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
@@ -17,6 +20,7 @@ from ..terminal.console import say
 from . import build
 from .inputs import adapted, open_input
 
+MAX_AUDITED = 100_000  # lists
 _OF_A_BUDGET = (
     "budget_method",
     "confidence",
@@ -32,7 +36,8 @@ class BudgetOptions:
     """A budget of pairs for utilities whose pairs are costly.
 
     Args:
-        budget: compute at most this share of the pairs of each list, such as 0.1; see docs/budget.md.
+        budget: compute at most this share of the pairs of each list, such as 0.1, or in rerank read this share of its
+            candidates; see docs/budget.md.
         budget_method: which pairs are computed.
         confidence: stop with a list when its choice is that of all pairs with at least this probability, such as 0.95.
         regret: stop with a list when its choice is expected to lose at most so many standard deviations of the list's
@@ -62,6 +67,18 @@ class SecondsOptions:
     """
 
     budget_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+@settings
+class AuditOptions:
+    """An audit of what is said under a budget.
+
+    Args:
+        budget_audit: before the run, decide so many lists drawn at random from all of their pairs and under the budget,
+            and correct what rows say by what these show: for utilities of which nothing is known; 0 for none.
+    """
+
+    budget_audit: Annotated[int, Field(ge=0, le=MAX_AUDITED)] = 0
 
 
 def budget_in(values: Mapping[str, Any], share: float | None = None) -> Budget | None:
@@ -132,8 +149,59 @@ def share_of_seconds(values: Mapping[str, Any], decoder: MBRDecoder, engine: Eng
     return share
 
 
+def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> MBRDecoder:
+    """The decoder with the correction for --budget-audit: that of the run that goes on, or as it shows now.
+
+    Args:
+        values: the options.
+        decoder: the decoder.
+        engine: what values lists.
+
+    Raises:
+        InputError: there is no budget, the input is read once, or too few lists could be decided.
+    """
+    from ...rerank.audited_lists import FEWEST, correction_of, sampled_lists
+
+    budget = load_budget(decoder.budget)
+    if budget is None:
+        raise InputError("is for a budget", where="--budget-audit", fix="Add --budget SHARE")
+    correction = _earlier_correction(values["output"])
+    if correction is None:
+        if values["input"] in ("-", None):
+            raise InputError("the input is read twice", where="--budget-audit", fix="Give a file")
+        number = max(FEWEST, values["budget_audit"])
+        with open_input(values) as lists:
+            records = (entry.record for entry in lists if entry.record is not None)
+            drawn = sampled_lists(records, number, budget.seed)
+        correction = correction_of(decoder, drawn, engine)
+        say(f"{len(drawn)} lists were decided from all of their pairs too", values["quiet"])
+    return replace(decoder, budget=replace(budget, correction=correction))
+
+
 def _earlier_share(output: str | None) -> float | None:
     """The share of the run that stands at an output."""
-    budget = earlier_settings(output).get("budget")
-    share = budget.get("share") if isinstance(budget, Mapping) else None
+    share = _earlier_budget(output).get("share")
     return share if isinstance(share, float) and 0 < share <= 1 else None
+
+
+def _earlier_correction(output: str | None) -> Correction | None:
+    """The correction of the run that stands at an output."""
+    shifts = _earlier_budget(output).get("correction")
+    if not isinstance(shifts, list) or len(shifts) != len(Correction._fields):
+        return None
+    if not all(isinstance(shift, list) and _are_numbers(shift) for shift in shifts):
+        return None
+    return Correction(*(Shift(*shift) for shift in shifts))
+
+
+def _are_numbers(shift: list[Any]) -> bool:
+    """Whether these are what a shift is made of."""
+    return len(shift) == len(Shift._fields) and all(
+        isinstance(value, float) and isfinite(value) for value in shift
+    )
+
+
+def _earlier_budget(output: str | None) -> Mapping[str, Any]:
+    """The budget of the run that stands at an output, empty without one."""
+    budget = earlier_settings(output).get("budget")
+    return budget if isinstance(budget, Mapping) else {}

@@ -16,6 +16,7 @@ _OF_LISTS = {
     "utilities": "they are of single lists",
     "save_utilities": "they would be of documents, and are read back list by list",
     "budget_seconds": "a share is measured on single lists",
+    "budget_audit": "single lists are audited",
 }
 
 

@@ -173,8 +173,9 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         reading["utilities"] = file_key(
             values["utilities"], "Give a file that --save-utilities wrote"
         )
-    if values.get("budget_seconds"):
-        reading["budget_seconds"] = values["budget_seconds"]
+    for name in ("budget_seconds", "budget_audit"):
+        if values.get(name):
+            reading[name] = values[name]
     for name in (
         "input_format",
         "num_candidates",
