@@ -18,6 +18,7 @@ from .shown_texts import short_text
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
 _SPECIAL = frozenset({"logprob", *ANNOTATIONS})  # keys of candidates that are no fields
+_NUMBER_BOUND = 10**18  # numbers beyond it are not shown
 OUTPUT_KEYS = frozenset(
     {
         "index",
@@ -130,7 +131,8 @@ def _read_list(data: Any) -> CandidateList:
         raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
     identity = data.get("id")
     if not isinstance(identity, str) or not identity:
-        fix = f'Write it as text: "{identity}"' if type(identity) is int else ""
+        is_number = type(identity) is int and abs(identity) < _NUMBER_BOUND
+        fix = f'Write it as text: "{identity}"' if is_number else ""
         problem = f"found {_shown(data, 'id')}, expected a non-empty string"
         raise InputError(problem, where="id", fix=fix)
     candidates = _candidates(data, "candidates")

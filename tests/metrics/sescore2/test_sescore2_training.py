@@ -248,7 +248,7 @@ def test_texts_are_counted(tmp_path: Path) -> None:
 def test_ablations_of_the_synthesis(work: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     copied = Path(shutil.copytree(work, tmp_path / "work"))
     settings = Synthesis(encoder=ENCODER, samples=2, **more)
-    rows = list(perturb(copied, settings, folder="other").rows())
+    rows = list(perturb(copied, settings, folder="ablated").rows())
     assert rows
     for row in rows:
         deleted = [not words for _, _, words in row["edits"]]
