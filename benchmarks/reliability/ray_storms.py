@@ -17,7 +17,8 @@ from benchmarks.reliability.decode_storms import decode_words, lists
 from benchmarks.reliability.processes import SHOWN, finish, start, wait_for_change
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import OUT, Tally, Target, calm, stormed
-from tests.support.ray_nodes import Nodes, actors, within
+from tests.support.ray_nodes import Nodes, actors
+from tests.support.waiting import wait_until
 
 UTILITY = "tests.support.faulty:overlap"  # takes a while
 LISTS = 400
@@ -90,7 +91,7 @@ def kill_a_worker(r: Random) -> bool:
 def left_behind(own: Path) -> list[str]:
     """The workers that live on."""
     try:
-        within(lambda: not actors(), "", STOP_SECONDS)
+        wait_until(lambda: not actors(), "", STOP_SECONDS)
     except AssertionError:
         return [f"workers {actors()} live on"]
     return []

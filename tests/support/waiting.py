@@ -16,9 +16,13 @@ def has_rows(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def wait_until(condition: Callable[[], Any], otherwise: str = "it never held") -> None:
+def wait_until(
+    condition: Callable[[], Any],
+    otherwise: str = "it never held",
+    seconds: float = PATIENCE_SECONDS,
+) -> None:
     """Waits until something holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, otherwise
         time.sleep(AGAIN_SECONDS)
