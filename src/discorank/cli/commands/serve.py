@@ -6,7 +6,6 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ...integrations.proxy.decisions import Decider
@@ -89,8 +88,8 @@ async def _served(server: ProxyServer) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
-    for number in NUMBERS:
-        with suppress(NotImplementedError):  # on Windows Ctrl-C ends it at once
+    if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
+        for number in NUMBERS:
             loop.add_signal_handler(number, server.stop)
     await server.serve()
 
