@@ -218,6 +218,18 @@ def test_an_audit_corrects_what_a_run_says(
     assert "budget_audit" in capsys.readouterr().err
 
 
+def test_no_audit_where_there_is_time_for_all_pairs(
+    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed_share, "timed_share", lambda *_: 1.0)
+    out, words = tmp_path / "out", ["-u", "ter", "--budget-seconds", "60", "--budget-audit", "11"]
+    command = ["decode", str(source), "-o", str(out), "--max-errors", "1", *words]
+    for _ in range(2):  # the second goes on
+        assert main(command) == 3
+        assert "there is time for all pairs" in capsys.readouterr().err
+    assert all(row["budget"]["pairs"] == row["budget"]["of"] for row in rows(out))
+
+
 @pytest.mark.parametrize(
     ("input_", "more", "words"),
     [
