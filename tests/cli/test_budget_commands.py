@@ -310,7 +310,7 @@ def test_check_says_that_a_search_has_no_budget(tmp_path: Path, capsys: Captured
     lists = [{**r, "document": "d", "position": i} for i, r in enumerate(made_lists(3, 5, seed=2))]
     source = str(write_lists(tmp_path / "in.jsonl", lists))
     words = ["--budget", "0.2", "--force-budget", "--strategy", "joint", "--quiet"]
-    words += ["-u", 'doc-bertscore(model="minilm")']
+    words += ["-u", f'doc-bertscore(model="{MODELS}/tiny-bert",layer=1)']
     assert main(["check", source, *words, "--format", "json"]) == 0
     utility = json.loads(capsys.readouterr().out)["utility"]
     assert "within_budget" not in utility
