@@ -127,15 +127,17 @@ def _audited(exact: Ranking | None, estimated: Ranking | None, nbest: int) -> _A
     number = Distinct(exact.candidates).of
     utility = {int(number[place.index]): _or_worst(place.utility) for place in exact.ranking}
     values = np.array([utility[text] for text in sorted(utility)])  # by row of the plan
-    spread = float(values.std())
-    if not spread > 0:
+    # candidates of which no pair has a value are behind all others
+    known = values[np.isfinite(values)]
+    if len(known) <= nbest or not known.std() > 0:
         return None
+    spread = float(known.std())
     steps = estimated.budget.steps
     reached = [float(values[step.chosen].mean()) for step in steps]
     # at the end the list's own order decides between equal estimates, as in the row
     last = [utility[int(number[place.index])] for place in estimated.ranking[:nbest]]
     reached[-1] = float(np.mean(last))
-    best = float(np.sort(values)[-min(nbest, len(values)) :].mean())
+    best = float(np.sort(known)[-nbest:].mean())
     same = [float(value >= best - TIE * abs(best)) for value in reached]
     return _AuditedList(steps, same, [(best - value) / spread for value in reached])
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from ...metrics.errors import InputError
 from ...metrics.spec.limits import limits, more
 from ...metrics.text.bounded_inflation import RATIO
-from .column_chunks import ColumnChunk, column_chunks, number
+from .column_chunks import NUM_CHILDREN, SCHEMA, ColumnChunk, column_chunks, number
 from .thrift_values import Struct, ThriftReader
 
 MAGIC = b"PAR1"
@@ -25,7 +25,6 @@ SCHEMA_DEPTH = 100
 VALUE_BYTES = 8
 _TAIL_BYTES = 8  # the length of the footer, and the magic number
 _HEADER_BYTES = 1 << 16  # of one page
-_SCHEMA, _NUM_CHILDREN = 2, 5  # fields of the footer, and of an element of the schema
 _UNPACKED, _PACKED = 2, 3  # fields of the header of a page
 _PAGES = (5, 7, 8)  # fields of that header: a page of data, of a dictionary, of data in version 2
 _DICTIONARY = 7
@@ -45,7 +44,7 @@ def check_footer(file: BinaryIO, name: str) -> list[list[ColumnChunk]]:
     reader = ThriftReader(footer, bounds.members, bounds.json_values)
     try:
         fields = reader.struct()
-        _check_schema(fields.get(_SCHEMA), name)
+        _check_schema(fields.get(SCHEMA), name)
         return column_chunks(fields)
     except OverflowError as error:
         limit = "members" if str(error) == "structs" else "json_values"
@@ -76,8 +75,7 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[ColumnChunk]) -> li
         packed = unpacked = 0
         pages = []
         where = f"{name}, column {column.path!r:.80}"
-        if column.in_other_file:
-            raise InputError("stands in another file", where=where, fix="Write all into one file")
+        _check_readable(column, where)
         for page in _pages(file, where, column):
             cost = page.unpacked_bytes + VALUE_BYTES * page.num_values
             packed, unpacked = packed + page.packed_bytes, unpacked + cost
@@ -94,6 +92,14 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[ColumnChunk]) -> li
         if column.is_text and _stays_in_dictionary(file, column, pages):
             stay.append(column.path)
     return stay
+
+
+def _check_readable(column: ColumnChunk, where: str) -> None:
+    """Raises InputError for pages in another file, or encrypted ones."""
+    if column.in_other_file:
+        raise InputError("stands in another file", where=where, fix="Write all into one file")
+    if column.is_encrypted:
+        raise InputError("is encrypted", where=where, fix="Write it without encryption")
 
 
 def _stays_in_dictionary(file: BinaryIO, column: ColumnChunk, pages: list[_Page]) -> bool:
@@ -146,6 +152,8 @@ def _pages(file: BinaryIO, where: str, column: ColumnChunk) -> Iterator[_Page]:
     """The pages of a column of a row group."""
     offset = column.start
     end = offset + column.packed_bytes
+    if not end:
+        return
     size = os.fstat(file.fileno()).st_size
     if offset < len(MAGIC) or end > size:
         problem = f"stands in bytes {offset} to {end} of {size}"
@@ -203,7 +211,7 @@ def _check_schema(elements: Any, name: str) -> None:
             open_children.pop()
         if open_children:
             open_children[-1] -= 1
-        num_children = element.get(_NUM_CHILDREN, 0)
+        num_children = element.get(NUM_CHILDREN, 0)
         if not isinstance(num_children, int) or not 0 <= num_children < len(elements):
             raise ValueError(f"a group of {num_children} columns in a schema of {len(elements)}")
         if num_children:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
@@ -23,13 +23,22 @@ Opened = TypeVar("Opened", bound=Closable)
 
 @contextmanager
 def close_all_at_end() -> Iterator[None]:
-    """Closes at its end what `close_at_end` is told inside it, the last first."""
-    with ExitStack() as stack:
-        outer = _in_force.set(stack)
+    """Closes at its end what `close_at_end` is told inside it, the last first.
+
+    An error of what is inside is raised as it is, whatever goes wrong with closing then.
+    """
+    stack = ExitStack()
+    outer = _in_force.set(stack)
+    try:
         try:
             yield
         finally:
             _in_force.reset(outer)
+    except BaseException:
+        with suppress(Exception):
+            stack.close()
+        raise
+    stack.close()
 
 
 def close_at_end(opened: Opened) -> Opened:

@@ -30,6 +30,7 @@ SURE = (0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)  # targets
 SMALL = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 MAX_REGRET = 5.0
 ROUNDS = 3  # of stops and shifts
+UNSEEN = Shift(error=1e3)  # where no step says anything: it narrows no margin
 MAX_STEPS, MAX_STEP, MIN_STEP = 50, 0.5, 1e-9  # of Newton's method
 
 
@@ -99,7 +100,9 @@ def _shift(
     *,
     of_odds: bool,
 ) -> Shift:
-    """A logistic or a quasi-Poisson regression on two numbers, by Newton's method."""
+    """A logistic or a quasi-Poisson regression on two numbers, by Newton's method; of no rows, nothing."""
+    if not len(rows):
+        return UNSEEN
     sloped = ODDS if of_odds else LOSS
     signs = steps.signs[rows]
     truth = steps.same[rows] if of_odds else np.minimum(steps.regret[rows], MAX_REGRET)

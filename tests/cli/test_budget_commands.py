@@ -218,6 +218,18 @@ def test_an_audit_corrects_what_a_run_says(
     assert "budget_audit" in capsys.readouterr().err
 
 
+def test_no_audit_where_there_is_time_for_all_pairs(
+    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed_share, "timed_share", lambda *_: 1.0)
+    out, words = tmp_path / "out", ["-u", "ter", "--budget-seconds", "60", "--budget-audit", "11"]
+    command = ["decode", str(source), "-o", str(out), "--max-errors", "1", *words]
+    for _ in range(2):  # the second goes on
+        assert main(command) == 3
+        assert "there is time for all pairs" in capsys.readouterr().err
+    assert all(row["budget"]["pairs"] == row["budget"]["of"] for row in rows(out))
+
+
 @pytest.mark.parametrize(
     ("input_", "more", "words"),
     [
@@ -291,6 +303,34 @@ def test_check_takes_the_options_of_a_run(tmp_path: Path, capsys: Captured) -> N
     assert "within_budget" in json.loads(capsys.readouterr().out)["utility"]
     assert main([*words[:-2], "-u", "dr-lex", "--confidence", "0.95"]) == 2
     assert "Add --budget SHARE" in capsys.readouterr().err
+
+
+def test_check_says_that_a_search_has_no_budget(tmp_path: Path, capsys: Captured) -> None:
+    """As decode does."""
+    lists = [{**r, "document": "d", "position": i} for i, r in enumerate(made_lists(3, 5, seed=2))]
+    source = str(write_lists(tmp_path / "in.jsonl", lists))
+    words = ["--budget", "0.2", "--force-budget", "--strategy", "joint", "--quiet"]
+    words += ["-u", f'doc-bertscore(model="{MODELS}/tiny-bert",layer=1)']
+    assert main(["check", source, *words, "--format", "json"]) == 0
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    assert "within_budget" not in utility
+    problem = "beside strategy 'joint', which needs the value of every candidate"
+    assert utility["problems"] == [f"no budget: {problem}"]
+    assert main(["decode", source, *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_texts_that_nothing_is_compared_with_are_not_counted(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    record = {"id": "a", "source": "s", "candidates": ["x", "y"], "references": ["u", "v", "w"]}
+    source = str(write_lists(tmp_path / "in.jsonl", [record]))
+    words = ["check", source, "--against", "references", "--format", "json", "--quiet", "-u"]
+    judge = 'judge-qe(model="m",base_url="http://localhost:1/v1")'
+    for utility, num_texts in ((judge, 2), ("chrf", 5), (f"chrf + {judge}", 7)):
+        assert main([*words, utility]) == 0
+        report = json.loads(capsys.readouterr().out)["utility"]
+        assert report["texts_to_represent"] == num_texts
 
 
 def test_check_counts_candidates_of_a_judge(tmp_path: Path, capsys: Captured) -> None:

@@ -17,12 +17,14 @@ import pytest
 import yaml
 
 from discorank.cli import main as command
+from discorank.cli.commands import check, decode
 from discorank.cli.main import main
 
 from ..support.lists import made_lists, write_lists
 
 Captured = pytest.CaptureFixture[str]
 DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
+CONFIGS = Path(__file__).parents[2] / "configs"
 SYSTEMS = str(Path(__file__).parents[2] / "examples" / "systems.jsonl")
 
 
@@ -327,6 +329,26 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
     assert report["distinct"] == sum(len(set(t)) for t in texts)
     assert report["utility"]["pairs_to_compare"] == 2 * sum(len(set(t)) ** 2 for t in texts)
     assert "no candidates" in captured.err
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in CONFIGS.glob("mbr-*.yaml")))
+def test_check_takes_the_presets_of_decode(preset: str) -> None:
+    values = check.OPTIONS.parse([DEMO, "--config", preset])
+    of_decode = decode.OPTIONS.parse([DEMO, "--config", preset])
+    for name in ("utility", "strategy", "budget", "regret"):
+        assert values[name] == of_decode[name]
+
+
+def test_what_check_passes_over_is_of_decode_alone(tmp_path: Path, capsys: Captured) -> None:
+    assert check.OPTIONS.passed_over <= set(decode.OPTIONS.types) - set(check.OPTIONS.types)
+    config = tmp_path / "a.yaml"
+    config.write_text("utility: chrf\nmax-errors: 3\nself_pair: false\n")
+    assert main(["check", DEMO, "--config", str(config), "--quiet"]) == 0
+    assert "signature chrf," in capsys.readouterr().out
+    # what would change the cost is refused
+    config.write_text("utility: comet\nshortlist: chrf\n")
+    assert main(["check", DEMO, "--config", str(config), "--quiet"]) == 2
+    assert "unknown option 'shortlist'" in capsys.readouterr().err
 
 
 def test_check_counts_lists_by_what_they_have(tmp_path: Path, capsys: Captured) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discorank import Budget, InputError, MBRDecoder
@@ -57,6 +59,33 @@ def test_steps_are_those_of_the_budget(
     assert ((steps.regret <= 1e-9) == (steps.same == 1)).all()
     assert len(same) >= FEWEST
     assert (steps.is_last.sum() < len(steps.same)) == (method == "adaptive")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_lists_with_candidates_that_have_no_value_are_audited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a candidate is behind all others; it is not the list that is left out."""
+
+    def overlap(hypothesis: str, reference: str) -> float:
+        if hypothesis.endswith("-"):
+            return nan
+        ours, theirs = set(hypothesis), set(reference)
+        return len(ours & theirs) / len(ours | theirs)
+
+    seen: list[AuditedSteps] = []
+    monkeypatch.setattr(audited_lists, "corrected", lambda steps, *_: seen.append(steps))
+    records = []
+    for record in lists(30):
+        first, *others = record.candidates
+        broken = replace(first, text=f"{first.text}-")
+        records.append(replace(record, candidates=(broken, *others)))
+    for nbest in (1, 3):
+        budget = Budget(0.3, force=True, cheap_utility=None)
+        correction_of(MBRDecoder(overlap, nbest=nbest, budget=budget), records, LocalEngine())
+        sizes = [len({candidate.text for candidate in record.candidates}) for record in records]
+        assert len(set(seen[-1].replay.tolist())) >= sum(size > 5 for size in sizes) > FEWEST
+        assert np.isfinite(seen[-1].regret[seen[-1].is_last]).all()
 
 
 def test_a_correction_changes_what_is_said_and_no_choice() -> None:

@@ -6,6 +6,7 @@ import io
 import random
 import subprocess
 import sys
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from discorank.metrics.spec.limits import use_limits
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+encryption = pytest.importorskip("pyarrow.parquet.encryption")
 
 
 def read(path: Path) -> list[Any]:
@@ -219,6 +221,47 @@ def test_sizes_that_contradict_the_schema_end_no_process(tmp_path: Path) -> None
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "row group 0: cannot be read (Definition level histogram" in ended.stderr
     assert ended.returncode > 0, "a signal ended it"
+
+
+def test_a_row_group_without_a_page_has_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    for use_dictionary in (False, True):
+        parquet.write_table(lists_table(1).slice(0, 0), path, use_dictionary=use_dictionary)
+        assert read(path) == []
+
+
+def test_a_column_of_another_name_than_in_the_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    # the name stands in the schema, and in what the row group says of the column; pyarrow goes by their order
+    parquet.write_table(lists_table(), path, store_schema=False)
+    head, in_schema, of_chunk = path.read_bytes().split(b"\x06source")
+    path.write_bytes(head + b"\x06source" + in_schema + b"\x06hidden" + of_chunk)
+    with pytest.raises(InputError, match="a column b'hidden' where b'source' stands"):
+        read(path)
+
+
+class OpenKeys(encryption.KmsClient):  # type: ignore[misc,name-defined]  # pyarrow has no types
+    """Wraps a key as itself."""
+
+    def wrap_key(self, key: bytes, master_key: str) -> bytes:
+        return b64encode(key)
+
+    def unwrap_key(self, key: bytes, master_key: str) -> bytes:
+        return b64decode(key)
+
+
+def test_a_column_that_is_encrypted_is_said_to_be(tmp_path: Path) -> None:
+    table = pa.table({"id": ["a", "b"], "text": ["x", "y"]})
+    keys = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"k": ["text"]}, plaintext_footer=True
+    )
+    factory = encryption.CryptoFactory(lambda connection: OpenKeys())
+    path = tmp_path / "a.parquet"
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), keys)
+    with parquet.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(InputError, match="column 'text': is encrypted"):
+        read(path)
 
 
 def test_thrift_values() -> None:

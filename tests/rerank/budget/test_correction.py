@@ -7,8 +7,8 @@ import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.constants import Constants, Line
-from discorank.rerank.budget.correction import PRECISION, AuditedSteps, corrected, first
-from discorank.rerank.budget.statement import LOSS, ODDS, SLOPE_UNIT, Shift
+from discorank.rerank.budget.correction import PRECISION, UNSEEN, AuditedSteps, corrected, first
+from discorank.rerank.budget.statement import LOSS, ODDS, SLOPE_UNIT
 
 WIDTH = 17
 
@@ -54,6 +54,16 @@ def test_what_lines_are_off_by_is_found() -> None:
     )
 
 
+def test_what_no_list_shows_changes_nothing() -> None:
+    """No step meets a target of regret: the line at a stop, and its margin, stay."""
+    steps = steps_of(50, 0.0, 0.0)
+    steps.signs[:, LOSS] = 1.0
+    correction = corrected(steps._replace(regret=np.full(150, 4.0)), CONSTANTS, "")
+    assert correction.regret_at_stop == UNSEEN
+    assert UNSEEN.error > max(CONSTANTS.margin, CONSTANTS.factor)
+    assert correction.confidence_at_stop.error < UNSEEN.error
+
+
 def test_lines_that_are_true_stay() -> None:
     correction = corrected(steps_of(6000, 0.0, 0.0), CONSTANTS, "")
     for shift in (correction.confidence, correction.regret):
@@ -80,7 +90,7 @@ def test_the_kind_s_own_line_is_corrected() -> None:
 def test_no_steps_are_no_correction() -> None:
     none = steps_of(0, 0.0, 0.0)
     for shift in corrected(none, CONSTANTS, ""):
-        assert shift == pytest.approx(Shift(0.0, 0.0, PRECISION**-0.5))
+        assert shift == UNSEEN
 
 
 def test_the_first_step_that_meets() -> None:

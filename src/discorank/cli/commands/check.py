@@ -28,6 +28,12 @@ from ..terminal.console import Progress, say
 from .check_costs import UtilityCosts
 
 SHOWN_ERRORS = 10
+# options of decode that change no cost: its config files are taken as they are
+_OF_DECODE = (
+    *("weights", "temperature", "self_pair", "expectation", "trim", "num_groups"),
+    *("normalize_parts", "prior", "prior_strength", "nbest"),
+    *("output", "output_format", "lossy", "order", "feature", "max_errors"),
+)
 
 
 @settings
@@ -58,6 +64,7 @@ OPTIONS = Options(
     [InputOptions, CheckOptions, BudgetOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
+    passed_over=_OF_DECODE,
 )
 
 

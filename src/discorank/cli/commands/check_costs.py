@@ -20,7 +20,7 @@ from ...rerank.documents.search_counts import SearchCounts
 from ...rerank.engines.sharing import loads_at_once
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
-from ...rerank.strategies import BEAM
+from ...rerank.strategies import BEAM, StrategySetting, check_searched
 from ..options.budget import budget_in
 from ..options.inputs import adapted
 
@@ -65,13 +65,15 @@ class UtilityCosts:
         # a cheap utility may be code of the user's own, and its cost is not counted
         budget = budget_in({**values, "cheap_utility": CHEAP})
         if budget is not None:
-            self._set_budget(budget, self.utility)
+            self._set_budget(budget, self.utility, values["strategy"])
 
-    def _set_budget(self, budget: Budget, utility: Utility) -> None:
-        """Counts what a budget allows as well; a utility that it is not for is a problem."""
+    def _set_budget(self, budget: Budget, utility: Utility, strategy: StrategySetting) -> None:
+        """Counts what a budget allows as well; a utility or a search that it is not for is a problem."""
         parts = [part for weight, part in utility.parts if weight]
         self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
+            if self.search.is_search:
+                check_searched(strategy, True, False)
             if self.by_candidates:
                 check_features(budget, (utility,), "none")
             else:
@@ -143,8 +145,7 @@ class UtilityCosts:
                 num_compared += self.pairs
                 problems += _problems(part, report)
                 continue
-            in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
-            num_texts += num_pairs if in_every_context else num_distinct
+            num_texts += self._num_texts(part, report, num_pairs, num_distinct)
             # without references every text is compared with its source alone
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
@@ -167,6 +168,15 @@ class UtilityCosts:
             ),
             "problems": problems,
         }
+
+    def _num_texts(
+        self, part: Metric, report: Mapping[str, Any], num_pairs: int, num_distinct: int
+    ) -> int:
+        """How many texts a metric represents, where no search is; references only where it compares with them."""
+        if not part.info.needs_references:
+            return int(report.get("distinct", 0))
+        in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
+        return num_pairs if in_every_context else num_distinct
 
     def _is_shared(self, utility: Utility) -> bool:
         """Whether --jobs auto takes several processes once the first lists show that they pay."""

@@ -74,8 +74,9 @@ class AuditOptions:
     """An audit of what is said under a budget.
 
     Args:
-        budget_audit: before the run, decide so many lists drawn at random from all of their pairs and under the budget,
-            and correct what rows say by what these show: for utilities of which nothing is known; 0 for none.
+        budget_audit: before the run, decide so many lists drawn at random, 10 or more, from all of their pairs and
+            under the budget, and correct what rows say by what these show: for utilities of which nothing is known; 0
+            for none.
     """
 
     budget_audit: Annotated[int, Field(ge=0, le=MAX_AUDITED)] = 0
@@ -165,6 +166,9 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
     budget = load_budget(decoder.budget)
     if budget is None:
         raise InputError("is for a budget", where="--budget-audit", fix="Add --budget SHARE")
+    if values["budget_seconds"] and budget.share == 1:
+        say("no list is audited, as there is time for all pairs", values["quiet"])
+        return decoder
     correction = _earlier_correction(values["output"])
     if correction is None:
         if values["input"] in ("-", None):

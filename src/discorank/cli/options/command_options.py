@@ -37,6 +37,7 @@ class Options:
         hidden: fields that are no options.
         defaults: where the subcommand's differ from the components'.
         groups: settings classes by the prefix of their options (ray: ``ray.actors``), which have no flags.
+        passed_over: options of other subcommands that a config file may have, and that change nothing here.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Options:
         hidden: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
         groups: Mapping[str, type] | None = None,
+        passed_over: Sequence[str] = (),
     ) -> None:
         self.components = (*components, CommonOptions)
         self.groups = dict(groups or {})
+        self.passed_over = frozenset(passed_over)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
@@ -136,7 +139,7 @@ class Options:
         print_config = flags.pop("print_config")
         values = dict(self.defaults)
         if config:
-            values |= self._known(read_yaml(_preset(config)), config)
+            values |= self._configured(config)
         for name, value in flags.items():
             if value not in (None, []):
                 values[name] = self._typed(name, value)
@@ -149,6 +152,16 @@ class Options:
         if print_config:
             self._print(values)
         return values
+
+    def _configured(self, config: str) -> dict[str, Any]:
+        """The options that a config file sets."""
+        values = read_yaml(_preset(config))
+        own = {key: value for key, value in values.items() if not self._is_passed_over(key)}
+        return self._known(own, config)
+
+    def _is_passed_over(self, key: str) -> bool:
+        """Whether an option of another subcommand is left as it is."""
+        return FIELD_NAMES.get(key, key.replace("-", "_")) in self.passed_over
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
         """The option that one --set KEY=VALUE sets."""
