@@ -136,8 +136,7 @@ def run(arguments: Sequence[str]) -> int:
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:
-        rows = [[name, _shown(value)] for name, value in report.items()]
-        sys.stdout.write(aligned(rows) + "\n")
+        sys.stdout.write(aligned(_rows(report)) + "\n")
     return 3 if counts.totals["errors"] else 0
 
 
@@ -176,7 +175,19 @@ def _spread(counts: Counter[int]) -> dict[str, int]:
     return {"min": min(counts), "median": value, "max": max(counts)}
 
 
+def _rows(report: Mapping[str, Any]) -> list[list[str]]:
+    """A row for every number of an input, and for every one of what a utility costs; one for each problem."""
+    plain = {name: value for name, value in report.items() if name != "utility"}
+    costs = report.get("utility", {})
+    named = {"utility": costs["signature"], **costs} if costs else {}
+    rows = [[name, _shown(value)] for name, value in {**plain, **named}.items()]
+    rows = [row for row in rows if row[0] not in ("signature", "problems")]
+    return rows + [["problem", problem] for problem in costs.get("problems", [])]
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         entries = [f"{name} {_shown(inner)}" for name, inner in value.items() if inner != []]
         return ", ".join(entries)
