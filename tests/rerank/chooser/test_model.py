@@ -320,6 +320,16 @@ def test_what_is_expected_in_one_line() -> None:
     assert expected(ships) == line
 
 
+def test_what_is_expected_of_other_sets_alone_says_so() -> None:
+    gain = shipped().gain
+    of_others = ExpectedRatio("A", gain.ratio, *gain.interval, ships=False)
+    chooser = replace(trained(), strength=6.0, expectation=of_others)
+    suffix = ", as on other sets: too few documents are judged to tell"
+    assert expected(chooser).endswith(suffix)
+    own = replace(chooser, expectation=replace(of_others, high=of_others.high - 1e-6))
+    assert suffix not in expected(own)
+
+
 def test_what_is_expected_of_scores_in_one_line() -> None:
     better = ExpectedDifference("A", 0.123, -0.02, 0.27, ships=False)
     chooser = replace(trained(), strength=6.0, expectation=better)
