@@ -141,7 +141,7 @@ class Progress:
             or time() - self.bar.last_print_t < self.seconds
         ):
             return
-        self._estimate(self.bar.n)
+        self._estimate(int(self.bar.n))
         self._note()
         self.bar.refresh()
         self.bar.last_print_t = time()
