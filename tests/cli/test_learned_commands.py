@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import math
+import re
 import signal
 import subprocess
 import sys

@@ -67,8 +67,8 @@ def needed(values: Mapping[str, Any], name: str, flag: str, example: str = "") -
 
 
 def field_helps(component: type) -> dict[str, str]:
-    """Help of every field, from the ``Args:`` part of the class's docstring, without its marks for code."""
+    """Help of every field, from the ``Args:`` part of the class's docstring."""
     doc = component.__doc__ or ""
     part = doc.partition("Args:")[2].partition("Raises:")[0]
     entries = re.findall(r"^ {8}(\w+): (.+?)(?=^ {8}\w+: |\Z)", part, re.MULTILINE | re.DOTALL)
-    return {name: " ".join(text.replace("`", "").split()) for name, text in entries}
+    return {name: " ".join(text.split()) for name, text in entries}

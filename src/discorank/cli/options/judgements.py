@@ -181,8 +181,8 @@ def _check_common(
     own, also = (_judged_systems(each, judged.dimension) for each in (judged.documents, others))
     if own & also:
         return
-    found, expected = (", ".join(sorted(names)[:SHOWN_SYSTEMS]) for names in (also, own))
-    problem = f"{', '.join(paths)}: judges {found or 'no system'}, and none that the domain judges ({expected})"
+    theirs, ours = (", ".join(sorted(names)[:SHOWN_SYSTEMS]) for names in (also, own))
+    problem = f"{', '.join(paths)}: judges {theirs}, and none that the domain judges ({ours})"
     fix = "Give judgements of the same systems under the same names, or leave --also out"
     raise InputError(problem, where="--also", fix=fix)
 
