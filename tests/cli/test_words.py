@@ -350,3 +350,10 @@ def test_costs_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["auto_processes"] == "yes"
     assert rows["problem"].startswith("no budget: pairs of chrf are algebra")
     assert len(rows) == len(lines)
+
+
+def test_an_empty_file_has_no_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    assert main(["check", str(tmp_path / "empty.jsonl"), "--quiet"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (rows["lists"], rows["candidates"], float(rows["duplicate_share"])) == ("0", "0", 0)

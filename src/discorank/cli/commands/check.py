@@ -65,7 +65,7 @@ class InputCounts:
     """Counts of an input read so far; they do not grow with the file."""
 
     def __init__(self) -> None:
-        self.totals: Counter[str] = Counter()
+        self.totals = Counter(lists=0, candidates=0, distinct=0)
         self.sizes: Counter[int] = Counter()  # candidates per list
         self.lengths: Counter[int] = Counter()  # code points per candidate
         self.document: str | None = None
@@ -98,11 +98,12 @@ class InputCounts:
 
     def report(self) -> dict[str, Any]:
         """Everything as JSON data."""
+        num_repeated = self.totals["candidates"] - self.totals["distinct"]
         return {
             **{name: int(n) for name, n in self.totals.items()},
             "candidates_per_list": _spread(self.sizes or Counter([0])),
             "characters_per_candidate": _spread(self.lengths or Counter([0])),
-            "duplicate_share": 1 - self.totals["distinct"] / max(1, self.totals["candidates"]),
+            "duplicate_share": num_repeated / max(1, self.totals["candidates"]),
         }
 
 
