@@ -247,7 +247,20 @@ def _terms(text: str) -> list[Call]:
     """The terms of a signature, by their registered names."""
     if HUB_NAME.fullmatch(text):
         raise unknown_metric(text)
-    return [term._replace(name=registered_name(term.name)) for term in parse(text)]
+    try:
+        terms = parse(text)
+    except InputError as error:
+        raise _with_second_plus(error, text) from None
+    return [term._replace(name=registered_name(term.name)) for term in terms]
+
+
+def _with_second_plus(error: InputError, text: str) -> InputError:
+    """The error of a signature; where a name ends in one + and is known with two, as chrf+, it says so."""
+    for name in re.findall(r"([\w.-]+)\+(?=\s*(?:\+|$))", text):
+        if f"{name}++" in names():
+            fix = f"Did you mean {name}++? {error.fix}"
+            return InputError(error.problem, where=error.where, fix=fix)
+    return error
 
 
 def _check_name(name: str, allowed: AllowedCode) -> None:

@@ -60,7 +60,7 @@ class MBRDecoder:
         prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
             their field "system".
         prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
-        nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
+        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
         strategy: where context comes from in lists of a document: what was chosen before ("sequential", which "auto" is
             for metrics with context) or stands first ("one-best"); or a search for the choices of a document that have
             the highest total together, exact ("joint") or among the best histories ("beam").
@@ -70,7 +70,7 @@ class MBRDecoder:
         oracle: decide against the human references instead: what the best choice would be.
         keep_matrix: whether rankings carry their utility matrix.
         diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
-            against expected utility; None for the best ones.
+            against expected utility; without it the best ones.
         budget: a `Budget`, or its share alone: some of the pairs are computed; None for all.
     """
 

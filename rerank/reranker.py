@@ -74,8 +74,11 @@ class Reranker:
             utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
-        nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
-        strategy, beam: where context comes from, as for `MBRDecoder`.
+        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
+        strategy: where context comes from in lists of a document, as for `MBRDecoder`: what was chosen before
+            ("sequential", which "auto" is for metrics with context) or stands first ("one-best"), nowhere
+            ("independent"), or a search ("beam", "joint").
+        beam: how many histories of a document a search by beam keeps.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
         budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
             all. It needs normalize="none".

@@ -59,6 +59,8 @@ def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:
     for index, (number, line) in enumerate(without_trailing_blanks(source)):
         raw = line + b"\n"
         place = f"{source.name}:{number}"
+        if form == "jsonl" and index == 0:
+            _refuse_text(line, place)
         data = {} if form == "jsonl" else {"id": str(index)}
         try:
             if not line.strip():
@@ -78,6 +80,16 @@ def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:
             yield Entry(None, placed(error, place), number, raw, id_of(data))
         else:
             yield Entry(prompt, None, number, raw, prompt.id)
+
+
+def _refuse_text(first: bytes, place: str) -> None:
+    """Raises InputError for the first line of a file of plain text, which is read with another format."""
+    start = first.strip()
+    if not start or start.startswith((b"{", b"[")):
+        return
+    shown = start[:40].decode(errors="ignore")
+    problem = f"found plain text ({shown!r}), expected a JSON object on each line"
+    raise InputError(problem, where=place, fix="Use --from text where every line is an input")
 
 
 def read_prompt(data: Any) -> Prompt:

@@ -43,7 +43,8 @@ class DrawingSettings:
             of temperature 0 passes through.
         candidates_per_request: candidates that one request to the upstream server asks for; all of a round if not
             given, or one where there is a deadline, so that what has come can be used.
-        deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided.
+        deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided. Where nothing has,
+            the server goes on waiting for one, which is the answer.
         adaptive: draw in rounds, and stop where the chance that more candidates change the choice for the better is
             small.
         round_size: candidates of a round.

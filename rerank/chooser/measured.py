@@ -116,8 +116,12 @@ def utilities_of(
     matrices = []
     for record, matrix in zip(lists, matrices_of(utility, lists, cache), strict=True):
         if not np.isfinite(matrix).all():
-            where = f"list {record.id!r:.80}"
-            raise InputError("a utility that is not finite", where=where, fix="Leave it out")
+            num_bad = int((~np.isfinite(matrix)).sum())
+            raise InputError(
+                f"a utility that is not finite, of {num_bad} of {matrix.size} pairs",
+                where=f"list {record.id!r:.80}",
+                fix="Take another utility, or leave this segment out: in training, null in place of its judgements",
+            )
         matrices.append(matrix)
     return np.stack(matrices) if places is None else places.spread(matrices, 2)
 

@@ -90,8 +90,13 @@ def train_chooser(
         scores,
         weight if also else None,
     )
-    if is_against(data):
-        warnings.warn(DirectionWarning(_turned(dimension, lower)), stacklevel=2)
+    reason = "texts that the others are like have the worse ones" if is_against(data) else ""
+    if (
+        not lower and dimension.lower() == "mqm" and not bool((scores > 0).any())
+    ):  # turned: all were 0 or above
+        reason = reason or "MQM counts errors where no score is below 0"
+    if reason:
+        warnings.warn(DirectionWarning(_turned(dimension, lower, reason)), stacklevel=2)
     defaults = shipped().defaults(len(features))
     has_ratio = lower and not bool((scores < 0).any())  # of scores that count errors
     learned: Fit
@@ -132,21 +137,19 @@ def is_against(data: MeasuredTexts) -> bool:
     return bool(mean < -BEYOND_CHANCE * variance**0.5)
 
 
-def _turned(dimension: str, lower: bool) -> str:
+def _turned(dimension: str, lower: bool, reason: str) -> str:
     """What to do where judgements seem to be the wrong way round."""
     is_now, other = ("lower", "higher") if lower else ("higher", "lower")
     fix = "leave :lower out" if lower else f"give {dimension}:lower"
-    return (
-        f"{dimension} counts as a score of which {is_now} is better, but texts that the others are like have the "
-        f"worse ones; if {other} is better, {fix}"
-    )
+    return f"{dimension} counts as a score of which {is_now} is better, but {reason}; if {other} is better, {fix}"
 
 
 def _provenance(prior: Prior, num_own: int, weight: float) -> str:
     """From what a chooser was learned, in words."""
     others = prior.segments - num_own
     of_others = f", {others} of another domain, which count {weight:g}" if others else ""
-    segments = f"{prior.segments} judged segments of {prior.documents} documents{of_others}"
+    documents = f"{prior.documents} document{'s' * (prior.documents != 1)}"
+    segments = f"{prior.segments} judged segments of {documents}{of_others}"
     return f"{segments}; defaults: {shipped().provenance}"
 
 

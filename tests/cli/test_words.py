@@ -313,3 +313,47 @@ def test_sums_are_written_as_people_write_them(capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert "expected chrf - 0.5*ter" in out
     assert "+ -" not in out
+
+
+def test_files_of_texts_without_a_metric_are_told_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / name) for name in ("a.txt", "b.txt", "ref.txt")]
+    for path in paths:
+        Path(path).write_text("a text\n", encoding="utf-8")
+    message = said(capsys, "compare", *paths)
+    assert "found text with a segment per line, expected a systems file" in message
+    words = command_in(message, "discorank compare")[1:]
+    assert words == ["compare", "--hypotheses", *paths[:2], "--references", paths[2], "-m", "chrf"]
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize("utility", ["chrf+", "bleu + 2*chrf+ + ter", "chrf+ + bleu"])
+def test_a_plus_too_few(capsys: pytest.CaptureFixture[str], utility: str) -> None:
+    assert "Did you mean chrf++? Examples" in said(capsys, "decode", DEMO, "-u", utility)
+
+
+@pytest.mark.parametrize("utility", ["bleu+", "chrf +", "chrf + + bleu"])
+def test_a_plus_that_ends_no_name(capsys: pytest.CaptureFixture[str], utility: str) -> None:
+    message = said(capsys, "decode", DEMO, "-u", utility)
+    assert "expected the name of a metric" in message
+    assert "Did you mean" not in message
+
+
+def test_costs_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    lacking = ["-u", "chrf", "--budget", "0.5", "--quiet"]
+    assert main(["check", DEMO, *lacking]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    rows = dict(lines)
+    assert rows["utility"] == "chrf"
+    assert (rows["texts_to_represent"], rows["pairs_to_compare"]) == ("22", "162")
+    assert rows["auto_processes"] == "yes"
+    assert rows["problem"].startswith("no budget: pairs of chrf are algebra")
+    assert len(rows) == len(lines)
+
+
+def test_an_empty_file_has_no_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    assert main(["check", str(tmp_path / "empty.jsonl"), "--quiet"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (rows["lists"], rows["candidates"], float(rows["duplicate_share"])) == ("0", "0", 0)

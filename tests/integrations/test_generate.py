@@ -448,6 +448,16 @@ def test_plain_text_is_numbered(tmp_path: Path) -> None:
         read_prompts("nowhere", "txt")
 
 
+@pytest.mark.parametrize("first", ["Ein Satz.", "  12 Uhr", '"quoted"'])
+def test_plain_text_read_as_json_lines(tmp_path: Path, first: str) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text(f"{first}\nNoch einer.\n")
+    message = "in.txt:1: found plain text .* expected a JSON object on each line. Use --from text"
+    with pytest.raises(InputError, match=message):
+        list(read_prompts(source))
+    assert len(list(read_prompts(source, "text"))) == 2
+
+
 def test_an_id_that_was_there_before_is_told_in_the_words_of_inputs(tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", [{"id": "a", "source": "x"}] * 2)
     _, entry = read_prompts(source)

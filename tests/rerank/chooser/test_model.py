@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,30 @@ def test_scores_the_wrong_way_round_are_noticed() -> None:
         train_chooser(turned, "mqm", True, load_metric("chrf"))
 
 
+def test_errors_read_as_scores_are_noticed_by_their_name() -> None:
+    few = outputs(2)  # of which nothing is beyond chance
+    with pytest.warns(
+        DirectionWarning, match="MQM counts errors where no score is below 0.*give mqm:lower"
+    ):
+        train_chooser(few, "mqm", False, load_metric("chrf"))
+    renamed = [replace(document, human={"points": document.human["mqm"]}) for document in few]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DirectionWarning)
+        train_chooser(renamed, "points", False, load_metric("chrf"))
+
+
+def test_a_utility_that_is_not_finite_says_what_to_do() -> None:
+    lists, _, _ = judged_lists(outputs(1), "mqm", True)
+
+    def never(hypothesis: str, reference: str) -> float:
+        return 1.0 if hypothesis == reference else float("nan")
+
+    with pytest.raises(
+        InputError, match=r"not finite, of .* pairs.*null in place of its judgements"
+    ):
+        utilities_of(load_metric(never), lists)
+
+
 def test_a_chooser_that_ships_takes_the_best_system() -> None:
     chooser = replace(trained(), strength=SHIP, weights=(), consensus=1.0)
     assert chooser.ships
@@ -318,6 +343,16 @@ def test_what_is_expected_in_one_line() -> None:
     ships = replace(worse, strength=SHIP, expectation=ExpectedRatio("A", 1.1, 1.0, 1.2, ships=True))
     line = "ship A, as this chooser does: choosing would make 10.0 % more errors [+0, +20]"
     assert expected(ships) == line
+
+
+def test_what_is_expected_of_other_sets_alone_says_so() -> None:
+    gain = shipped().gain
+    of_others = ExpectedRatio("A", gain.ratio, *gain.interval, ships=False)
+    chooser = replace(trained(), strength=6.0, expectation=of_others)
+    suffix = ", as on other sets: too few documents are judged to tell"
+    assert expected(chooser).endswith(suffix)
+    own = replace(chooser, expectation=replace(of_others, high=of_others.high - 1e-6))
+    assert suffix not in expected(own)
 
 
 def test_what_is_expected_of_scores_in_one_line() -> None:

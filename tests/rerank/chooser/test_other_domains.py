@@ -121,3 +121,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*train, "--also", other]) == 0
     assert main([*train, "--also-weight", "0.3"]) == 2
     assert "without --also" in capsys.readouterr().err
+
+
+def test_another_domain_of_other_systems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = str(systems_file(tmp_path / "own.jsonl", outputs(6)))
+    # a judged reference of both is no system of both
+    reference = (
+        '"references": {"human": ["a", "b", "c", "d", "e"]}, "mqm": {"human": [0, 0, 0, 0, 0], '
+    )
+    judged = Path(own).read_text().replace('"mqm": {', reference)
+    Path(own).write_text(judged)
+    strange = judged.translate(str.maketrans("ABCD", "STUV"))
+    (tmp_path / "other.jsonl").write_text(strange)
+    train = ["train", "chooser", own, "--human", "mqm:lower", "-o", str(tmp_path / "c.json")]
+    assert main([*train, "--also", str(tmp_path / "other.jsonl")]) == 2
+    message = capsys.readouterr().err
+    assert "other.jsonl: judges S, T, U, V, and none that the domain judges (A, B, C, D)" in message
+    assert "under the same names, or leave --also out" in message
+    common = strange.replace('"T"', '"A"')
+    (tmp_path / "other.jsonl").write_text(common)
+    assert main([*train, "--also", str(tmp_path / "other.jsonl"), "--quiet"]) == 0

@@ -110,6 +110,10 @@ def _not_fetched(model: str, error: Exception) -> ModelLoadError:
     if kinds & UNREACHABLE:
         problem = "not on this machine, and the hub cannot be reached"
         fix = 'Give a local folder, model="FOLDER", or set HF_HOME to a folder where it was downloaded'
+        if model.startswith("sentence-transformers/"):
+            fix += (
+                '. For English a package brings such an encoder: --model minilm, or model="minilm"'
+            )
     elif kinds & GATED:
         problem = "the hub gives it only to those whom it knows"
         fix = "Accept its licence on the hub and set HF_TOKEN"

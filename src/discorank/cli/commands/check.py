@@ -72,7 +72,7 @@ class InputCounts:
     """Counts of an input read so far; they do not grow with the file."""
 
     def __init__(self) -> None:
-        self.totals: Counter[str] = Counter()
+        self.totals = Counter(lists=0, candidates=0, distinct=0)
         self.sizes: Counter[int] = Counter()  # candidates per list
         self.lengths: Counter[int] = Counter()  # code points per candidate
         self.document: str | None = None
@@ -105,11 +105,12 @@ class InputCounts:
 
     def report(self) -> dict[str, Any]:
         """Everything as JSON data."""
+        num_repeated = self.totals["candidates"] - self.totals["distinct"]
         return {
             **{name: int(n) for name, n in self.totals.items()},
             "candidates_per_list": _spread(self.sizes or Counter([0])),
             "characters_per_candidate": _spread(self.lengths or Counter([0])),
-            "duplicate_share": 1 - self.totals["distinct"] / max(1, self.totals["candidates"]),
+            "duplicate_share": num_repeated / max(1, self.totals["candidates"]),
         }
 
 
@@ -143,8 +144,7 @@ def run(arguments: Sequence[str]) -> int:
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:
-        rows = [[name, _shown(value)] for name, value in report.items()]
-        sys.stdout.write(aligned(rows) + "\n")
+        sys.stdout.write(aligned(_rows(report)) + "\n")
     return 3 if counts.totals["errors"] else 0
 
 
@@ -183,7 +183,19 @@ def _spread(counts: Counter[int]) -> dict[str, int]:
     return {"min": min(counts), "median": value, "max": max(counts)}
 
 
+def _rows(report: Mapping[str, Any]) -> list[list[str]]:
+    """A row for every number of an input, and for every one of what a utility costs; one for each problem."""
+    plain = {name: value for name, value in report.items() if name != "utility"}
+    costs = report.get("utility", {})
+    named = {"utility": costs["signature"], **costs} if costs else {}
+    rows = [[name, _shown(value)] for name, value in {**plain, **named}.items()]
+    rows = [row for row in rows if row[0] not in ("signature", "problems")]
+    return rows + [["problem", problem] for problem in costs.get("problems", [])]
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         entries = [f"{name} {_shown(inner)}" for name, inner in value.items() if inner != []]
         return ", ".join(entries)

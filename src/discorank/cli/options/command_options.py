@@ -105,7 +105,8 @@ class Options:
         kind = self.types[name]
         default = self.defaults[name]
         shown = "" if default in (None, False, ()) else f" (default {default})"
-        help_text = (about + shown).replace("%", "%%")
+        # without the marks for code of a docstring
+        help_text = (about.replace("`", "") + shown).replace("%", "%%")
         extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": help_text}
         if name in self.positional:
             self.parser.add_argument(

@@ -27,6 +27,8 @@ from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.system_scores import is_judged
 from ...rerank.tuning.preference_sources import read_rankings
 
+SHOWN_SYSTEMS = 5  # names in a message
+
 
 @settings
 class JudgementOptions:
@@ -151,7 +153,8 @@ def other_documents(judged: JudgedDocuments, values: Mapping[str, Any]) -> list[
     """The documents of another domain, judged like those of the domain itself.
 
     Raises:
-        InputError: preferences or raters, which are not on one scale with them, or other judgements.
+        InputError: preferences or raters, which are not on one scale with them, other judgements, or none of a system
+            that is judged in the domain.
     """
     if not values["also"]:
         if values["also_weight"] is not None:
@@ -167,7 +170,31 @@ def other_documents(judged: JudgedDocuments, values: Mapping[str, Any]) -> list[
             problem = f"{path}: found {own.dimension!r:.80}, expected {judged.dimension!r:.80}"
             raise InputError(problem, where="--also", fix="Give judgements of one thing")
         documents += own.documents
+    _check_common(judged, documents, values["also"])
     return documents
+
+
+def _check_common(
+    judged: JudgedDocuments, others: Sequence[DocumentOutputs], paths: Sequence[str]
+) -> None:
+    """Raises InputError unless a system was judged in both domains: else nothing of one tells of the other."""
+    own, also = (_judged_systems(each, judged.dimension) for each in (judged.documents, others))
+    if own & also:
+        return
+    theirs, ours = (", ".join(sorted(names)[:SHOWN_SYSTEMS]) for names in (also, own))
+    problem = f"{', '.join(paths)}: judges {theirs}, and none that the domain judges ({ours})"
+    fix = "Give judgements of the same systems under the same names, or leave --also out"
+    raise InputError(problem, where="--also", fix=fix)
+
+
+def _judged_systems(documents: Sequence[DocumentOutputs], dimension: str) -> set[str]:
+    """The systems that have judgements; references that have some are none."""
+    return {
+        name
+        for document in documents
+        for name in document.human.get(dimension, {})
+        if name in document.systems
+    }
 
 
 def systems_documents(

@@ -105,14 +105,18 @@ class Progress:
             self._begin(self.bar, done)
         elif not is_first and done > self.first_wave:
             self.bar.bar_format = self.head + ESTIMATED
-        share = self.fraction()
-        if share:
-            num_read = self.watched.read if self.watched else done
-            self.bar.total = max(done, round(num_read / share))
+        self._estimate(done)
         self.errors = errors
         if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
             self._note()
         self.bar.update(done - self.bar.n)
+
+    def _estimate(self, done: int) -> None:
+        """Sets the total by the share of the input that is read, where that is known."""
+        share = self.fraction()
+        num_read = self.watched.read if self.watched else done
+        if share and num_read:
+            self.bar.total = max(done, round(num_read / share))
 
     def _note_first(self, done: int) -> None:
         """Starts the clock: what an earlier run did is not this run's speed."""
@@ -137,6 +141,7 @@ class Progress:
             or time() - self.bar.last_print_t < self.seconds
         ):
             return
+        self._estimate(int(self.bar.n))
         self._note()
         self.bar.refresh()
         self.bar.last_print_t = time()

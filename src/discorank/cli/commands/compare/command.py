@@ -163,6 +163,9 @@ def _checked_inputs(
 ) -> _Inputs:
     """What the options name; raises InputError where they do not fit together, before documents are read."""
     without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
+    if files is None and not values["tasks"]:
+        # before --metric is asked for: for files of texts it is not all that is missing
+        check_systems_files(paths, values["input_format"])
     specs = values["metric"] if without_metrics else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
     check_no_files(values["choosers"])
@@ -181,12 +184,11 @@ def _checked_inputs(
 def _places(
     paths: Sequence[str], files: OutputFiles | None, values: Mapping[str, Any]
 ) -> list[SetPlace]:
-    """The sets; raises InputError for files that are no systems files."""
+    """The sets."""
     if values["tasks"]:
         return []
     if files is not None:
         return [output_place(files, values)]
-    check_systems_files(paths, values["input_format"])
     return set_places(paths, values)
 
 

@@ -7,11 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
-from ....rerank.chooser.model import ExpectedDifference, ExpectedRatio, TrainedChooser
+from ....rerank.chooser.model import (
+    Expectation,
+    ExpectedDifference,
+    ExpectedRatio,
+    TrainedChooser,
+)
 from ....rerank.chooser.shipped import default_chooser, shipped
 from ....rerank.chooser.training import train_chooser
 from ....rerank.features import Feature, feature_of
@@ -32,6 +39,8 @@ from ...options.judgements import (
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 from .judgement_tables import tables_of
+
+TOO_FEW = "too few documents are judged to tell"
 
 
 @settings
@@ -142,11 +151,21 @@ def expected(chooser: TrainedChooser) -> str:
     else:
         change = errors_changed(expectation)
         makes, would = "choosing makes", "choosing would make"
+    whose = "" if not _is_of_other_sets(expectation) else f", as on other sets: {TOO_FEW}"
     if chooser.ships:
-        return f"ship {system}, as this chooser does: {would} {' '.join(change)}"
+        return f"ship {system}, as this chooser does: {would} {' '.join(change)}{whose}"
     if expectation.ships:
-        return f"ship {system}: {makes} {' '.join(change)}"
-    return f"expected: {change[0]} than shipping {system} {change[1]}"
+        return f"ship {system}: {makes} {' '.join(change)}{whose}"
+    return f"expected: {change[0]} than shipping {system} {change[1]}{whose}"
+
+
+def _is_of_other_sets(expectation: Expectation) -> bool:
+    """Whether it is what other sets made of it, to which the judged documents add nothing."""
+    if not isinstance(expectation, ExpectedRatio):
+        return False
+    own = (expectation.ratio, expectation.low, expectation.high)
+    gain = shipped().gain
+    return bool(np.allclose(own, (gain.ratio, *gain.interval), rtol=1e-9, atol=0))
 
 
 def errors_changed(expectation: ExpectedRatio) -> tuple[str, str]:
@@ -172,4 +191,4 @@ def _unsaid(prior: Prior | None) -> str:
     if prior is None:
         return "nothing can be said of it before segments are judged"
     best = min(prior.systems, key=lambda pair: pair[1].mean)[0]
-    return f"too few documents are judged to tell choosing from shipping {best}"
+    return f"{TOO_FEW} choosing from shipping {best}"

@@ -229,6 +229,16 @@ def test_a_hub_that_is_not_there(name: str, model: str, no_hub: list[Any]) -> No
     assert (asked, settings["revision"]) == (model, "v2")
 
 
+@pytest.mark.parametrize("name", ["embedding", "embedding-qe"])
+def test_without_the_hub_a_bundled_encoder_is_named(name: str, no_hub: list[Any]) -> None:
+    metric = load_metric(name, model="sentence-transformers/some-encoder")
+    with pytest.raises(
+        ModelLoadError, match="For English a package brings such an encoder: --model minilm"
+    ):
+        metric.scorer  # noqa: B018
+    assert no_hub
+
+
 @pytest.mark.parametrize(
     ("model", "meant"),
     [("gemma3", "gemma3-270m"), ("SmolLM2-135M", "smollm2"), ("MiniLM-L6", "minilm")],
