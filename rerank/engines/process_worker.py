@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -34,12 +35,17 @@ def answer_messages(connection: Connection[Any, Any]) -> None:
 
 
 def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
-    """Puts all that comes into the queue."""
+    """Puts all that comes into the queue; what cannot be read ends the process too."""
+    code = 1
     try:
         while True:
             messages.put(connection.recv())
     except (EOFError, OSError):
-        os._exit(0)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 if __name__ == "__main__":

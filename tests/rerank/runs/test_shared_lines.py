@@ -280,9 +280,9 @@ main()
 """
 
 
-def by_copies(how: str, source: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def by_copies(how: str, source: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of one thread, whose workers are copies of it."""
-    words = ["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet"]
+    words = ["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet", *more]
     command = [sys.executable, "-c", COPIES, how, *words]
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
@@ -306,6 +306,17 @@ def test_copies_write_the_same_bytes_and_end_with_their_process(tmp_path: Path) 
             pytest.fail(f"{pid} is still there")
     done = by_copies("live", source, out)
     assert done.returncode == 0, done.stderr
+    assert "workers" in run_file(out)["timings"]
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.skipif(not os.path.isdir(THREADS), reason="no copies but on Linux")
+def test_a_cache_is_left_to_this_process(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(150, 6))
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert decode(source, whole, "--jobs", "1") == 0
+    done = by_copies("live", source, out, "--cache", str(tmp_path / "cache"))
+    assert (done.returncode, done.stderr) == (0, "")
     assert "workers" in run_file(out)["timings"]
     assert out.read_bytes() == whole.read_bytes()
 
