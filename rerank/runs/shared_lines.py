@@ -122,7 +122,7 @@ class LineSharing:
     def _until_it_pays(
         self, engine: SharingEngine, source: Iterator[Entry[CandidateList]]
     ) -> Outcomes:
-        """The outcomes by this process, and those of the rest by others once they are ready and as long as they live."""
+        """The outcomes by this process, and those of the rest by others while they are ready and live."""
         begun = process_time()
         while (first := next(source, None)) is not None:
             start = process_time()
@@ -197,7 +197,7 @@ class LineSharing:
         self, number: int, line: bytes, decided: DecidedLine | DiscorankError
     ) -> tuple[Entry[CandidateList], Outcome | Written]:
         """The entry of a line and its outcome; a list out of order has the error that says so."""
-        name, raw = self.work.name, line + b"\n"
+        raw = line + b"\n"
         if isinstance(decided, DiscorankError):  # a worker died at it, so it is read here
             entry = self._read_here(number, line)
             return Entry(None, None, number, raw, entry.id), entry.error or decided

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from discorank.cli.options import engines
 from discorank.metrics.errors import ResourceError
 from discorank.rerank.engines import processes
 from discorank.rerank.engines.processes import ProcessEngine
@@ -66,6 +67,19 @@ def test_processes_that_were_asked_for_are_missed(
     refuse(monkeypatch, 1)
     assert decode(source, tmp_path / "out", "--jobs", "2") == ResourceError.exit_code
     assert "--jobs: no process can be started: Resource temporarily" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("paying")
+def test_on_windows_there_is_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(60, 6))
+    refuse(monkeypatch, 0)
+    monkeypatch.setattr(engines, "HAS_WORKERS", False)
+    assert decode(source, tmp_path / "out") == 0
+    assert "workers" not in run_file(tmp_path / "out")["timings"]
+    assert decode(source, tmp_path / "two", "--jobs", "2") == 2
+    assert "--jobs: no processes share lists on Windows" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("paying")
