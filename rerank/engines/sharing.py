@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from warnings import warn
@@ -27,18 +24,6 @@ if TYPE_CHECKING:
 NEW_SECONDS, COPIED_SECONDS = 0.75, 0.25
 OWN_SECONDS = 5e-5  # CPU seconds of a list in the process that reads and writes
 LIGHT = "discorank.metrics.lexical."
-QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
-
-def usable_processors() -> int:
-    """How many processors this process may use, by its affinity and its group's share of time."""
-    count = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = QUOTA.read_text().split()
-        count = min(count, max(1, int(quota) // int(period)))
-    return count
 
 
 def processes_that_pay(
