@@ -25,7 +25,11 @@ def answer_messages(connection: Connection[Any, Any]) -> None:
     """Answers messages until the pipe is closed."""
     gc.freeze()  # what is there stays
     messages: SimpleQueue[Any] = SimpleQueue()
-    Thread(target=_read, args=(connection, messages), daemon=True).start()
+    try:
+        Thread(target=_read, args=(connection, messages), daemon=True).start()
+    except RuntimeError as error:  # the system has no more threads
+        sys.stderr.write(f"discorank: a worker ends: {error}\n")
+        os._exit(1)
     threshold, *arguments = messages.get()
     gc.set_threshold(*threshold)
     worker = Worker(*arguments)

@@ -135,3 +135,27 @@ def test_a_worker_ends_at_what_it_cannot_read() -> None:
         _, said = worker.communicate(timeout=120)
     assert worker.returncode == 1
     assert "UnpicklingError" in said
+
+
+def test_a_worker_without_a_thread_says_so_in_a_line() -> None:
+    code = """
+import threading
+from multiprocessing import Pipe
+from discorank.rerank.engines import process_worker
+
+def refused(thread):
+    raise RuntimeError("can't start new thread")
+
+threading.Thread.start = refused
+process_worker.answer_messages(Pipe()[0])
+"""
+    root = Path(__file__).parents[3]
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "discorank: a worker ends: can't start new thread\n"
