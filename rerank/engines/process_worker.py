@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -24,7 +25,11 @@ def answer_messages(connection: Connection[Any, Any]) -> None:
     """Answers messages until the pipe is closed."""
     gc.freeze()  # what is there stays
     messages: SimpleQueue[Any] = SimpleQueue()
-    Thread(target=_read, args=(connection, messages), daemon=True).start()
+    try:
+        Thread(target=_read, args=(connection, messages), daemon=True).start()
+    except RuntimeError as error:  # the system has no more threads
+        sys.stderr.write(f"discorank: a worker ends: {error}\n")
+        os._exit(1)
     threshold, *arguments = messages.get()
     gc.set_threshold(*threshold)
     worker = Worker(*arguments)
@@ -34,12 +39,17 @@ def answer_messages(connection: Connection[Any, Any]) -> None:
 
 
 def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
-    """Puts all that comes into the queue."""
+    """Puts all that comes into the queue; what cannot be read ends the process too."""
+    code = 1
     try:
         while True:
             messages.put(connection.recv())
     except (EOFError, OSError):
-        os._exit(0)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 if __name__ == "__main__":

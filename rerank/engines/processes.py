@@ -21,7 +21,7 @@ from ...metrics.errors import MetricError, ResourceError
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
-from ...metrics.stop_signals import ignored
+from ...metrics.stop_signals import ignored, put_off
 from .interface import Loaded, Task, loaded_as
 from .ray.worker import LoadResult, Sent, SentTask, StepResult, WorkOnLines
 from .sent_lines import SentLine
@@ -86,7 +86,11 @@ class ProcessEngine:
         self.waited_seconds = 0.0
 
     def begin(self, metrics: Sequence[Utility], work: WorkOnLines | None = None) -> None:
-        """Has the workers load metrics, and take up what they do with lines, without waiting for them."""
+        """Has the workers load metrics, and take up what they do with lines, without waiting for them.
+
+        Raises:
+            ResourceError: the system starts no more processes.
+        """
         self._count_faults()
         self.work = work
         for metric in metrics:
@@ -96,7 +100,8 @@ class ProcessEngine:
                     self.metrics.append(part)
         if not self.workers:
             names = [f"process {i}" for i in range(1, self.jobs + 1)]
-            self.workers = [self._new(WorkerMeter(name)) for name in names]
+            for name in names:
+                self.workers.append(self._new(WorkerMeter(name)))
         for worker in self.workers:
             worker.meter = WorkerMeter(worker.meter.name)
             worker.load(self.metrics, work)
@@ -173,7 +178,17 @@ class ProcessEngine:
         self.close()
 
     def _new(self, meter: WorkerMeter) -> WorkerProcess:
-        return WorkerProcess(meter, self.cache, self.jobs, may_fork=self.work is not None)
+        """A worker that begins; raises ResourceError where the system starts no more processes."""
+        reads_lines = self.work is not None
+        # metrics of lines load no models, and an open database is not for copies of a process
+        cache = None if reads_lines else self.cache
+        try:
+            # a copy that a signal reached would go on with what this process does at its end
+            with put_off():
+                return WorkerProcess(meter, cache, self.jobs, may_fork=reads_lines)
+        except OSError as error:
+            problem = f"no process can be started: {error.strerror}"
+            raise ResourceError(problem, where="--jobs", fix=FIX) from error
 
     def _count_faults(self) -> None:
         """Adds the entries of caches that workers found damaged or unchecked to those of this process."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from warnings import warn
 
+from ...metrics.errors import ResourceError
+from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from .local import LocalEngine
 from .status import Status
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
 NEW_SECONDS, COPIED_SECONDS = 0.75, 0.25
 OWN_SECONDS = 5e-5  # CPU seconds of a list in the process that reads and writes
 LIGHT = "discorank.metrics.lexical."
-QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
-
-def usable_processors() -> int:
-    """How many processors this process may use, by its affinity and its group's share of time."""
-    count = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = QUOTA.read_text().split()
-        count = min(count, max(1, int(quota) // int(period)))
-    return count
 
 
 def processes_that_pay(
@@ -74,6 +63,7 @@ class SharingEngine(LocalEngine):
         self.max_jobs = max_jobs
         self.metrics: Sequence[Utility] = ()
         self.processes: ProcessEngine | None = None
+        self.earlier_work = Metered()  # of processes that ended
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Loads the scorers; errors as `Metric.load`."""
@@ -82,16 +72,37 @@ class SharingEngine(LocalEngine):
 
     def start(self, jobs: int, work: WorkOnLines) -> None:
         """Starts processes if it is more than one; they take up the work when they have loaded the metrics."""
+        jobs = min(jobs, self.max_jobs)
         if jobs < 2:
             return
         from .processes import ProcessEngine
 
         self.processes = ProcessEngine(jobs, self.cache)
-        self.processes.begin(self.metrics, work)
+        try:
+            self.processes.begin(self.metrics, work)
+        except ResourceError as error:
+            self.give_up(error)
+
+    def has_loaded(self) -> bool:
+        """Whether there are processes, which are ready."""
+        try:
+            return self.processes is not None and self.processes.has_loaded()
+        except ResourceError as error:
+            self.give_up(error)
+            return False
+
+    def give_up(self, error: ResourceError) -> None:
+        """Goes on in this process alone, and warns of it."""
+        if self.processes is not None:
+            self.earlier_work += self.processes.status().work
+            self.processes.close()
+        self.processes, self.max_jobs = None, 1
+        warn(f"one process goes on alone: {error.problem}", UserWarning, stacklevel=2)
 
     def status(self) -> Status:
         """The work done here and by the processes."""
         own = super().status()
+        own = replace(own, work=own.work + self.earlier_work)
         if self.processes is None:
             return own
         theirs = self.processes.status()

@@ -15,7 +15,7 @@ from pickle import PicklingError, dumps
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.execution.meter import Meter
 from ...metrics.text.numbered_lines import Line
 from ..decider import Decider
@@ -24,10 +24,10 @@ from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..lists import CandidateList
-from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
+from ..scheduler import Outcome
 from ..whole_documents import WholeDocuments
 from .entry import Entry
-from .input_lines import Lines, Read
+from .input_lines import Lines, NextLines, Read
 from .row_forms import JsonRows, RowForm, TextRows
 from .written_outcomes import Written, written_row
 
@@ -101,6 +101,8 @@ class LineSharing:
         self.wave = FIRST_WAVE
         self.num_lists = self.num_bytes = 0  # that were decided here
         self.num_lines = 0  # up to the last of them
+        self.open_lines: deque[Line] = deque()  # that processes are at
+        self.refused: InputError | None = None  # why there are no more lines
 
     def load(self) -> None:
         """Loads the metrics, in workers if all lines go there; errors as `Engine.load`."""
@@ -120,7 +122,7 @@ class LineSharing:
     def _until_it_pays(
         self, engine: SharingEngine, source: Iterator[Entry[CandidateList]]
     ) -> Outcomes:
-        """The outcomes by this process, and those of the rest by others once they are ready."""
+        """The outcomes by this process, and those of the rest by others while they are ready and live."""
         begun = process_time()
         while (first := next(source, None)) is not None:
             start = process_time()
@@ -131,8 +133,25 @@ class LineSharing:
             seconds = process_time() - begun
             if engine.processes is None and seconds > LOOK_SECONDS:
                 engine.start(self._jobs(engine, seconds), self.work)
-            elif engine.processes and engine.processes.has_loaded():
-                yield from self._shared(engine.processes)
+            elif engine.processes and engine.has_loaded():
+                try:
+                    yield from self._shared(engine.processes)
+                except ResourceError as error:
+                    engine.give_up(error)
+                    source = chain(self._not_shared(), source)
+
+    def _not_shared(self) -> Iterator[Entry[CandidateList]]:
+        """The entries of the lines that no process has decided, and why there are no more lines, if that was seen."""
+        for number, line in self.open_lines:
+            yield self._read_here(number, line)
+        if self.refused is not None:
+            raise self.refused
+
+    def _read_here(self, number: int, line: bytes) -> Entry[CandidateList]:
+        """The entry of a line; a list out of order has the error that says so."""
+        entry = self.lines.read(self.work.name, number, line)
+        error = entry.record and self.lines.fault(entry.record)
+        return Entry(None, error, number, entry.raw, entry.id) if error else entry
 
     def _wave(self, source: Iterator[Entry[CandidateList]]) -> Iterator[tuple[Any, Any]]:
         """The next entries of about so many bytes as records."""
@@ -154,8 +173,8 @@ class LineSharing:
 
     def _shared(self, processes: ProcessEngine) -> Outcomes:
         """The outcomes of the lines not yet read, by processes; why there are no more is raised after all of them."""
-        source = _NextLines(self.lines.rest, self.meter)
-        open_lines: deque[Line] = deque()
+        source = NextLines(self.lines.rest, self.meter)
+        open_lines = self.open_lines
         done: dict[int, DecidedLine | DiscorankError] = {}
         try:
             while True:
@@ -169,6 +188,7 @@ class LineSharing:
                 if open_lines:
                     done.update(processes.collect())
         finally:
+            self.refused = source.refused
             processes.forget([number for number, _ in open_lines])
         if source.refused is not None:
             raise source.refused
@@ -177,48 +197,15 @@ class LineSharing:
         self, number: int, line: bytes, decided: DecidedLine | DiscorankError
     ) -> tuple[Entry[CandidateList], Outcome | Written]:
         """The entry of a line and its outcome; a list out of order has the error that says so."""
-        name, raw = self.work.name, line + b"\n"
+        raw = line + b"\n"
         if isinstance(decided, DiscorankError):  # a worker died at it, so it is read here
-            entry = self.lines.read(name, number, line)
-            error = entry.record and self.lines.fault(entry.record)
-            return Entry(None, None, number, raw, entry.id), error or decided
+            entry = self._read_here(number, line)
+            return Entry(None, None, number, raw, entry.id), entry.error or decided
         if decided.place is not None:
             error = self.lines.fault(decided.place)
             if error is not None:
                 return Entry(None, None, number, raw, decided.id), error
         return Entry(None, None, number, raw, decided.id), decided.outcome
-
-
-class _NextLines:
-    """Lines that are read as there is room for them.
-
-    Args:
-        lines: those not yet read.
-        meter: counts the seconds of reading.
-    """
-
-    def __init__(self, lines: Iterator[Line], meter: Meter) -> None:
-        self.lines, self.meter = lines, meter
-        self.refused: InputError | None = None
-
-    def fitting(self, open_lines: deque[Line]) -> Iterator[Line]:
-        """The next lines as long as they find room beside those that are open, where they are put."""
-        size = sum(len(line) for _, line in open_lines)
-        while len(open_lines) < WINDOW_RECORDS and size < WINDOW_CHARACTERS:
-            line = self._next()
-            if line is None:
-                return
-            open_lines.append(line)
-            size += len(line[1])
-            yield line
-
-    def _next(self) -> Line | None:
-        try:
-            with self.meter.stage("read"):
-                return None if self.refused else next(self.lines, None)
-        except InputError as error:
-            self.refused = error
-            return None
 
 
 def line_sharing(

@@ -27,6 +27,7 @@ from discorank.metrics.execution import tiles
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.engines.sharing import SharingEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
 from discorank.rerank.mbr_decoder import MBRDecoder
 
@@ -127,6 +128,27 @@ def test_a_warning_comes_once(capsys: Captured) -> None:
     assert "actor 2" in err
     Watch(Idle(), quiet=True).close()
     assert capsys.readouterr().err == ""
+
+
+class Shared(SharingEngine):
+    """An engine whose workers, which nobody asked for, wait for lists."""
+
+    def status(self) -> Status:
+        return on_ray(30.0, 90.0)
+
+
+def test_workers_that_nobody_asked_for_are_shown_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    watch = Watch(Shared(2), quiet=False)
+    assert "30% busy" in watch.note()
+    watch.close()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
+    watch.close()
+    err = capsys.readouterr().err
+    assert "actor 2" in err
+    assert "warning" not in err
 
 
 class Screen(io.StringIO):

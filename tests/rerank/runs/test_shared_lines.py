@@ -19,12 +19,13 @@ from discorank.cli.main import main
 from discorank.cli.options import engines
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.execution.meter import Meter
-from discorank.rerank.engines import sharing
+from discorank.rerank.engines import processors
 from discorank.rerank.engines.forked_process import THREADS, can_fork
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay, usable_processors
+from discorank.rerank.engines.processors import usable_processors
+from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs import shared_lines
@@ -203,14 +204,41 @@ def test_processes_pay_where_work_is_left(
     assert processes_that_pay(left, per_list, most, is_copy) == expected
 
 
-def test_a_quota_of_processors_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(sharing, "QUOTA", quota)
-    free = usable_processors()
-    assert free >= 1
-    for text, expected in (("max 100000\n", free), ("100000 100000\n", 1), ("50000 100000\n", 1)):
-        quota.write_text(text)
-        assert usable_processors() == expected
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("", {}, 8),
+        ("", {"cpu.max": "max 100000"}, 8),
+        ("", {"cpu.max": "300000 100000"}, 3),
+        ("", {"cpu.max": "50000 100000"}, 1),
+        ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2),
+        ("0::/not/seen", {"cpu.max": "400000 100000"}, 4),
+        ("3:cpu,cpuacct:/a", {"a": ("250000", "100000"), "": ("-1", "100000")}, 2),
+        ("3:cpu:/not/seen", {"": ("500000", "100000")}, 5),
+        ("3:cpuset:/", {}, 8),
+        ("nonsense", {"cpu.max": "nonsense"}, 8),
+    ],
+)
+def test_quotas_of_processors_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, Any], expected: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(processors, "GROUPS", tmp_path)
+    monkeypatch.setattr(processors, "OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text(own + "\n")
+    for name, quota in files.items():
+        if isinstance(quota, str):
+            written = {tmp_path / name: quota}
+        else:
+            folder = tmp_path / own.split(":")[1] / name
+            written = {
+                folder / f"cpu.cfs_{n}_us": q
+                for n, q in zip(("quota", "period"), quota, strict=True)
+            }
+        for path, text in written.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+    assert usable_processors() == expected
 
 
 def test_what_depends_on_other_lists_or_loads_a_model_is_not_shared(tmp_path: Path) -> None:
@@ -252,9 +280,9 @@ COPIES = """
 import os, sys
 from discorank.cli.main import main
 from discorank.cli.options import engines
-from discorank.rerank.engines import sharing
 from discorank.rerank.engines.forked_process import ForkedProcess
 from discorank.rerank.engines.processes import ProcessEngine
+from discorank.rerank.engines.processors import usable_processors
 from discorank.rerank.runs import shared_lines
 
 engines.SMALL_BYTES = 0
@@ -280,9 +308,9 @@ main()
 """
 
 
-def by_copies(how: str, source: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def by_copies(how: str, source: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of one thread, whose workers are copies of it."""
-    words = ["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet"]
+    words = ["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet", *more]
     command = [sys.executable, "-c", COPIES, how, *words]
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
@@ -306,6 +334,17 @@ def test_copies_write_the_same_bytes_and_end_with_their_process(tmp_path: Path) 
             pytest.fail(f"{pid} is still there")
     done = by_copies("live", source, out)
     assert done.returncode == 0, done.stderr
+    assert "workers" in run_file(out)["timings"]
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.skipif(not os.path.isdir(THREADS), reason="no copies but on Linux")
+def test_a_cache_is_left_to_this_process(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(150, 6))
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert decode(source, whole, "--jobs", "1") == 0
+    done = by_copies("live", source, out, "--cache", str(tmp_path / "cache"))
+    assert (done.returncode, done.stderr) == (0, "")
     assert "workers" in run_file(out)["timings"]
     assert out.read_bytes() == whole.read_bytes()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ...metrics.errors import InputError
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.engines.ray.settings import RaySettings
@@ -18,6 +19,9 @@ GROUPS = {"ray": RaySettings}
 RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
+HAS_WORKERS = (
+    os.name == "posix"
+)  # a worker is handed its pipe by number, which no process of Windows takes
 SMALL_BYTES = 1 << 18  # an input that is decided before it is known whether several processes pay
 
 
@@ -26,12 +30,19 @@ def _is_large(path: str | None) -> bool:
     return path is not None and os.path.isfile(path) and os.path.getsize(path) >= SMALL_BYTES
 
 
+def _may_share(values: Mapping[str, Any]) -> bool:
+    """Whether processes may be taken that nobody asked for."""
+    is_open = values["engine"] == "local" and values["jobs"] == "auto"
+    return is_open and HAS_WORKERS and _is_large(values.get("input"))
+
+
 @contextmanager
 def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
-    if values["engine"] == "local" and values["jobs"] == "auto" and _is_large(values.get("input")):
-        from ...rerank.engines.sharing import SharingEngine, usable_processors
+    if _may_share(values):
+        from ...rerank.engines.processors import usable_processors
+        from ...rerank.engines.sharing import SharingEngine
 
         with SharingEngine(usable_processors(), cache) as sharing:
             yield sharing
@@ -40,6 +51,10 @@ def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
         yield LocalEngine(cache)
         return
     if values["engine"] == "local":
+        if not HAS_WORKERS:
+            raise InputError(
+                "no processes share lists on Windows", where="--jobs", fix="Leave it out"
+            )
         from ...rerank.engines.processes import ProcessEngine
 
         with ProcessEngine(values["jobs"], cache) as processes:

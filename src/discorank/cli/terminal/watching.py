@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeVar
 
 from ...metrics.execution.meter import STAGES, Meter, Metered
 from ...rerank.engines.interface import Engine
+from ...rerank.engines.sharing import SharingEngine
 from ...rerank.engines.status import Status, WorkerStatus
 from ...tables import aligned
 from .console import say
 
-TABLE_SECONDS = 10.0  # a shorter run of one process gets no table
+TABLE_SECONDS = 10.0  # a shorter run gets no table but where workers were asked for
 WARNING_SECONDS = 30.0  # before that, starting up explains why workers wait
 STARVING = 0.7  # share of their time that workers are at work, below which something is wrong
 WORKERS_SHOWN = 16
@@ -31,6 +32,8 @@ class Watch:
 
     def __init__(self, engine: Engine, quiet: bool) -> None:
         self.engine, self.quiet = engine, quiet
+        # what workers nobody asked for are at is told after a while, and no advice is given
+        self.takes_workers = isinstance(engine, SharingEngine)
         self.meter = Meter()  # what the calling process does beside: reading and writing
         self.begun = monotonic()
         # from the start of the process until the first list is read
@@ -59,7 +62,8 @@ class Watch:
     def close(self) -> None:
         """Says where the time went."""
         status, own = self.engine.status(), self.meter.now
-        if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
+        asked = bool(status.workers) and not self.takes_workers
+        if asked or monotonic() - self.begun >= TABLE_SECONDS:
             load = max(0.0, monotonic() - self.begun - status.seconds)
             table = aligned(time_table(rows_of(status, own, load)))
             cpu = cpu_line(self.cpu_before, process_time())
@@ -69,7 +73,9 @@ class Watch:
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
-        reason = None if self.warned else starving(status, self.meter.now)
+        if self.warned or self.takes_workers:
+            return
+        reason = starving(status, self.meter.now)
         if reason and not self.quiet:
             from tqdm import tqdm
 
