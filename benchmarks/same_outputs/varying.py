@@ -40,6 +40,12 @@ VARYING = (
         "the table of where the time went is shown after ten seconds, and holds times",
     ),
     Variation(
+        SHOWN,
+        rb"(?m)^CPU seconds of this process: .*\n",
+        b"",
+        "the CPU seconds of a run are shown after ten seconds",
+    ),
+    Variation(
         ".run.json",
         rb'(?s)"workers": \[\n.*?\n  \]',
         b'"workers": SOME',
