@@ -6,8 +6,8 @@ COMMIT is the one before by default. What is meant to differ is said in commit m
 
     Outputs-change: decode-prior help-*
 
-names commands (or patterns) of which that commit changes what they write. Any other difference makes the exit code 1. Where
-the commit is not there, as in a clone without history, nothing is compared, and it says so.
+names commands (or patterns) of which that commit changes what they write. Any other difference makes the exit code 1.
+Where the commit is not there, as in a clone without history, nothing is compared, and it says so.
 """
 
 from __future__ import annotations

@@ -46,6 +46,12 @@ VARYING = (
         "the CPU seconds of a run are shown after ten seconds",
     ),
     Variation(
+        SHOWN,
+        rb" tokens \([\d.]+/s\)",
+        b" tokens",
+        "tokens a second of a generator",
+    ),
+    Variation(
         ".run.json",
         rb'(?s)"workers": \[\n.*?\n  \]',
         b'"workers": SOME',
