@@ -8,17 +8,18 @@ x_0 is the state of the first token. There is no sigmoid and no bound.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
+from ...spec.checked_settings import Field
 from ..models.files.checked_tensors import CheckedTensors
 from ..models.files.folder_weights import read_weights
-from ..models.files.json_settings import FileSettings, read_settings
+from ..models.files.json_settings import read_settings
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
@@ -27,7 +28,8 @@ GELU = {"erf": "gelu", "tanh": "gelu_pytorch_tanh"}
 UNUSED = re.compile(r"bleurt\.embeddings\.position_ids")
 
 
-class BleurtConfig(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class BleurtConfig:
     """What config.json says of the network."""
 
     model_type: Literal["bleurt"]

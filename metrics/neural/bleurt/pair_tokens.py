@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...representations import IntArray
 from ...storage.bounded_files import read_small_file
-from ..models.files.json_settings import FileSettings, read_settings
+from ..models.files.json_settings import read_settings
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
 # Special tokens of a pair: [CLS] and two [SEP].
@@ -99,7 +100,8 @@ class WordPieceTokens(PairTokens):
         return [np.array(encoding.ids, np.int64) for encoding in encodings]
 
 
-class TokenizerSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
     """tokenizer_config.json."""
 
     do_lower_case: bool = True

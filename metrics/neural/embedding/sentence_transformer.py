@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from warnings import warn
 
-from pydantic import Field, TypeAdapter, ValidationError
-
-from ...errors import InputError, ModelLoadError, excerpt, unknown
-from ...storage.bounded_files import read_small_file
-from ...storage.json_and_yaml import parse_small_json
+from ...errors import ModelLoadError, excerpt, unknown
+from ...spec.checked_settings import Field
 from ..models.files.checked_tensors import CheckedTensors
 from ..models.files.folder_weights import read_weights
-from ..models.files.json_settings import FileSettings, read_settings
+from ..models.files.json_settings import read_settings
 from .sentence_pooling import MODES, Mode, SentencePooling
 
 MODULES = "modules.json"
@@ -52,28 +49,32 @@ SUBFOLDER = re.compile(r"[\w.-]*")
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
-class Module(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class Module:
     """One entry of modules.json."""
 
     path: Annotated[str, Field(max_length=200)] = ""
     type: Annotated[str, Field(max_length=200)]
 
 
-class TransformerSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class TransformerSettings:
     """sentence_bert_config.json."""
 
     max_seq_length: Annotated[int, Field(ge=1)] | None = None
     do_lower_case: bool = False
 
 
-class PromptSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class PromptSettings:
     """config_sentence_transformers.json."""
 
-    prompts: Mapping[str, str] = {}
+    prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
 
 
-class PoolingSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class PoolingSettings:
     """The configuration of a Pooling module: flags in the old form, names in the new one."""
 
     pooling_mode: Mode | Annotated[list[Mode], Field(min_length=1)] | None = None
@@ -104,7 +105,8 @@ class PoolingSettings(FileSettings):
         return tuple(mode for mode in MODES if flags[mode])
 
 
-class DenseSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class DenseSettings:
     """The configuration of a Dense module."""
 
     in_features: Width
@@ -191,14 +193,7 @@ def _modules(folder: Path) -> list[Module]:
     if not file.is_file():
         warn(f"{folder}: has no {MODULES}, so token vectors are averaged", stacklevel=4)
         return [Module(type="Transformer")]
-    try:
-        values = parse_small_json(read_small_file(file, FIX), str(file), FIX)
-        modules = TypeAdapter(list[Module]).validate_python(values)
-    except InputError as error:
-        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except ValidationError as error:
-        problem = f"is no list of modules: {excerpt(str(error))}"
-        raise ModelLoadError(problem, where=str(file), fix=FIX) from error
+    modules = read_settings(file, list[Module])
     for place, module in enumerate(modules):
         _check_known(folder, module)
         if (_kind(module) == "Transformer") != (place == 0):

@@ -11,12 +11,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
-
 from ...errors import ModelLoadError
+from ...spec.checked_settings import Field
 from ..models.files.checked_tensors import CheckedTensors
 from ..models.files.folder_weights import read_row, read_weights
-from ..models.files.json_settings import FileSettings, read_settings
+from ..models.files.json_settings import read_settings
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=256)]
@@ -25,7 +24,8 @@ HEAD = "lm_head.weight"
 UNUSED = re.compile(r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")
 
 
-class T5Config(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class T5Config:
     """What config.json says of the network."""
 
     model_type: Literal["mt5"]

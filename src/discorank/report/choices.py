@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ..metrics.errors import InputError
+from ..metrics.spec.checked_settings import Field
+from ..metrics.spec.checked_values import from_json
 from ..metrics.storage.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.features import is_plain
@@ -137,7 +136,7 @@ def read_head(path: str | Path) -> RunHead:
     """
     run_file = Path(f"{path}.run.json")
     values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
-    head = checked(RunHead, json.dumps(values).encode(), str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
+    head = from_json(RunHead, values, str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
     format, decoder = head.settings.get("format"), head.settings.get("decoder")
     if format != "jsonl" or decoder not in ("mbr", "rerank"):
         fix = "Run decode or rerank with --format jsonl"

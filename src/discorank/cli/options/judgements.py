@@ -7,13 +7,11 @@ from dataclasses import replace
 from math import nan
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
-
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_judged
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.line_source import LineSource
 from ...rerank.chooser.model import LARGEST
 from ...rerank.chooser.raters_and_preferences import (
