@@ -41,7 +41,7 @@ class EntityGraph(FocusModelMetric):
     """
 
     weighted: bool = False
-    default_model: ClassVar[None] = None
+    default_model: ClassVar[str | None] = None
     default_threshold: ClassVar[float] = 0.7
     name: ClassVar[str] = "entity-graph"
     info: ClassVar[Info] = Info(

@@ -41,7 +41,7 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         several: several references: the mean over them, or the best (max).
     """
 
-    default_model: ClassVar[str] = "minilm"
+    default_model: ClassVar[str | None] = "minilm"
     layer: int | None = None
     lowercase: bool = True
     focus: Literal["noun", "entity"] = "noun"
