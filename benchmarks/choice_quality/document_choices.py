@@ -56,7 +56,7 @@ ROLES = "pdd"  # by a classifier of English sentences
 # chrF of other readings of a document, on sets of texts that systems cut into sentences as they like
 ALIGNED = {
     "chrf, joined": ("chrf", "joined"),
-    "chrf, monotone": ('chrf(align="monotone")', "sentences"),
+    "chrf, monotone": ("aligned(chrf)", "sentences"),
 }
 ALIGNED_SETS = ("summeval", "realsumm", "newsroom_ner18", "wmt23.en-de")
 WEIGHTS = (0.0, 0.5, 1.0)  # of every part, where weights are chosen on other sets

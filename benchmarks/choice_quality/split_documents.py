@@ -25,8 +25,8 @@ from discorank import Document, load_metric
 from discorank.metrics.text.sentence_splitting import sentences
 
 FORMS = (
-    'chrf(align="monotone")',
-    'chrf(align="monotone",align_weights="sentences")',
+    "aligned(chrf)",
+    'aligned(chrf,weights="sentences")',
     "chrf",
 )
 

@@ -89,10 +89,10 @@ def loaded(name: str, **settings: Any) -> Metric:
 
 def settings_of(name: str) -> dict[str, Metric]:
     """The metric by sentence and in windows, by what the table calls them."""
-    settings = {"by sentence": loaded(name, windows=1)}
+    settings = {"by sentence": loaded(f"windows({name},size=1)")}
     for windows, stride in WINDOWS:
-        shown = f"windows={windows}, stride={stride}"
-        settings[shown] = loaded(name, windows=windows, stride=stride)
+        shown = f"size={windows},stride={stride}"
+        settings[shown] = loaded(f"windows({name},{shown})")
     return settings
 
 
