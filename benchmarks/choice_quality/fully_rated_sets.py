@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.support.mqm_lists import rated
 from discorank.integrations.formats.human_scores import HumanKey
-from discorank.integrations.formats.systems import SystemsOptions, read_documents
+from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
 from discorank.metrics.combination import parts_of
 from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.registry import load_metric

@@ -24,7 +24,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from discorank import load_metric
-from discorank.integrations.formats.systems import SystemsOptions, read_documents
+from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
 from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
 from discorank.rerank.selection.resampling_units import in_units

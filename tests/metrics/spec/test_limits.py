@@ -14,7 +14,7 @@ import discorank
 from discorank import CandidateList, InputError, load_metric, use_limits
 from discorank.cli.main import main
 from discorank.cli.options import field_helps
-from discorank.integrations.formats.systems_document import read_document
+from discorank.integrations.formats.readers.systems import read_document
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.metrics.spec.limits import Limits, limits, limits_of, set_limits
 from discorank.metrics.spec.small_files import check_json_size, parse_small_json
