@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checksums import DIGEST_BYTES
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import Line
+from ...metrics.storage.checksums import DIGEST_BYTES
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import Line
 from ...rerank.lists import CandidateList
 from ...rerank.runs.entry import Entry
 

@@ -17,8 +17,7 @@ from pkgutil import iter_modules
 from typing import Any, Literal
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.text.line_source import LineSource
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ..files.entries import ListEntry
 from .documents import Row

@@ -13,11 +13,10 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt, unknown
-from ...metrics.text.line_source import without_trailing_blanks
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
 from ...rerank.selection.document_outputs import DocumentOutputs, Judgements
-from ..files.strict_json import parse_json
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]

@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.input_lines import Lines
 from ...rerank.runs.output_checks import check_beside

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.output_checks import check_beside
-from ..files.strict_json import parse_json
 from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_lists

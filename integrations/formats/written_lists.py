@@ -15,7 +15,7 @@ from math import isclose
 from typing import Any, Protocol
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...metrics.text.texts import Document, Text
 from ...rerank.choice import LOOKED_AHEAD, Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList, write_list

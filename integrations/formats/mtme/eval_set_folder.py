@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ....metrics.complete_files import complete_file, own_draft
 from ....metrics.errors import InputError, ResourceError, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.limits import limits
+from ....metrics.storage.atomic_files import complete_file, own_draft
+from ....metrics.storage.limits import limits
 from ....rerank.selection.meta_evaluation.eval_set import (
     ALL_REFERENCES,
     LEVELS,

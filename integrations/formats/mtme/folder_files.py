@@ -14,8 +14,9 @@ import numpy as np
 
 from ....metrics.errors import InputError, excerpt, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
@@ -24,7 +25,6 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     Scores,
     Texts,
 )
-from ...files.strict_json import parse_json
 
 MISSING_TEXT = "[No translation supplied]"
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource, without_trailing_blanks
-from ....metrics.text.numbered_lines import NumberedLines
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
 from ....rerank.runs.rows import as_line
-from ...files.strict_json import parse_json
 from ..documents import DocumentRows, Row, segments_of, texts_of
 from ..format_table import DocumentFormat, Format, ListOptions
 from .systems import lists_of_documents

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.text.line_source import Line, LineSource, without_trailing_blanks
+from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ....rerank.lists import Candidate, CandidateList
 from ....rerank.runs.entry import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, list_entry

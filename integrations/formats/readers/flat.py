@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ....metrics.errors import InputError
-from ....metrics.text.line_source import Line, LineSource
+from ....metrics.storage.line_source import Line, LineSource
 from ....rerank.lists import Candidate, CandidateList
 from ...files.entries import ListEntry, ListLines, error_entry, list_entry
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError
-from ....metrics.text.line_source import without_trailing_blanks
-from ....metrics.text.numbered_lines import Line, NumberedLines
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
 from ....rerank.lists import read_list
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, error_entry, list_entry
-from ...files.strict_json import parse_json
 from ..format_table import Format, ListOptions, OpenedFiles, format_of_object, format_of_text
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.checksums import DIGEST_BYTES
-from ....metrics.text.line_source import LineSource, without_trailing_blanks
+from ....metrics.storage.checksums import DIGEST_BYTES
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, read_list
 from ....rerank.runs.entry import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, list_entry, placed
 from ...files.reply_choices import is_unfinished, text_of, total_logprob, value_at
-from ...files.strict_json import parse_json
 from ..format_table import Format, ListOptions, OpenedFiles, one_file
 from .jsonl import recognise
 

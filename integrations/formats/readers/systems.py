@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError, unknown
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import without_trailing_blanks
-from ....metrics.text.numbered_lines import NumberedLines
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ....rerank.lists import CandidateList, read_list
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.document_outputs import DocumentOutputs
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, SeenKeys, error_entry, list_entry, placed
-from ...files.strict_json import parse_json
 from ..documents import Row
 from ..format_table import DocumentFormat, Format, ListOptions, OpenedFiles
 from ..human_scores import ByDimension, HumanKey, Scores, human_scores

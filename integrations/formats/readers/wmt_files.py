@@ -14,10 +14,10 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits, more
-from ....metrics.text.line_source import LineSource, without_trailing_blanks
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits, more
+from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.runs.rows import as_line
-from ...files.strict_json import parse_json
 from ..documents import Row, segments_of, texts_of
 from .evaluation_sets import format_of_documents
 

@@ -28,7 +28,7 @@ from discorank.integrations.formats.readers.wmt_files import (
     written_wmt_xml,
 )
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 
 XML = """<?xml version='1.0' encoding='utf-8'?>
 <dataset id="wmttest">

@@ -13,7 +13,7 @@ from ...integrations.formats.human_scores import HumanKey, JudgedRow, read_judge
 from ...integrations.formats.readers.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.chooser.model import LARGEST
 from ...rerank.chooser.raters_and_preferences import (
     PREFERENCES,

@@ -26,7 +26,7 @@ from discorank.integrations.formats.mtme.eval_set_folder import (
 from discorank.integrations.formats.mtme.eval_set_rows import eval_set_of_rows, eval_set_rows
 from discorank.integrations.formats.mtme.folder_files import read_score_file, written_scores
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
     DocumentPlace,
