@@ -11,7 +11,7 @@ from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_jud
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.system_scores import is_judged
 from ...rerank.tuning.judged_scores import (
