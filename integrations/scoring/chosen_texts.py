@@ -10,7 +10,7 @@ from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.runs.output_checks import check_beside
 from ...rerank.runs.run_file import lines_of_run
-from ..formats.jsonl import id_of
+from ..formats.readers.jsonl import id_of
 
 
 def read_chosen_texts(path: str) -> dict[str, Text]:

@@ -201,7 +201,7 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
     others = ("pydantic", "tqdm", "importlib.metadata", "sacrebleu", "yaml", "sqlite3", "asyncio")
     own = (
         "integrations.arrow.arrow_source",
-        "integrations.formats.document_forms",
+        "integrations.formats.readers.flat",
         "integrations.formats.written_lists",
         "metrics.alignment",
         "metrics.execution.cache",

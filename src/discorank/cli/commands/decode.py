@@ -22,7 +22,7 @@ from ..options.budget import (
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
 
@@ -51,7 +51,7 @@ OPTIONS = Options(
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         SavedOptions,
         CodeOptions,

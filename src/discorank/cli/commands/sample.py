@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.judged_rows import with_judged
+from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.runs.rows import as_line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...integrations.formats.format_table import ListOptions
 from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
@@ -28,18 +30,17 @@ class InputOptions:
 
     Args:
         input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
-        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, batch, lm-eval, systems, or a
-            form of test sets: mtme, wmt-xml, wmt-jsonl, sacrebleu, summeval.
-        num_candidates: flat: lines per source, read from the counts if not given.
-        sources: flat, fairseq, marian, moses, sockeye: the file of sources, one per line.
-        documents: flat, fairseq, marian, moses, sockeye: the file of document ids, one per line.
-        requests: batch: the file of requests that the output answers.
-        human: systems: keys that hold human scores, such as mqm:lower.
-        as_systems: systems: references to treat as systems.
-        include: systems: further keys that hold systems.
-        columns: jsonl and systems in a Parquet or Arrow file: which column is which key, such as id=prompt_id
+        input_format: its format: {formats}.
+        num_candidates: {formats:num_candidates}: lines per source, read from the counts if not given.
+        sources: {formats:sources}: the file of sources, one per line.
+        documents: {formats:sources}: the file of document ids, one per line.
+        requests: {formats:requests}: the file of requests that the output answers.
+        human: {formats:human}: keys that hold human scores, such as mqm:lower.
+        as_systems: {formats:as_systems}: references to treat as systems.
+        include: {formats:include}: further keys that hold systems.
+        columns: {formats:columns} in a Parquet or Arrow file: which column is which key, such as id=prompt_id
             candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
-        language_pair: mtme: the language pair of the folder.
+        language_pair: {formats:language_pair}: the language pair of the folder.
     """
 
     input: str | None = None
@@ -85,15 +86,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
     return open_lists(
         needed(values, "input", "INPUT"),
         values["input_format"],
-        num_candidates=values["num_candidates"],
-        sources=values["sources"],
-        documents=values["documents"],
-        requests=values["requests"],
-        human=values["human"],
-        as_systems=values["as_systems"],
-        include=values["include"],
-        columns=values["columns"],
-        language_pair=values["language_pair"],
+        **{field.name: values[field.name] for field in fields(ListOptions)},
     )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_judged
-from ...integrations.formats.systems import SystemsOptions, read_documents
+from ...integrations.formats.human_scores import HumanKey, JudgedRow, read_judged, with_judged
+from ...integrations.formats.readers.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource

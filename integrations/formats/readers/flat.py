@@ -5,14 +5,14 @@ Where the files can be read twice, their lines are counted first, so a wrong N i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ...metrics.errors import InputError
-from ...metrics.storage.line_source import Line, LineSource
-from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.list_lines import ListLines
+from ....metrics.errors import InputError
+from ....metrics.storage.line_source import Line, LineSource
+from ....rerank.lists import Candidate, CandidateList
+from ...files.entries import ListEntry, ListLines, error_entry, list_entry
+from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
 
 _FIX = "Are the files the right ones, with one line per text and no empty line at the end?"
 
@@ -156,3 +156,44 @@ def _leftover(num_lines: int, num_candidates: int) -> InputError:
         f"{remainder} left over"
     )
     return InputError(problem, fix=_FIX)
+
+
+def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
+    num_candidates = count_candidates(path, options.sources, options.num_candidates)
+    candidates = LineSource(path)
+    if options.sources is None:
+        return [candidates], read_flat(candidates, num_candidates)
+    sources = LineSource(options.sources)
+    return [candidates, sources], read_flat(candidates, num_candidates, sources)
+
+
+def _lines(record: CandidateList) -> Iterator[str]:
+    for candidate in record.candidates:
+        yield str(candidate.text)
+
+
+def _shape(record: CandidateList) -> tuple[int, str]:
+    return len(record.candidates), "flat text has as many candidates in every list"
+
+
+def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> int:
+    return counts["candidates"] // counts["rows"]
+
+
+FORMATS = (
+    Format(
+        "flat",
+        "flat text",
+        _open,
+        NUMBERED | {"num_candidates"},
+        reads_sources=True,
+        written=ListWriting(
+            _lines,
+            read_flat,
+            own_fields=None,
+            shape=_shape,
+            earlier_shape=_earlier_shape,
+            numbers_lists=True,
+        ),
+    ),
+)

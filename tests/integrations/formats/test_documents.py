@@ -12,17 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.integrations.formats.document_forms import open_documents
-from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.systems import SystemsOptions, read_documents
-from discorank.integrations.formats.test_sets.document_rows import Row
-from discorank.integrations.formats.test_sets.sacrebleu_files import (
+from discorank.integrations.formats.documents import Row
+from discorank.integrations.formats.open_lists import open_documents, open_lists
+from discorank.integrations.formats.readers.evaluation_sets import (
     read_sacrebleu,
+    read_summeval,
     sacrebleu_columns,
+    written_summeval,
 )
-from discorank.integrations.formats.test_sets.summeval import read_summeval, written_summeval
-from discorank.integrations.formats.test_sets.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
-from discorank.integrations.formats.test_sets.wmt_xml import read_wmt_xml, written_wmt_xml
+from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
+from discorank.integrations.formats.readers.wmt_files import (
+    read_wmt_jsonl,
+    read_wmt_xml,
+    written_wmt_jsonl,
+    written_wmt_xml,
+)
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 
@@ -376,9 +380,9 @@ def test_documents_of_any_form_are_candidate_lists_and_documents(tmp_path: Path)
 
 
 def test_forms_and_options_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown form of documents 'wmt-xm'"):
+    with pytest.raises(InputError, match="unknown format of documents 'wmt-xm'"):
         open_documents(tmp_path / "x", "wmt-xm")
-    with pytest.raises(InputError, match="is of folders of mt-metrics-eval"):
-        open_documents(tmp_path / "x", "wmt-xml", "en-de")
+    with pytest.raises(InputError, match="not an option of the format 'wmt-xml'"):
+        open_documents(tmp_path / "x", "wmt-xml", language_pair="en-de")
     with pytest.raises(InputError, match="language_pair: not an option of the format 'jsonl'"):
         open_lists(tmp_path / "x", "jsonl", language_pair="en-de")

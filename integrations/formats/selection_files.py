@@ -7,7 +7,8 @@ are chosen, the lines of ``decode --choice document``, one per segment, are read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
@@ -15,8 +16,10 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.documents.document_lists import CHOSEN, SYSTEM
+from ...rerank.selection.contrastive import ContrastiveItem, read_item
 from ...rerank.selection.system_choices import Choices, Chosen
-from .jsonl import id_of
+from ..files.entries import SeenKeys
+from .readers.jsonl import id_of
 
 
 def read_chosen(
@@ -129,3 +132,31 @@ def _chosen_text(row: Mapping[str, Any], i: int, choices: Choices) -> Text:
         problem = f"found {shown}, expected a list of {num_sentences} sentences"
         raise InputError(problem, where="text")
     return Document(text)
+
+
+def read_contrastive(path: str | Path | LineSource) -> Iterator[ContrastiveItem]:
+    """The items of a file (``-`` is standard input), streamed.
+
+    Raises:
+        InputError: it cannot be opened; while iterating, with file and line, at the first line that is no item and at
+            an id that was there before.
+    """
+    return _items(path if isinstance(path, LineSource) else LineSource(path))
+
+
+def _items(source: LineSource) -> Iterator[ContrastiveItem]:
+    seen = SeenKeys()
+    for number, line in without_trailing_blanks(source):
+        try:
+            if not line.strip():
+                raise InputError("empty line", fix="Write one item per line")
+            item = read_item(parse_json(line))
+            if not seen.add(item.id):
+                raise InputError(
+                    f"{item.id!r:.80} was there before, expected a new id",
+                    where="id",
+                    fix="Give every item its own",
+                )
+        except InputError as error:
+            raise error.inside(f"{source.name}:{number}") from None
+        yield item

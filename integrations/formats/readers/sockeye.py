@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from ...metrics.errors import InputError, excerpt
-from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import LineSource
-from ...rerank.lists import CandidateList, finite, read_list
-from ..files.entries import ListEntry, error_entry, list_entry
+from ....metrics.errors import InputError, excerpt
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource
+from ....rerank.lists import CandidateList, finite, read_list
+from ...files.entries import ListEntry, error_entry, list_entry
+from ..format_table import NUMBERED, Format, one_file
 from .jsonl import read_objects
 
 _OWN = frozenset({"sentence_id", "text", "translation", "score", "translations", "scores"})
@@ -117,3 +118,15 @@ def _candidate(row: dict[str, Any]) -> dict[str, Any]:
     if finite(score) is None:
         raise InputError(f"found {excerpt(score)}, expected a number", where="scores")
     return {**row, "score": score}
+
+
+FORMATS = (
+    Format(
+        "sockeye",
+        "an n-best list of Sockeye",
+        one_file(read_sockeye),
+        NUMBERED,
+        keys=("translations", "translation"),
+        example='{"sentence_id": 0, "translations": ["a text", "b"], "scores": [[0.5], [0.7]]}\n',
+    ),
+)

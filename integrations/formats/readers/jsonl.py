@@ -6,26 +6,21 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import InputError
-from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
-from ...rerank.lists import read_list
-from ..files.entries import ListEntry, error_entry, list_entry
-
-FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
-_FORMAT_OF_KEY = {
-    "systems": "systems",
-    "translations": "sockeye",
-    "sentence_id": "sockeye",
-    "custom_id": "batch",
-    "resps": "lm-eval",
-}
+from ....metrics.errors import InputError
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
+from ....rerank.lists import read_list
+from ...arrow.open_rows import open_rows
+from ...files.entries import ListEntry, error_entry, list_entry
+from ..format_table import Format, ListOptions, OpenedFiles, format_of_object, format_of_text
 
 
 def read_jsonl(source: NumberedLines) -> JsonEntries:
@@ -126,14 +121,11 @@ def _advised(error: InputError, data: Any, name: str) -> InputError:
         return error
     if renamed := misspelt("candidates", data, name):
         return renamed
-    for key, format in _FORMAT_OF_KEY.items():
-        if key in data:
-            return InputError(
-                error.problem,
-                where=error.where,
-                fix=f"It looks like a {format} file: use --from {format}",
-            )
-    return error
+    format = format_of_object(data)
+    if format is None:
+        return error
+    fix = f"It looks like {format.title}: use --from {format.name}"
+    return InputError(error.problem, where=error.where, fix=fix)
 
 
 def recognise(source: NumberedLines, number: int, line: bytes) -> None:
@@ -149,10 +141,8 @@ def recognise(source: NumberedLines, number: int, line: bytes) -> None:
         return
     if start.startswith(b"["):
         kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
-    elif b"|||" in line:
-        kind, fix = "a Moses n-best list", "Use --from moses, or --from marian"
-    elif FAIRSEQ.match(line):
-        kind, fix = "a fairseq log", "Use --from fairseq"
+    elif format := format_of_text(line):
+        kind, fix = format.title, f"Use --from {format.name}"
     else:
         kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
     shown = line[:40].decode(errors="ignore")
@@ -161,3 +151,24 @@ def recognise(source: NumberedLines, number: int, line: bytes) -> None:
         f"found {kind} ({shown!r}), expected a JSON object on each line",
         fix,
     )
+
+
+def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
+    if os.path.isdir(path):
+        from ..mtme.eval_set_folder import check_no_eval_set
+
+        check_no_eval_set(path)
+    source = open_rows(path, options.columns, "list")
+    return [source], read_jsonl(source)
+
+
+FORMATS = (
+    Format(
+        "jsonl",
+        "candidate lists",
+        _open,
+        frozenset({"columns"}),
+        keys=("candidates",),
+        example='{"id": "a", "candidates": ["a text", {"text": "another", "logprob": -1.5}]}\n',
+    ),
+)

@@ -1,10 +1,10 @@
-"""Options of ``decode``, ``rerank`` and ``convert`` that write lists in the forms of other tools."""
+"""Options of ``decode``, ``rerank`` and ``convert`` that write lists in the formats of other tools."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...integrations.formats.output_forms import FEATURE, ListForm, Order
+from ...integrations.formats.format_table import FEATURE, Order, writer_of
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.runs.row_forms import RowForm
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 @settings
-class FormOptions:
-    """In which form lists are written.
+class OutputFormatOptions:
+    """In which format lists are written.
 
     Args:
-        output_format: moses, marian, fairseq or flat; JSON lines if not given.
-        lossy: leave out what the form has no place for, instead of an error.
+        output_format: {formats:written}; JSON lines if not given.
+        lossy: leave out what the format has no place for, instead of an error.
     """
 
-    output_format: ListForm | None = None
+    output_format: str | None = None
     lossy: bool = False
 
 
@@ -53,12 +53,13 @@ def with_every_place(values: dict[str, Any]) -> None:
                 problem = "is for n-best lists"
                 raise InputError(problem, where=f"--{name}", fix="Add --output-format")
         return
+    writing = writer_of(values["output_format"], "--output-format")
     others: dict[str, Any] = {"nbest": 1, "diverse": None, "format": "jsonl"}
     for name, default in others.items():
         if values.get(name, default) != default:
             problem = "stands beside --output-format, which writes every candidate"
             raise InputError(problem, where=f"--{name}", fix="Leave out one of them")
-    if values["output_format"] == "flat" and values["max_errors"]:
+    if writing.numbers_lists and values["max_errors"]:
         problem = "a list that is left out would shift the lines of all that follow"
         raise InputError(problem, where="--max-errors", fix="Leave it out, or write moses")
     values["nbest"] = None
@@ -66,13 +67,14 @@ def with_every_place(values: dict[str, Any]) -> None:
 
 def row_form_in(values: dict[str, Any]) -> RowForm | None:
     """The form of rows that the options name; None where --format says it."""
-    form = values["output_format"]
-    if form is None:
+    name = values["output_format"]
+    if name is None:
         return None
-    from ...integrations.formats.decided_rows import DecidedRows
+    from ...integrations.formats.written_lists import DecidedRows
 
-    order: Order = values["order"] or ("choice" if form == "flat" else "kept")
-    return DecidedRows(form, order, values["feature"], values["lossy"])
+    has_features = writer_of(name).own_fields is not None
+    order: Order = values["order"] or ("kept" if has_features else "choice")
+    return DecidedRows(name, order, values["feature"], values["lossy"])
 
 
 def list_writer_in(values: dict[str, Any]) -> ListWriter:

@@ -1,6 +1,6 @@
-"""Documents of a test set as the lines of a systems file, which one reader checks whatever form they came in.
+"""Documents of a test set as the lines of a systems file, which one reader checks whatever format they came in.
 
-A row is a dict with ``id``, ``source``, ``references``, ``systems`` and ``human`` as `systems_document` reads them, and
+A row is a dict with ``id``, ``source``, ``references``, ``systems`` and ``human`` as `readers.systems` reads them, and
 keys of its own with texts or numbers (``domain``).
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....metrics.errors import InputError
-from ....rerank.runs.rows import as_line
+from ...metrics.errors import InputError
+from ...rerank.runs.rows import as_line
 
 Row = dict[str, Any]
 
