@@ -207,7 +207,6 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
         "metrics.execution.cache",
         "rerank.budgeted_list",
         "rerank.budget.plan",
-        "rerank.chooser",
         "rerank.documents.document_scheduler",
         "rerank.selection",
     )

@@ -25,7 +25,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.storage.limits import limits
 from ..selection.document_outputs import DocumentOutputs
-from ..tuning.preference_sources import Rankings
+from .preference_sources import Rankings
 from .scored_texts import judgements_of, only_of_documents, score_of, texts_of, with_scores
 
 PSEUDO_TEXTS = 5.0  # P

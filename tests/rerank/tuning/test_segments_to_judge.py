@@ -9,30 +9,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discorank import InputError, load_metric
+from discorank import InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
-from discorank.rerank.chooser.judging_order import disagreement_of, judging_order, spread_order
-from discorank.rerank.chooser.measured import utilities_of
-from discorank.rerank.chooser.proposals import proposed
-from discorank.rerank.chooser.shipped import shipped
-from discorank.rerank.chooser.training import texts_as_list
 from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.tuning.segments_to_judge import (
+    Unit,
+    disagreement_of,
+    judging_order,
+    proposed,
+    spread_order,
+)
 
-from .test_model import outputs, systems_file
+from ...support.judged_outputs import outputs, systems_file
 
 Captured = pytest.CaptureFixture[str]
 NOBODY = np.zeros(8, bool)
 
 
 def test_of_each_stratum_the_segment_whose_texts_differ_most() -> None:
-    difficulty = np.array([3.0, 0.0, 1.0, 2.0, 7.0, 6.0, 5.0, 4.0])
+    doubt = np.array([3.0, 0.0, 1.0, 2.0, 7.0, 6.0, 5.0, 4.0])
     disagreement = np.array([1.0, 2.0, 3.0, 9.0, 1.0, 2.0, 8.0, 3.0])
     own = np.arange(8)
     # from easy to hard: 1, 2 | 3, 0 | 7, 6 | 5, 4
-    assert judging_order(difficulty, disagreement, own, NOBODY, 4) == [2, 6, 3, 5]
+    assert judging_order(doubt, disagreement, own, NOBODY, 4) == [2, 6, 3, 5]
     judged = np.isin(own, [2, 6])
     # what is left: 1, 3, 0 | 7, 5, 4
-    assert judging_order(difficulty, disagreement, own, judged, 2) == [3, 7]
+    assert judging_order(doubt, disagreement, own, judged, 2) == [3, 7]
 
 
 def test_documents_of_which_something_is_taken_count_less() -> None:
@@ -64,16 +66,15 @@ def test_disagreement_against_a_loop() -> None:
     random = np.random.default_rng(0)
     matrices = random.uniform(0, 50, (5, 4, 4))
     matrices[:, range(4), range(4)] = 100.0
-    for value, own in zip(disagreement_of(matrices), matrices, strict=True):
+    for own in matrices:
         others = [own[h, r] for h in range(4) for r in range(4) if h != r]
-        assert value == pytest.approx(100.0 - np.mean(others))
-    assert disagreement_of([np.array([[7.0]]), np.full((3, 3), 5.0)]).tolist() == [0.0, 0.0]
+        assert disagreement_of(own) == pytest.approx(100.0 - np.mean(others))
+    assert disagreement_of(np.array([[7.0]])) == disagreement_of(np.full((3, 3), 5.0)) == 0.0
 
 
-def proposed_of(documents: list[DocumentOutputs], count: int, unit: str = "segment") -> list[str]:
-    utility = load_metric("chrf")
-    found = proposed(documents, shipped().difficulty, utility, count, unit)  # type: ignore[arg-type]
-    return [proposal.id for proposal in found.segments]
+def proposed_of(documents: list[DocumentOutputs], count: int, unit: Unit = "segment") -> list[str]:
+    proposals = proposed(documents, load_metric("chrf"), count, unit)
+    return [proposal.id for proposal in proposals.segments]
 
 
 def test_segments_whose_texts_are_the_same_are_judged_last() -> None:
@@ -94,11 +95,15 @@ def test_what_is_judged_is_left_out_and_the_second_stage_goes_on() -> None:
 
 def test_proposals_differ_more_than_the_mean_segment() -> None:
     documents = outputs(12, judged=0)
-    lists = [texts_as_list(d, list("ABCD"), i, False) for d in documents for i in range(5)]
-    of_all = disagreement_of(utilities_of(load_metric("chrf"), lists))
-    ids = [record.id for record in lists]
-    taken = [ids.index(name) for name in proposed_of(documents, 10)]
-    assert of_all[taken].mean() > of_all.mean() * 1.1
+    differences = {}
+    for document in documents:
+        for i in range(5):
+            texts = [own[i] for own in document.systems.values()]
+            (ranking,) = MBRDecoder(utility="chrf", keep_matrix=True).decode([texts])
+            assert ranking.matrix is not None
+            differences[f"{document.id}:{i}"] = disagreement_of(ranking.matrix)
+    of_taken = np.mean([differences[name] for name in proposed_of(documents, 10)])
+    assert of_taken > np.mean(list(differences.values())) * 1.05
 
 
 def test_whole_documents() -> None:
@@ -143,21 +148,19 @@ def test_nothing_is_said_of_judgements_that_were_not_read(tmp_path: Path, capsys
 
 
 def test_rows_are_a_systems_file(tmp_path: Path) -> None:
-    """Filled in, the rows train a chooser by themselves."""
+    """Filled in, the rows train a prior by themselves."""
     systems, out = systems_file(tmp_path / "s.jsonl", outputs(6, judged=0)), tmp_path / "o.jsonl"
     assert main(["sample", str(systems), "-n", "10", "-o", str(out), "--quiet"]) == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     for row in rows:
         row["score"] = {name: k for k, name in enumerate("ABCD")}
     out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    chooser = tmp_path / "chooser.json"
-    train = ["train", "chooser", str(out), "--human", "score:lower", "-o", str(chooser)]
+    path = tmp_path / "prior.json"
+    train = ["train", "prior", str(out), "--human", "score:lower", "-o", str(path)]
     assert main([*train, "--quiet"]) == 0
-    prior = json.loads(chooser.read_text())["prior"]
+    prior = json.loads(path.read_text())
     assert prior["segments"] == 10
     assert prior["sigma"] == 0  # every row says the same
-    proposals = ["sample", str(systems), "-n", "3", "--chooser", str(chooser), "--quiet"]
-    assert main([*proposals, "-o", str(tmp_path / "more.jsonl")]) == 0
 
 
 def test_a_key_of_rows_is_no_score(tmp_path: Path, capsys: Captured) -> None:

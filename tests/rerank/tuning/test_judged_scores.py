@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank import InputError, load_metric
+from discorank import InputError
 from discorank.cli.main import main
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.chooser.raters_and_preferences import (
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_prior import estimate_prior
+from discorank.rerank.tuning.judged_scores import (
     PREFERENCES,
     preference_scores,
     with_one_score,
@@ -23,10 +25,8 @@ from discorank.rerank.chooser.raters_and_preferences import (
     without_factors,
     without_shifts,
 )
-from discorank.rerank.chooser.training import train_chooser
-from discorank.rerank.selection.document_outputs import DocumentOutputs
 
-from .test_model import outputs, systems_file
+from ...support.judged_outputs import outputs, systems_file
 
 Captured = pytest.CaptureFixture[str]
 
@@ -102,23 +102,24 @@ def by_two_raters(documents: list[DocumentOutputs]) -> list[DocumentOutputs]:
     return judged
 
 
+def means_of(documents: list[DocumentOutputs]) -> dict[str, float]:
+    prior = estimate_prior(documents, "mqm", lower=True)
+    return {name: system.mean for name, system in prior.systems}
+
+
 def test_a_strict_rater_of_the_best_systems_does_not_turn_them_round() -> None:
     documents = by_two_raters(outputs(12, 12))
     together, raters = with_one_score(documents, ["anna", "ben"], True, "mqm")
     assert raters.are_factors
     assert raters.effects["anna"] / raters.effects["ben"] == pytest.approx(6.0, rel=0.25)
-    chooser = train_chooser(together, "mqm", True, load_metric("chrf"))
-    assert chooser.prior is not None
-    means = {name: system.mean for name, system in chooser.prior.systems}
+    means = means_of(together)
     assert sorted(means, key=lambda name: means[name]) == list("ABCD")
     # as they stand, the strict rater's systems look worst
     as_they_stand = []
     for document in documents:
         scores = {**document.human["ben"], **document.human["anna"]}
         as_they_stand.append(replace(document, human={"mqm": scores}))
-    plain = train_chooser(as_they_stand, "mqm", True, load_metric("chrf"))
-    assert plain.prior is not None
-    means = {name: system.mean for name, system in plain.prior.systems}
+    means = means_of(as_they_stand)
     assert means["B"] > means["D"]
     alone = [replace(own, human={"m": own.human["anna"]}) for own in documents]
     one, _ = with_one_score(alone, ["m"], True, "m")
@@ -182,19 +183,16 @@ def preferences_of(documents: list[DocumentOutputs], seed: int = 0) -> list[dict
     return rows
 
 
-def test_a_chooser_of_preferences(tmp_path: Path, capsys: Captured) -> None:
+def test_a_prior_of_pairs(tmp_path: Path, capsys: Captured) -> None:
     """Two systems of each segment are compared, and the order of all four comes out."""
     documents = outputs(30, 30)
     systems = systems_file(tmp_path / "s.jsonl", outputs(30, judged=0))
-    rankings, chooser = tmp_path / "r.jsonl", tmp_path / "c.json"
+    rankings, prior = tmp_path / "r.jsonl", tmp_path / "p.json"
     rankings.write_text("".join(json.dumps(row) + "\n" for row in preferences_of(documents)))
-    command = ["train", "chooser", str(systems), "-o", str(chooser), "--quiet"]
+    command = ["train", "prior", str(systems), "-o", str(prior), "--quiet"]
     assert main([*command, "--rankings", str(rankings)]) == 0
-    means = {
-        n: own["mean"] for n, own in json.loads(chooser.read_text())["prior"]["systems"].items()
-    }
+    means = {n: own["mean"] for n, own in json.loads(prior.read_text())["systems"].items()}
     assert sorted(means, key=lambda name: means[name]) == list("ABCD")
-    assert "standard deviations within a segment" in capsys.readouterr().out
     assert main([*command, "--rankings", str(rankings), "--human", "mqm:lower"]) == 2
     assert "Give scores or preferences" in capsys.readouterr().err
 
@@ -238,34 +236,32 @@ def test_sampled_rows_come_back_in_two_stages(tmp_path: Path, capsys: Captured) 
     lines = [line for path in (first, second) for line in path.read_text().splitlines()]
     ids = [json.loads(line)["id"] for line in lines]
     assert len(set(ids)) == 24
-    chooser = tmp_path / "c.json"
-    train = ["train", "chooser", systems, "--human", "mqm:lower", "-o", str(chooser), "--quiet"]
+    out = tmp_path / "p.json"
+    train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
     assert main([*train, "--judged", str(first), str(second)]) == 0
-    prior = json.loads(chooser.read_text())["prior"]
+    prior = json.loads(out.read_text())
     assert (prior["segments"], prior["documents"]) == (24, len({i.split(":")[0] for i in ids}))
     assert main([*train, "--judged", str(first), str(first)]) == 2
     assert "has a score there already" in capsys.readouterr().err
 
 
 def test_a_prior_of_judgements_in_files(tmp_path: Path, capsys: Captured) -> None:
-    """`train prior` reads what `train chooser` reads, and makes the same prior of it."""
     documents = outputs(8)
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
-    judged, prior, chooser = (str(tmp_path / name) for name in ("j.jsonl", "p.json", "c.json"))
+    judged, prior = (str(tmp_path / name) for name in ("j.jsonl", "p.json"))
     assert main(["sample", systems, "--human", "mqm", "-n", "12", "--quiet", "-o", judged]) == 0
     train = ["--human", "mqm:lower", "--judged", judged, "--quiet", "-o"]
     assert main(["train", "prior", systems, *train, prior]) == 2
-    error = capsys.readouterr().err
-    assert "nobody judged a text" in error
-    assert "decode --chooser default" in error
+    assert "nobody judged a text" in capsys.readouterr().err
     filled(Path(judged), documents, 1.0, "anna")
     assert main(["train", "prior", systems, *train, prior]) == 0
     assert "times the mean rater's scores" in capsys.readouterr().out
-    assert main(["train", "chooser", systems, *train, chooser]) == 0
     own = json.loads(Path(prior).read_text())
-    of_chooser = json.loads(Path(chooser).read_text())["prior"]
     assert own["segments"] == 12
-    assert own["systems"] == of_chooser["systems"]
+    # one rater, however strict: the prior is that of the scores as they are
+    filled(Path(judged), documents, 1.0, None)
+    assert main(["train", "prior", systems, *train, prior]) == 0
+    assert json.loads(Path(prior).read_text())["systems"] == own["systems"]
 
 
 def test_a_prior_of_preferences(tmp_path: Path, capsys: Captured) -> None:
@@ -288,8 +284,8 @@ def test_raters_in_files(tmp_path: Path, capsys: Captured) -> None:
         sample = ["sample", systems, "--human", "mqm", "-n", "20", "--quiet", "-o", str(path)]
         assert main(sample) == 0
         filled(path, documents, factor, rater)
-    chooser = tmp_path / "c.json"
-    train = ["train", "chooser", systems, "--human", "mqm:lower", "-o", str(chooser), "--quiet"]
+    out = tmp_path / "p.json"
+    train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
     assert main([*train, "--judged", *map(str, files)]) == 0
     printed = capsys.readouterr().out
     assert "mqm of anna" in printed
@@ -303,7 +299,7 @@ def test_keys_of_several_raters(tmp_path: Path, capsys: Captured) -> None:
         rows.append({"id": document.id, "systems": systems, **document.human})
     path, out = tmp_path / "s.jsonl", tmp_path / "c.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    train = ["train", "chooser", str(path), "-o", str(out), "--quiet", "--human", "anna:lower"]
+    train = ["train", "prior", str(path), "-o", str(out), "--quiet", "--human", "anna:lower"]
     assert main([*train, "ben:lower", "--raters"]) == 0
     assert "anna" in capsys.readouterr().out
     assert main([*train, "ben:lower"]) == 2
@@ -330,7 +326,7 @@ def test_other_rows_are_refused(
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(2, judged=0)))
     judged = tmp_path / "j.jsonl"
     judged.write_text(json.dumps(row) + "\n")
-    command = ["train", "chooser", systems, "--human", "mqm:lower", "--judged", str(judged)]
+    command = ["train", "prior", systems, "--human", "mqm:lower", "--judged", str(judged)]
     assert main([*command, "-o", str(tmp_path / "c.json"), "--quiet"]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -347,9 +343,9 @@ def test_systems_that_lack_documents(tmp_path: Path) -> None:
             document = replace(document, systems=systems, human={"mqm": scores})
         documents.append(document)
     path, out = systems_file(tmp_path / "s.jsonl", documents), tmp_path / "c.json"
-    train = ["train", "chooser", str(path), "--human", "mqm:lower", "-o", str(out), "--quiet"]
+    train = ["train", "prior", str(path), "--human", "mqm:lower", "-o", str(out), "--quiet"]
     assert main(train) == 0
-    systems = json.loads(out.read_text())["prior"]["systems"]
+    systems = json.loads(out.read_text())["systems"]
     assert {name: own["segments"] for name, own in systems.items()} == {
         "A": 60,
         "B": 30,
@@ -358,8 +354,15 @@ def test_systems_that_lack_documents(tmp_path: Path) -> None:
     }
     assert sorted(systems, key=lambda name: systems[name]["mean"]) == list("ABCD")
     chosen = tmp_path / "chosen.jsonl"
-    decode = ["decode", str(path), "--from", "systems", "--chooser", str(out), "-o", str(chosen)]
-    assert main([*decode, "--quiet"]) == 0
+    decode = ["decode", str(path), "--from", "systems", "-u", "chrf", "--prior", str(out)]
+    assert main([*decode, "-o", str(chosen), "--quiet"]) == 0
     assert len(chosen.read_text().splitlines()) == 60
     sample = ["sample", str(path), "-n", "3", "--quiet", "-o", str(tmp_path / "more.jsonl")]
     assert main(sample) == 0
+
+
+def test_mqm_the_wrong_way_round_is_noticed(tmp_path: Path, capsys: Captured) -> None:
+    systems, out = str(systems_file(tmp_path / "s.jsonl", outputs(6))), str(tmp_path / "p.json")
+    for key, is_said in (("mqm", True), ("mqm:lower", False)):
+        assert main(["train", "prior", systems, "--human", key, "-o", out]) == 0
+        assert ("give mqm:lower" in capsys.readouterr().err) == is_said
