@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...metrics.errors import InputError
-from ...metrics.papers import KOCMI_2023
 from ...metrics.scorer import Info
 from ...metrics.spec.checked_settings import settings
 from .judge_metric import JudgeMetric
@@ -36,7 +35,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         takes_source=True,
@@ -57,7 +56,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         needs_source=True,

@@ -9,7 +9,6 @@ from warnings import warn
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
-from ...metrics.papers import KOCMI_MQM_2023, LIU_2023, ZHENG_2023, Paper
 from ...metrics.scorer import Reading
 from ...metrics.spec.checked_settings import Field, settings
 from ..server.metric_server import DEFAULTS, check_connection, connection_of
@@ -143,11 +142,11 @@ class JudgeMetric(Metric):
         return self.with_defaults(target_lang=lang)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the judge with these settings."""
-        of_prompts = {"mqm": (KOCMI_MQM_2023,), "pairwise": (ZHENG_2023,)}
+        of_prompts = {"mqm": ("kocmi2023gemba",), "pairwise": ("zheng2023judging",)}
         of_prompt = of_prompts.get(str(settings.get("prompt")), ())
-        of_logprobs = (LIU_2023,) if settings.get("logprobs") else ()
+        of_logprobs = ("liu2023geval",) if settings.get("logprobs") else ()
         return (*super().cited(settings), *of_prompt, *of_logprobs)
 
     def unloaded(self) -> JudgeScorer:

@@ -20,7 +20,6 @@ from ..neural.comet.regression import RegressionScorer
 from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files
 from ..neural.models.settings import CheckpointMetric
-from ..papers import XU_2023
 from ..representations import Block, FloatArray, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
@@ -47,7 +46,7 @@ class SEScore2(CheckpointMetric):
     name: ClassVar[str] = "sescore2"
     info: ClassVar[Info] = Info(
         summary="regression over sentence vectors, trained on synthetic mistakes",
-        papers=(XU_2023,),
+        papers=("xu2023sescore2",),
         bucketed=True,
         version=2,
     )

@@ -17,7 +17,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import InputError
-from ...papers import LIU_2024
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
@@ -49,7 +48,7 @@ class PDD(RoleMetric):
             "bins: parts of equal length that a text is cut into; role bins that differ: those, from 1, where the "
             "shares of a role, 0 to 1, are not the same in both texts"
         ),
-        papers=(LIU_2024,),
+        papers=("liu2024unlocking",),
         unit="document",
         higher_is_better=False,
         bounds=(0, float("inf")),

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...errors import InputError
-from ...papers import PU_2021, SELLAM_2020, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ..comet.head import Head
@@ -51,7 +50,7 @@ class BLEURT(ModelMetric):
     name: ClassVar[str] = "bleurt"
     info: ClassVar[Info] = Info(
         summary="trained regression over reference and hypothesis read together",
-        papers=(SELLAM_2020, PU_2021),
+        papers=("sellam2020bleurt", "pu2021bleurt20"),
         bucketed=True,
         costly_pairs=True,
         version=2,
@@ -67,7 +66,7 @@ class BLEURT(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of BLEURT; its windows are in no paper."""
         return cls.info.papers
 

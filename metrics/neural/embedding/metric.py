@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
-from ...papers import REIMERS_2019
 from ...scorer import Info, Reading
 from ...spec.checked_settings import Field, settings
 from ..models.context_tokens import Frame, Reader
@@ -113,7 +112,7 @@ class Embedding(EmbeddingMetric):
     name: ClassVar[str] = "embedding"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and reference",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         bounds=(-1, 1),
         symmetric=True,
         linear=True,
@@ -145,7 +144,7 @@ class EmbeddingQE(EmbeddingMetric):
     name: ClassVar[str] = "embedding-qe"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and source",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         needs_source=True,
         needs_references=False,
         bounds=(-1, 1),

@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from warnings import warn
 
 from ...errors import InputError, ModelLoadError
-from ...papers import JURASKA_2023, JURASKA_2024, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
@@ -58,10 +57,10 @@ class MetricXMetric(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of both versions, or that of the one that is named; its windows are in no paper."""
         version = settings.get("version")
-        papers = {23: (JURASKA_2023,), 24: (JURASKA_2024,)}
+        papers = {23: ("juraska2023metricx",), 24: ("juraska2024metricx",)}
         return papers.get(version, cls.info.papers)  # type: ignore[arg-type]
 
     @property
@@ -159,7 +158,7 @@ class MetricX(MetricXMetric):
     name: ClassVar[str] = "metricx"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         higher_is_better=False,
         bounds=(0, 25),
@@ -195,7 +194,7 @@ class MetricXQE(MetricXMetric):
     name: ClassVar[str] = "metricx-qe"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation without a reference, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         needs_references=False,
         higher_is_better=False,
