@@ -4,7 +4,12 @@
 
 over the mean token vectors of hypothesis and reference. About 0 stands for no mistake, -1 and -5 for each minor
 and major one, about -50 for a text of another meaning; unbounded, higher is better, not symmetric. A text may score
-above or below 0 against itself, rescaled too, and need not score best. An empty text is scored like any other.
+above or below 0 against itself, rescaled too, and need not score best. An empty text is scored like any other. With
+`rescale`
+
+    rescaled = ((s - low) / (high - low) - 1) * 50                        (appendix H)
+
+between the means of random pairs (low) and of texts paired with themselves (high); no choice changes.
 """
 
 from __future__ import annotations
@@ -23,9 +28,9 @@ from ..neural.models.settings import CheckpointMetric
 from ..representations import Block, FloatArray, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
-from .rescaling import rescaled
 from .saved_models import SEScore2Model, read_model, reader_of
 
+SPAN = 50.0  # of rescaled scores
 RELEASED = ("de", "en", "es", "ja", "zh")
 
 
@@ -100,3 +105,8 @@ class SEScore2Scorer(RegressionScorer):
         if self.bounds is None:
             return scores
         return [rescaled(values, *self.bounds) for values in scores]
+
+
+def rescaled(scores: FloatArray, low: float, high: float) -> FloatArray:
+    """Scores between -50 and 0 for most pairs."""
+    return ((scores - low) / (high - low) - 1) * SPAN

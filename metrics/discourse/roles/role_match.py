@@ -17,7 +17,7 @@ import numpy as np
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import settings
-from .densities import TERMS, in_parts
+from .pdd import TERMS, in_parts
 from .role_sources import RoleMetric, RoleScorer
 
 
