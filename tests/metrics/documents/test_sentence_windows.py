@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Metric, Reranker, load_metric
 from discorank.cli.main import main
+from discorank.metrics.documents.aligned import Aligned, _overlaps, shares_of
+from discorank.metrics.documents.windows import WindowRule, Windows
+from discorank.metrics.documents.wrapper import Spans
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices_of_plans
-from discorank.metrics.execution.reading_plan import comparisons_of
-from discorank.metrics.execution.sentence_windows import Spans, WindowRule, _overlaps, shares_of
 from discorank.metrics.execution.store import Store
 from discorank.metrics.execution.tiles import Tile
+from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.pass_counts import PassCounts
@@ -34,17 +36,24 @@ BOUNDED = bounded(max_examples=40, deadline=None, database=None)
 WORDS = ["mill", "river", "old", "the", "turns", "near", "a", "wind"]
 
 
-def bertscore(**more: Any) -> Metric:
-    metric = load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=2, **more)
+def in_windows(metric: Any, windows: int | None, stride: int | None) -> Metric:
     assert isinstance(metric, Metric)
-    return metric
+    return metric if windows is None else Windows(metric, windows, stride)
 
 
-def comet(name: str = "comet-qe", model: str = "tiny-comet-qe", **more: Any) -> Metric:
+def bertscore(windows: int | None = None, stride: int | None = None, **more: Any) -> Metric:
+    plain = load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=2, **more)
+    return in_windows(plain, windows, stride)
+
+
+def comet(
+    name: str = "comet-qe",
+    model: str = "tiny-comet-qe",
+    windows: int | None = None,
+    **more: Any,
+) -> Metric:
     paths = {"model": str(MODELS / model), "encoder_path": str(MODELS / "tiny-xlmr")}
-    metric = load_metric(name, **paths, **more)
-    assert isinstance(metric, Metric)
-    return metric
+    return in_windows(load_metric(name, **paths, **more), windows, None)
 
 
 def document(number: int, num_sentences: int, num_words: int = 4) -> Document:
@@ -162,19 +171,18 @@ def test_shares_by_place(rows: list[int], data: st.DataObject) -> None:
 
 def test_an_alignment_takes_windows() -> None:
     texts = [document(i, n) for i, n in enumerate((4, 7, 5))]
-    for more in ({}, {"align_by": "length"}, {"align_by": "chrf"}):
-        matrix = bertscore(windows=3, align="monotone", **more).pairwise(texts, texts)
+    for more in ({}, {"by": "length"}, {"by": load_metric("chrf")}):
+        matrix = Aligned(bertscore(windows=3), **more).pairwise(texts, texts)
         assert np.isfinite(matrix).all()
         np.testing.assert_allclose(np.diag(matrix), 1, atol=1e-6)
 
 
-SETTINGS: list[dict[str, Any]] = [{}, {"align": "monotone"}, {"context": 1}]
-
-
-@pytest.mark.parametrize("more", SETTINGS, ids=str)
-def test_a_value_depends_on_its_pair_alone(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("form", ["plain", "aligned", "context"])
+def test_a_value_depends_on_its_pair_alone(form: str) -> None:
     texts = [document(i, n) for i, n in enumerate((5, 5, 7, 2, 1, 5))]
-    metric = bertscore(windows=3, stride=2, **more)
+    metric = bertscore(windows=3, stride=2, context=int(form == "context"))
+    if form == "aligned":
+        metric = Aligned(metric)
     whole = metric.pairwise(texts, texts[:4])
     for i, h in enumerate(texts):
         for j, r in enumerate(texts[:4]):
@@ -189,7 +197,7 @@ def test_tiles_are_parts_of_the_whole() -> None:
     comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
     store = Store(metric.scorer)
     for tile in (Tile(0, 0, 2, 0, 3), Tile(0, 1, 4, 2, 4), Tile(0, 0, 2, 0, 2)):
-        part = plan_of(metric, comparison).part(tile)
+        part = plan_of(metric, comparison).part(tile.rows, tile.columns)
         (values,) = matrices_of_plans(metric.scorer, [part], store)
         expected = whole[tile.top : tile.bottom, tile.left : tile.right]
         assert np.ascontiguousarray(expected).tobytes() == values.tobytes()
@@ -329,14 +337,14 @@ def test_windows_from_the_command_line(tmp_path: Path) -> None:
     write_lists(tmp_path / "in.jsonl", [{"id": "1", "candidates": texts}])
     command = ["decode", str(tmp_path / "in.jsonl"), "-u", "chrf", "--quiet", "--nbest", "3"]
     out = tmp_path / "out.jsonl"
-    assert main([*command, "--windows", "3", "--stride", "2", "-o", str(out)]) == 0
+    assert main([*command, "--windows", "3", "-o", str(out)]) == 0
     row = json.loads(out.read_text())
     assert "flags" not in row
     documents = [Document(text) for text in texts]
-    expected = load_metric("chrf", windows=3, stride=2).pairwise(documents, documents)
+    expected = load_metric("windows(chrf,size=3)").pairwise(documents, documents)
     utilities = [ranked["utility"] for ranked in row["ranking"]]
     assert utilities == pytest.approx(sorted(expected.mean(axis=1), reverse=True))
-    assert main([*command, "--stride", "2", "-o", str(tmp_path / "other")]) == 2
+    assert main([*command, "--windows", "0", "-o", str(tmp_path / "other")]) == 2
 
 
 def test_passes_are_counted_without_a_model() -> None:
@@ -356,34 +364,33 @@ def test_corpus_scores() -> None:
     metric = bertscore(windows=3)
     scores = metric.score(hypotheses, references)
     assert metric.corpus(hypotheses, references) == pytest.approx(scores.mean())
-    with pytest.raises(InputError, match="adds up counts, which windows has none of"):
-        load_metric("bleu", windows=3).corpus(hypotheses, references)
+    with pytest.raises(
+        InputError, match="adds up counts, and windows have sentences several times"
+    ):
+        load_metric("windows(bleu)").corpus(hypotheses, references)
 
 
 # --- settings
 
 
 def test_settings_that_are_refused() -> None:
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"stride": 2}, "stride=2 without windows"),
-        ({"windows": 2, "stride": 3}, "leaves sentences out"),
-        ({"windows": 0}, "windows"),
-    ]
-    for more, message in refused:
+    for text, message in (
+        ("windows(chrf,size=2,stride=3)", "leaves sentences out"),
+        ("windows(chrf,size=0)", "size"),
+        ("windows(aligned(chrf))", r"aligned\(windows"),
+        ("windows(dr)", "reads documents as a whole"),
+    ):
         with pytest.raises(InputError, match=message):
-            load_metric("chrf", **more)
-    with pytest.raises(InputError, match="reads documents as a whole"):
-        load_metric("dr", windows=2)
+            load_metric(text)
     lent = bertscore(windows=2, context=1, context_from="reference")
-    with pytest.raises(InputError, match="beside windows"):
+    with pytest.raises(InputError, match="Leave out context_from"):
         lent.pairwise([document(0, 3)], [document(1, 3)])
 
 
 def test_windows_stand_in_the_signature() -> None:
-    metric = load_metric("chrf", windows=4, stride=2)
-    assert metric.signature() == "chrf(windows=4,stride=2)"
+    metric = load_metric("windows(chrf,size=6,stride=2)")
+    assert metric.signature() == "windows(chrf,size=6,stride=2)"
     assert load_metric(metric.signature()) == metric
-    assert load_metric("chrf", windows=None).signature() == "chrf"
 
 
 def test_plain_texts_are_read_as_they_are() -> None:

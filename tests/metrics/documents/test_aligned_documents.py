@@ -18,19 +18,23 @@ from hypothesis import strategies as st
 import discorank
 from discorank import Context, Document, InputError, MBRDecoder, Metric, load_metric
 from discorank.cli.main import main
-from discorank.metrics.execution import aligned_plan, document_folds
+from discorank.metrics.documents import aligned, monotone
+from discorank.metrics.documents.aligned import Aligned, source_spans
+from discorank.metrics.documents.windows import Windows
+from discorank.metrics.documents.wrapper import Split
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices, tile_values
 from discorank.metrics.execution.meter import Meter
-from discorank.metrics.execution.reading_plan import comparisons_of
-from discorank.metrics.execution.source_spans import source_spans
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.lexical.ter import TER
+from discorank.metrics.reading_plan import comparisons_of
+from discorank.metrics.registry import load_from_data, wrapped
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.scorer import Info, Reading, Scorer
 from discorank.metrics.spec.checked_settings import settings
+from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.stages import Share
@@ -98,7 +102,7 @@ def expected(worth: Table, h: Document, r: Document) -> float:
 def test_values_are_those_of_plain_computations(
     name: str, h: list[Document], r: list[Document]
 ) -> None:
-    metric: Any = load_metric(name, align="monotone")
+    metric: Any = load_metric(f"aligned({name})")
     matrix = metric.pairwise(h, r)
     worth = Table(load_metric(name), h + r)  # type: ignore[arg-type]
     for i, j in np.ndindex(*matrix.shape):
@@ -107,16 +111,16 @@ def test_values_are_those_of_plain_computations(
         assert metric.pairwise([h[i]], [r[j]])[0, 0] == matrix[i, j]
 
 
-@pytest.mark.parametrize("stand_in", ["chrf", "length"])
+@pytest.mark.parametrize("proxy", [ChrF(), "length"], ids=str)
 @given(h=lists, r=lists)
 @BOUNDED
-def test_a_stand_in_that_is_the_metric_finds_the_same(
-    stand_in: str, h: list[Document], r: list[Document]
+def test_a_proxy_that_is_the_metric_finds_the_same(
+    proxy: Any, h: list[Document], r: list[Document]
 ) -> None:
-    by_itself = ChrF(align="monotone")
-    by_other = ChrF(align="monotone", align_by=stand_in)  # type: ignore[arg-type]
+    by_itself = Aligned(ChrF())
+    by_other = Aligned(ChrF(), by=proxy)
     own, other = by_itself.pairwise(h, r), by_other.pairwise(h, r)
-    if stand_in == "chrf":
+    if proxy != "length":
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9)
     else:  # another alignment is never better
         assert (other <= own + 1e-9).all()
@@ -127,12 +131,12 @@ def test_a_stand_in_that_is_the_metric_finds_the_same(
 def test_documents_of_one_split_are_equal(h: Document, data: st.DataObject) -> None:
     """Where the best bead of every sentence is the same sentence, the value is the mean, as without alignment."""
     if all(h.sentences):
-        metric = ChrF(align="monotone", align_weights="sentences")
+        metric = Aligned(ChrF(), weights="sentences")
         assert metric.pairwise([h], [h])[0, 0] == pytest.approx(ChrF().pairwise([h], [h])[0, 0])
     # a document is as near to another as one whose neighbours are split, or merged
     long = Document(["the fog lifts over the harbour", "a ferry waits there", "it was late"])
     merged = Document(["the fog lifts over the harbour a ferry waits there", "it was late"])
-    metric = ChrF(align="monotone")
+    metric = Aligned(ChrF())
     assert metric.pairwise([long], [merged])[0, 0] == pytest.approx(100)
 
 
@@ -141,23 +145,23 @@ def test_two_sentences_that_change_places() -> None:
     swapped = [Document([first[1], first[0], first[2]])]
     own = [Document(first)]
     # a bead of 2-2 forgives neighbours much, but not all
-    assert ChrF(align="monotone").pairwise(swapped, own)[0, 0] < 99
+    assert Aligned(ChrF()).pairwise(swapped, own)[0, 0] < 99
     turned = [Document([*first[1:], "a ferry waits there", first[0]])]
     straight = [Document([*first, "a ferry waits there"])]
-    assert ChrF(align="monotone").pairwise(turned, straight)[0, 0] < 90
+    assert Aligned(ChrF()).pairwise(turned, straight)[0, 0] < 90
 
 
 def test_a_sentence_without_a_counterpart_is_worth_what_is_set() -> None:
     h, r = [Document(["the fog lifts", "xyz"])], [Document(["the fog lifts", "a ferry"])]
-    metric = ChrF(align="monotone", align_skip=100.0, align_weights="sentences")
+    metric = Aligned(ChrF(), skip=100.0, weights="sentences")
     assert metric.pairwise(h, r)[0, 0] == pytest.approx(100)
-    by_chrf = ChrF(align="monotone", align_skip=50.0, align_by="length")
+    by_chrf = Aligned(ChrF(), skip=50.0, by="length")
     assert by_chrf.pairwise(h, h)[0, 0] == pytest.approx(100)
 
 
 def test_empty_documents_and_sentences() -> None:
     texts = [Document([]), Document([""]), Document(["", "a cat"]), Document(["a cat", "sat", ""])]
-    matrix = ChrF(align="monotone").pairwise(texts, texts)
+    matrix = Aligned(ChrF()).pairwise(texts, texts)
     assert np.isfinite(matrix).all()
     assert matrix[2, 2] == pytest.approx(100)
     assert matrix[0, 2] == 0
@@ -165,18 +169,18 @@ def test_empty_documents_and_sentences() -> None:
 
 def test_plain_texts_are_as_without_alignment() -> None:
     texts = ["the fog lifts", "a ferry waits"]
-    metric = ChrF(align="monotone")
+    metric = Aligned(ChrF())
     assert metric.pairwise(texts, texts).tobytes() == ChrF().pairwise(texts, texts).tobytes()
     mixed = metric.pairwise([*texts, Document(["a", "b"])], texts)
     assert mixed[:2].tobytes() == ChrF().pairwise(texts, texts).tobytes()
 
 
 @settings
-class Windows(Metric):
+class Contextual(Metric):
     """Reads context and source."""
 
     context: int = 1
-    name: ClassVar[str] = f"{__name__}:Windows"
+    name: ClassVar[str] = f"{__name__}:Contextual"
     info: ClassVar[Info] = Info(summary="toy", takes_source=True)
 
     @property
@@ -191,8 +195,8 @@ def test_context_and_source_are_those_of_a_sentence() -> None:
     h = Document(["h0", "h1", "h2"])
     r = Document(["r0", "r1"])
     source = Document(["s0", "s1"])
-    comparison = Windows(align="monotone").comparison([h], [r], source, Context(["cs"], ["ct"]))
-    compared = comparisons_of([plan_of(Windows(align="monotone"), comparison)])
+    comparison = Aligned(Contextual()).comparison([h], [r], source, Context(["cs"], ["ct"]))
+    compared = comparisons_of([plan_of(Aligned(Contextual()), comparison)])
     rows = {item.text: item.context for unit in compared for item in unit.hypotheses}
     assert rows == {
         "": (),
@@ -228,7 +232,7 @@ def test_sources_by_length() -> None:
     ]
 
 
-@pytest.mark.parametrize("more", [{}, {"align_by": "chrf"}])
+@pytest.mark.parametrize("more", [{}, {"by": ChrF()}])
 def test_tiles_and_stages_have_the_bytes_of_the_whole(
     more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,12 +240,12 @@ def test_tiles_and_stages_have_the_bytes_of_the_whole(
     texts = []
     for _ in range(20):
         texts.append(Document([" ".join(r.choices(WORDS, k=5)) for _ in range(r.randint(1, 5))]))
-    metric = ChrF(**{"align": "monotone", **more})
+    metric = Aligned(ChrF(), **more)
     comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
     (whole,) = matrices(metric, [comparison])
     # in batches of few pairs, and pieces of few references
-    monkeypatch.setattr(document_folds, "CELLS", 40)
-    monkeypatch.setattr(aligned_plan, "PIECE_CELLS", 900)
+    monkeypatch.setattr(monotone, "CELLS", 40)
+    monkeypatch.setattr(aligned, "PIECE_CELLS", 900)
     (pieces,) = matrices(metric, [comparison])
     assert pieces.tobytes() == whole.tobytes()
     monkeypatch.setattr("discorank.metrics.execution.tiles.WIDEST", 16)
@@ -266,20 +270,21 @@ def test_scores_of_documents_of_unequal_counts() -> None:
         Document(["the fog lifts .", "a ferry waits"]),
         Document(["the fog lifts . a ferry", "waits here"]),
     )
-    metric = ChrF(align="monotone")
+    metric = Aligned(ChrF())
     assert metric.score([h], [r])[0] == metric.pairwise([h], [r])[0, 0]
     several = metric.score([h, "a cat"], [[r, h], ["a cat", "a dog"]])
     assert several.tolist() == pytest.approx([100, 100])
-    assert TER(align="monotone").score([h], [[r, h]])[0] == 0
+    assert Aligned(TER()).score([h], [[r, h]])[0] == 0
     # the corpus score adds up the beads
     beads = metric.explain(h, [r])[0]["aligned"]
     pairs = [(bead["hypothesis"], bead["counterpart"]) for bead in beads]
     expected = ChrF().corpus(*map(list, zip(*pairs, strict=True)))
     assert metric.corpus([h], [r]) == pytest.approx(expected)
     assert sum(bead["share"] for bead in beads) == pytest.approx(1)
-    with pytest.raises(InputError, match=r'adds up counts.*align="monotone"'):
-        ChrF(align="monotone", windows=1).corpus([h], [r])
-    assert np.isfinite(ChrF(windows=1).score([h], [r])).all()
+    for windows in (Windows(ChrF(), 1), Aligned(Windows(ChrF(), 1))):
+        with pytest.raises(InputError, match=r"adds up counts.*aligned\(METRIC\)"):
+            windows.corpus([h], [r])
+        assert np.isfinite(windows.score([h], [r])).all()
 
 
 def test_explanations_add_up_to_the_value() -> None:
@@ -287,7 +292,7 @@ def test_explanations_add_up_to_the_value() -> None:
         Document(["the fog lifts", "xyz", "a ferry waits"]),
         Document(["a ferry waits", "the fog"]),
     )
-    metric = ChrF(align="monotone")
+    metric = Aligned(ChrF())
     (reason,) = metric.explain(h, [r])
     total = 0.0
     for link in reason["aligned"]:
@@ -299,7 +304,7 @@ def test_explanations_add_up_to_the_value() -> None:
 
 def test_a_sentence_without_a_counterpart_is_explained_by_what_it_is_worth() -> None:
     h, r = Document(["the fog lifts", "xyz qqq " * 4]), Document(["the fog lifts"])
-    metric = ChrF(align="monotone", align_skip=30.0, align_weights="sentences")
+    metric = Aligned(ChrF(), skip=30.0, weights="sentences")
     first, second = metric.explain(h, [r])[0]["aligned"]
     assert (first["value"], first["counterpart"]) == (pytest.approx(100), "the fog lifts")
     assert (second["value"], second["counterpart"], second["share"]) == (30, "", 0.25)
@@ -311,7 +316,7 @@ def test_aligned_documents_are_explained_line_by_line(
     texts = [["the fog lifts", "a ferry waits"], ["the fog lifts", "a ferry", "was late"]]
     line = json.dumps({"id": "1", "candidates": texts})
     (tmp_path / "lists.jsonl").write_text(line + "\n", encoding="utf-8")
-    command = ["explain", str(tmp_path / "lists.jsonl"), "-u", "chrf", "--align", "monotone"]
+    command = ["explain", str(tmp_path / "lists.jsonl"), "-u", "chrf", "--align", "metric"]
     assert main(command) == 0
     lines = iter(capsys.readouterr().out.splitlines())
     for line in lines:
@@ -319,10 +324,10 @@ def test_aligned_documents_are_explained_line_by_line(
             break
     # the first place, beside the other text
     _, h, r = max(
-        (ChrF(align="monotone").pairwise([Document(a)], [Document(b)])[0, 0], a, b)
+        (Aligned(ChrF()).pairwise([Document(a)], [Document(b)])[0, 0], a, b)
         for a, b in (texts, texts[::-1])
     )
-    links = ChrF(align="monotone").explain(Document(h), [Document(r)])[0]["aligned"]
+    links = Aligned(ChrF()).explain(Document(h), [Document(r)])[0]["aligned"]
     assert len(links) > 1
     for link in links:
         numbers = f"{link['share']:.3f} {link['value']:6.2f}"
@@ -330,29 +335,57 @@ def test_aligned_documents_are_explained_line_by_line(
         assert next(lines).strip() == link["counterpart"]
 
 
-def test_metrics_of_documents_refuse_the_settings() -> None:
-    with pytest.raises(InputError, match=r"ds-focus.*align='monotone'.*as a whole"):
-        load_metric("ds-focus", align="monotone")
+def test_metrics_of_documents_refuse_wrappers() -> None:
+    with pytest.raises(InputError, match=r"ds-focus reads documents as a whole"):
+        load_metric("aligned(ds-focus)")
 
 
 def test_signatures() -> None:
-    metric = load_metric('chrf(align="monotone",beta=1.0)')
-    assert metric.signature() == 'chrf(beta=1.0,align="monotone")'
+    metric = load_metric('aligned(chrf(beta=1.0), by="ter", skip=3)')
+    assert metric.signature() == 'aligned(chrf(beta=1.0),by="ter",skip=3.0)'
     assert load_metric(metric.signature()) == metric
-    assert ChrF(align="join").signature() == "chrf"
-    mix = load_metric("chrf + 0.5*ter").with_defaults(align="monotone")
-    assert mix.signature() == 'chrf(align="monotone") + 0.5*ter(align="monotone")'
-    with pytest.raises(InputError, match=r"align = 'mono'"):
-        load_metric("chrf", align="mono")
+    assert metric == Aligned(ChrF(beta=1.0), by=TER(), skip=3.0)
+    mix = load_metric("split(aligned(chrf + 0.5*ter)) + bleu")
+    assert mix.signature() == "split(aligned(chrf)) + 0.5*split(aligned(ter)) + bleu"
+    assert wrapped(mix, "windows", size=3).signature() == (
+        "split(aligned(windows(chrf,size=3))) + 0.5*split(aligned(windows(ter,size=3)))"
+        " + windows(bleu,size=3)"
+    )
+    assert wrapped(load_metric("dr"), "aligned").signature() == "dr"
+    assert wrapped(metric, "aligned") is metric
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("aligned", "has no metric in it"),
+        ("chrf(ter)", "chrf: is no wrapper"),
+        ("aligned(aligned(chrf))", "stands around itself"),
+        ("aligned(chrf", r"expected , or \)"),
+        ("aligned(chrf by)", r"expected \+ or the end"),
+        ('aligned(chrf,by="comet-qe")', "expected a metric that compares texts"),
+        ('aligned(chrf,by="chfr")', "Did you mean 'chrf'"),
+        ("aligned(" * 9 + "chrf" + ")" * 9, "more than 8 wrappers"),
+    ],
+)
+def test_wrappers_that_are_none(text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        load_metric(text)
+
+
+def test_code_inside_wrappers_is_refused_in_files() -> None:
+    for text in ("aligned(os:getcwd)", 'aligned(chrf,by="os:getcwd")'):
+        with pytest.raises(CodeRefusedError, match="os"):
+            load_from_data(text, AllowedCode())
 
 
 def test_every_context_and_an_alignment_exclude_each_other() -> None:
-    class Everywhere(Windows):
+    class Everywhere(Contextual):
         @property
         def reads(self) -> Reading:
             return Reading(1, "reference", everywhere=True)
 
-    metric = Everywhere(align="monotone")
+    metric = Aligned(Everywhere())
     comparison = metric.comparison([Document(["a", "b"])], ["c"], None, NO_CONTEXT)
     with pytest.raises(InputError, match="context_from"):
         plan_of(metric, comparison)
@@ -365,16 +398,14 @@ def test_a_decision_by_aligned_documents() -> None:
         Document(["it was late .", "nobody came ."]),
     ]
     record = {"id": "d", "candidates": candidates}
-    rankings = list(MBRDecoder(ChrF(align="monotone"), keep_matrix=True).decode([record]))
+    rankings = list(MBRDecoder(Aligned(ChrF()), keep_matrix=True).decode([record]))
     assert rankings[0].flags == ()
     assert rankings[0].matrix is not None
-    expected = ChrF(align="monotone").pairwise(candidates, candidates)
+    expected = Aligned(ChrF()).pairwise(candidates, candidates)
     assert rankings[0].matrix.tobytes() == expected.tobytes()
     # a budget computes some of the same pairs
     budget = discorank.Budget(0.5, force=True)
-    ranking = next(
-        MBRDecoder(ChrF(align="monotone"), keep_matrix=True, budget=budget).decode([record])
-    )
+    ranking = next(MBRDecoder(Aligned(ChrF()), keep_matrix=True, budget=budget).decode([record]))
     assert ranking.budget is not None
     assert ranking.matrix is not None
     computed = ranking.budget.computed
@@ -383,46 +414,46 @@ def test_a_decision_by_aligned_documents() -> None:
 
 def test_texts_are_split_on_request() -> None:
     texts = ["The fog lifts. A ferry waits.\nIt is late.", "The fog lifts."]
-    lines, rule = ChrF(split_sentences="lines"), ChrF(split_sentences="rule", align="monotone")
+    lines, rule = Split(ChrF(), at="lines"), Split(Aligned(ChrF()))
     as_documents: list[Any] = [Document(["The fog lifts. A ferry waits.", "It is late."]), texts[1]]
     assert (
         lines.pairwise(texts, texts).tobytes()
         == ChrF().pairwise(as_documents, as_documents).tobytes()
     )
     whole: list[Any] = [Document(["The fog lifts.", "A ferry waits.", "It is late."]), texts[1]]
-    aligned = ChrF(align="monotone")
-    assert rule.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
-    assert rule.score(texts, texts[::-1]).tobytes() == aligned.score(whole, whole[::-1]).tobytes()
-    with pytest.raises(InputError, match=r"split_sentences.*lines\|rule\|pysbd"):
-        ChrF(split_sentences="os:getcwd")
+    plain = Aligned(ChrF())
+    assert rule.pairwise(texts, texts).tobytes() == plain.pairwise(whole, whole).tobytes()
+    assert rule.score(texts, texts[::-1]).tobytes() == plain.score(whole, whole[::-1]).tobytes()
+    with pytest.raises(InputError, match=r"at.*lines\|rule\|pysbd"):
+        Split(ChrF(), at="os:getcwd")
     pytest.importorskip("pysbd")
-    by_pysbd = ChrF(split_sentences="pysbd:en", align="monotone")
-    assert by_pysbd.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
+    by_pysbd = Aligned(Split(ChrF(), at="pysbd:en"))
+    assert by_pysbd.pairwise(texts, texts).tobytes() == plain.pairwise(whole, whole).tobytes()
     with pytest.raises(InputError, match="pysbd:xx"):
-        ChrF(split_sentences="pysbd:xx").pairwise(texts, texts)
+        Split(ChrF(), at="pysbd:xx").pairwise(texts, texts)
 
 
 def test_the_command_aligns_and_splits(tmp_path: Path) -> None:
     texts = ["The fog lifts. A ferry waits.", "The fog lifts. A ferry is waiting.", "It was late."]
     lists, output = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
     lists.write_text(json.dumps({"id": "1", "candidates": texts}) + "\n")
-    options = ["--align", "monotone", "--split-sentences", "rule", "-o", str(output)]
+    options = ["--align", "metric", "--split-sentences", "rule", "-o", str(output)]
     assert main(["decode", str(lists), "-u", "chrf + 0.5*ter", *options]) == 0
     row = json.loads(output.read_text().splitlines()[0])
-    metric = load_metric("chrf + 0.5*ter").with_defaults(align="monotone", split_sentences="rule")
+    metric = load_metric("split(aligned(chrf + 0.5*ter))")
     expected = metric.pairwise(texts, texts).mean(axis=1)
     assert row["text"] == texts[expected.argmax()]
     assert row["utility"] == pytest.approx(expected.max())
     segments = tmp_path / "segments.jsonl"
     row = {"hypothesis": ["The fog.", "It lifts."], "references": [["The fog. It lifts."]]}
     segments.write_text(json.dumps(row) + "\n")
-    assert main(["score", str(segments), "-m", "chrf", "--align", "monotone"]) == 0
+    assert main(["score", str(segments), "-m", "chrf", "--align", "metric"]) == 0
 
 
 def test_what_is_compared_of_a_square_list_is_square() -> None:
     comparison = ChrF().comparison([Document(["a", "b"]), Document(["c"])], [], None, NO_CONTEXT)
     comparison = Comparison(comparison.hypotheses, comparison.hypotheses)
-    (compared,) = comparisons_of([plan_of(ChrF(align="monotone"), comparison)])
+    (compared,) = comparisons_of([plan_of(Aligned(ChrF()), comparison)])
     assert compared.references is compared.hypotheses
     assert len(set(compared.hypotheses)) == len(compared.hypotheses)
     assert all(a != b for a, b in pairwise(compared.hypotheses))
