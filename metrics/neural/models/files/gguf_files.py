@@ -29,8 +29,8 @@ import numpy as np
 
 from ....errors import DiscorankError, InputError, ModelLoadError, excerpt
 from ....optional_packages import require
-from ....spec.limits import limits, more
-from ....spec.small_files import check_regular
+from ....storage.bounded_files import check_regular
+from ....storage.limits import limits, more
 from .model_sizes import TensorFile, check_numbers, check_weights
 
 SUFFIX = ".gguf"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.limits import limits, more
-from ....spec.small_files import check_regular
+from ....storage.bounded_files import check_regular
+from ....storage.limits import limits, more
 
 # Keys that say nothing else: what they hold must be whole numbers.
 SIZES: Mapping[str, re.Pattern[str]] = {

@@ -22,8 +22,8 @@ from threading import Lock
 from typing import Any, ClassVar, Self
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.archive_directory import check_archive
-from ....spec.limits import limits, more
+from ....storage.bounded_files import check_archive
+from ....storage.limits import limits, more
 
 FETCH = "Fetch the file again"
 # Distinct classes that one file names and torch does not admit; a whole module names some fifty.

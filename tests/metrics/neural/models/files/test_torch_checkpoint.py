@@ -182,7 +182,10 @@ def test_a_released_layout_of_a_pickled_module() -> None:
 def test_objects_of_any_class_stand_beside_weights(tmp_path: Path) -> None:
     counts = defaultdict(int, a=1)
     value = {"w": torch.ones(2), "path": tmp_path, "counts": counts, "of": Call(eval, "1 / 0")}
-    torch.save({**value, "old": Call(copyreg._reconstructor, Outer, object, None)}, tmp_path / "x")
+    torch.save(
+        {**value, "old": Call(copyreg.__dict__["_reconstructor"], Outer, object, None)},
+        tmp_path / "x",
+    )
     root = read_torch_checkpoint(tmp_path / "x").root
     assert repr(root["of"]) == "<builtins.eval>"
     assert root["counts"] == {"a": 1}
@@ -192,7 +195,9 @@ def test_objects_of_any_class_stand_beside_weights(tmp_path: Path) -> None:
 # Damaged files.
 
 
-def rezipped(method: int = zipfile.ZIP_STORED, **changes: Callable[[bytes], bytes]) -> bytes:
+def rezipped(
+    changes: dict[str, Callable[[bytes], bytes]], method: int = zipfile.ZIP_STORED
+) -> bytes:
     """The golden archive written anew, entries changed by the last part of their names."""
     with zipfile.ZipFile(CHECKPOINT) as old:
         entries = {name: old.read(name) for name in old.namelist()}
@@ -213,14 +218,14 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut at the front": (lambda: CHECKPOINT.read_bytes()[4000:], "not a whole zip|damaged"),
     "a plain pickle": (lambda: pickle.dumps({"state_dict": {}}), "not a whole zip archive"),
     "compressed": (
-        lambda: rezipped(zipfile.ZIP_DEFLATED),
+        lambda: rezipped({}, zipfile.ZIP_DEFLATED),
         "is compressed. Save it with torch.save",
     ),
     "cut in the pickle": (
-        lambda: rezipped(**{"data.pkl": lambda data: data[:-9]}),
+        lambda: rezipped({"data.pkl": lambda data: data[:-9]}),
         "its pickle or its weights are damaged",
     ),
-    "another order of bytes": (lambda: rezipped(byteorder=lambda _: b"middle"), "damaged"),
+    "another order of bytes": (lambda: rezipped({"byteorder": lambda _: b"middle"}), "damaged"),
     "no pickle": (lambda: zipped({"a/b": b""}), "no data.pkl"),
     "two pickles": (lambda: zipped({"a/data.pkl": b"N.", "b/data.pkl": b"N."}), "no data.pkl"),
     "no end": (lambda: pickled(b"\x80\x02}"), "damaged"),
