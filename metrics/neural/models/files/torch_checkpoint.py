@@ -9,6 +9,8 @@ open is checked here:
     makers of memory or of copies in the pickle         `MAKERS`, refused by their names
     one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
     modules that hold each other                        `TorchCheckpoint.tensors`
+
+It knows no model.
 """
 
 from __future__ import annotations
