@@ -28,7 +28,6 @@ from ..metrics.storage.limits import limits
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
-CHOOSER = "discorank-chooser"  # a file that has a prior in it
 STRENGTH = 6.0
 FIELD = "prior_weight"
 _FIX = "Make one with: discorank train prior"
@@ -123,7 +122,7 @@ class Prior:
                 raise InputError(
                     f"found {shown}, expected a name",
                     where=f"{where}[{i}].system",
-                    fix="A prior, and a chooser with judgements, goes by the system of every candidate",
+                    fix="A prior goes by the system of every candidate",
                 )
             names.append(name)
         return self.weights(names, strength, where)
@@ -176,7 +175,7 @@ class Prior:
 
 
 def load_prior(spec: Prior | str | Path | None) -> Prior | None:
-    """The prior of a file, or in a chooser's; a prior, or none, is returned as it is.
+    """The prior of a file; a prior, or none, is returned as it is.
 
     Raises:
         InputError: the file cannot be read, is no prior, or is another than was written.
@@ -190,8 +189,6 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if isinstance(data, Mapping):
         check(data, str(spec), _EDITED)
         data = {name: value for name, value in data.items() if name != KEY}
-        if data.get("kind") == CHOOSER and isinstance(data.get("prior"), Mapping):
-            data = data["prior"]
     return read_prior(data, str(spec))
 
 

@@ -16,8 +16,6 @@ distribution of variance t^2 around their mean (James and Stein 1961; Efron and 
 A plugged-in estimate of t is often 0 where systems are few, and would then claim to be sure that all are alike. So B_s
 is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
 1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
-
-A segment of weight w counts as w segments in everything but sigma^2, where each counts once.
 """
 
 from __future__ import annotations
@@ -59,29 +57,27 @@ def groups(known: FloatArray) -> IntArray:
     return group
 
 
-def shrunk(y: FloatArray, document: IntArray, weight: FloatArray | None = None) -> Shrunk:
+def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
     """The posterior of every system's errors.
 
     Args:
         y: errors [n, S], nan where there is no judgement; every row has two at least, all systems are in one of the
             `groups`, and there are more judgements than segments and systems together.
         document: of every row, [n].
-        weight: of every row, above 0, [n]; 1 if not given.
     """
     known = ~np.isnan(y)
     num_systems = y.shape[1]
-    w = np.ones((len(y), 1)) if weight is None else weight[:, None]
     # errors less the mean of their segment, which takes b out
     count = known.sum(axis=1)  # judged systems of every segment, [n]
     values = np.where(known, y, 0.0)
     segment_means = values.sum(axis=1) / count
     centred = np.where(known, y - segment_means[:, None], 0.0)
     # L = D - C' R^-1 C, and L^+, as L has the kernel (1, ..., 1) alone
-    shared = known.T.astype(float) @ (w * (known / count[:, None]))
-    laplacian = np.diag((w * known).sum(axis=0)) - shared
+    shared = known.T.astype(float) @ (known / count[:, None])
+    laplacian = np.diag(known.sum(axis=0).astype(float)) - shared
     inverse = np.linalg.inv(laplacian + 1.0) - 1 / num_systems**2
     # a, by least squares
-    effects = inverse @ (w * centred).sum(axis=0)
+    effects = inverse @ centred.sum(axis=0)
     # e, what a and b leave of the errors
     judged_effects = np.where(known, effects, 0.0)
     mean_effects = judged_effects.sum(axis=1) / count
@@ -91,7 +87,7 @@ def shrunk(y: FloatArray, document: IntArray, weight: FloatArray | None = None) 
     if variance <= (ROUNDING * float(np.abs(values).max())) ** 2:
         variance = 0.0  # systems and segments explain all of it
     # v_s, the noise of every effect
-    design = _design_effect(w * residuals, document, inverse, variance)
+    design = _design_effect(residuals, document, inverse, variance)
     noise = design * variance * np.diag(inverse) * num_systems / (num_systems - 1)
     means, errors, between = posterior(effects, noise)
     return Shrunk(effects, means, errors, variance**0.5, between, design)

@@ -29,7 +29,6 @@ def estimate_prior(
     dimension: str,
     lower: bool,
     root: Root = "auto",
-    weights: Sequence[float] | None = None,
 ) -> Prior:
     """The prior of every system of some documents.
 
@@ -41,7 +40,6 @@ def estimate_prior(
         dimension: of the human scores.
         lower: whether lower scores are better.
         root: whether an error is the square root of a score; "auto": where lower is better and none is negative.
-        weights: how much a segment of each document counts, above 0; 1 if not given.
 
     Raises:
         InputError: a root that does not exist, too few judgements, or systems that are never judged beside each other.
@@ -56,8 +54,7 @@ def estimate_prior(
     document = owner[together]
     y = np.sqrt(y) if rooted else y if lower else -y
     _check(y, judged, where)
-    weight = None if weights is None else np.array(weights)[document]
-    estimates = shrunk(y, document, weight)
+    estimates = shrunk(y, document)
     systems = []
     for name in names:
         if name in judged:

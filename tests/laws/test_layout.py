@@ -203,11 +203,10 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
         "integrations.arrow.arrow_source",
         "integrations.formats.readers.flat",
         "integrations.formats.written_lists",
-        "metrics.alignment",
+        "metrics.documents",
         "metrics.execution.cache",
         "rerank.budgeted_list",
         "rerank.budget.plan",
-        "rerank.chooser",
         "rerank.documents.document_scheduler",
         "rerank.selection",
     )
