@@ -31,8 +31,8 @@ from ...metrics.execution.close_at_end import close_at_end
 from ..server.exchange import Client
 from ..server.server_errors import BusyError, ExhaustedError, UnusableError
 from ..server.settings import Connection
-from .answers import Answer, value_of
-from .prompts import JudgeQuestion, Requests, Worth
+from .judge_answers import Answer, value_of
+from .judge_prompts import JudgeQuestion, Requests, Worth
 
 
 class CallBounds(NamedTuple):

@@ -4,7 +4,7 @@
     judge-qe  reads hypothesis and source; reference-free
 
 The `prompt` decides the value: da and sqm 0 to 100, stars 1 to 5, mqm -25 to 0 (1, 5 and 25 off for a minor, major and
-critical error), or a prompt file (`prompts`). With ``prompt="pairwise"``, of ``judge`` alone, two texts are
+critical error), or a prompt file (`judge_prompts`). With ``prompt="pairwise"``, of ``judge`` alone, two texts are
 compared in both orders (Zheng et al. 2023):
 
     u(h, r) = (p(first better | h, r) + 1 - p(first better | r, h)) / 2,    u(h, h) = 1/2,
@@ -12,7 +12,7 @@ compared in both orders (Zheng et al. 2023):
 so that the expected utility of a candidate is its share of wins over the others. Higher is better, none is symmetric.
 With `judgements` = k the value is the mean of k answers with the seeds seed to seed + k - 1, of those that have one;
 where none has, it is NaN. An empty text is judged like any other. Answers are the server's: the same question is asked
-once, and its answer kept (`answers`).
+once, and its answer kept (`judge_answers`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,17 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Document, Item
 from ..server.score_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
-from .answers import estimated_tokens
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
-from .prompts import BUILT_IN, CONTEXTS, JudgePrompt, JudgeQuestion, Requests, read_prompt, untagged
+from .judge_answers import estimated_tokens
+from .judge_prompts import (
+    BUILT_IN,
+    CONTEXTS,
+    JudgePrompt,
+    JudgeQuestion,
+    Requests,
+    read_prompt,
+    untagged,
+)
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
 SAME = 0.5  # a text against itself

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from discorank import Document, Metric, load_metric
-from discorank.integrations.judges.answers import Answer as Answered
 from discorank.integrations.judges.calls import KeptAnswers
 from discorank.integrations.judges.judge import JudgeScorer
-from discorank.integrations.judges.prompts import REMINDER
+from discorank.integrations.judges.judge_answers import Answer as Answered
+from discorank.integrations.judges.judge_prompts import REMINDER
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.close_at_end import close_all_at_end
@@ -623,7 +623,7 @@ def test_a_key_that_is_not_there_is_refused_at_once(
 ) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(InputError, match="MY_KEY is not set"):
-        judge("http://a/v1", key_variable="MY_KEY", **folder).scorer  # noqa: B018
+        judge("http://a/v1", key_variable="MY_KEY", **folder).scorer
 
 
 def test_papers_are_those_of_the_prompt() -> None:

@@ -38,7 +38,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import Ragged, Reps
 from ...metrics.storage.json_and_yaml import parse_small_json
 from ...rerank.lists import finite
-from .prompts import Worth
+from .judge_prompts import Worth
 
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"
 # "Score:", "My final answer is"; any other word, such as "worse", "no" or "maximum", may turn the meaning round
