@@ -623,7 +623,7 @@ def test_a_key_that_is_not_there_is_refused_at_once(
 ) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(InputError, match="MY_KEY is not set"):
-        judge("http://a/v1", key_variable="MY_KEY", **folder).scorer
+        judge("http://a/v1", key_variable="MY_KEY", **folder).scorer  # noqa: B018
 
 
 def test_papers_are_those_of_the_prompt() -> None:
