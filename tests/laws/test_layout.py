@@ -209,6 +209,7 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
         "rerank.budget.plan",
         "rerank.documents.document_scheduler",
         "rerank.selection",
+        "rerank.training",
     )
     assert not imported & {*others, *(f"discorank.{name}" for name in own)}
     assert len([name for name in imported if name.startswith("discorank")]) < 160

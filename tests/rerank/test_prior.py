@@ -20,8 +20,7 @@ from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import Prior, SystemPrior, load_prior, read_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.selection.shrinkage import posterior, shrunk
-from discorank.rerank.selection.system_prior import estimate_prior
+from discorank.rerank.training.prior_estimation import estimate_prior, posterior, shrunk
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
 from .test_mbr import BOUNDED, WORDS, plain, same_choice
@@ -432,17 +431,23 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
         ({**good, "kind": "x"}, "expected a prior of format 1"),
         ({**good, "format": 2}, "expected a prior of format 1"),
         ({**good, "systems": {}}, r"systems: found \{\}, expected systems"),
-        ({**good, "sigma": -1.0}, "sigma: found -1.0, expected a number in its range"),
-        ({**good, "sigma": "1"}, "sigma: found '1'"),
-        ({**good, "lower": 1}, "lower: found 1"),
-        ({**good, "more": 1}, r"missing or unknown: \['more'\]"),
-        ({**good, "systems": {"A": {**own, "mean": None}}}, "systems.A.mean: found None"),
-        ({**good, "systems": {"A": {**own, "error": float("nan")}}}, "systems.A.error: found nan"),
-        ({**good, "systems": {"A": {**own, "segments": 1.5}}}, "systems.A.segments: found 1.5"),
-        ({**good, "systems": {"A": 3}}, "systems.A: missing or unknown: 3"),
+        ({**good, "sigma": -1.0}, "sigma = -1.0: should be greater than or equal to 0"),
+        ({**good, "sigma": "1"}, "sigma = '1': should be a valid number"),
+        ({**good, "lower": 1}, "lower = 1: should be a valid boolean"),
+        ({**good, "more": 1}, "unknown setting 'more'"),
+        ({**good, "systems": {"A": {**own, "mean": None}}}, "systems.A: SystemPrior: mean = None"),
+        (
+            {**good, "systems": {"A": {**own, "error": float("nan")}}},
+            "systems.A: SystemPrior: error = nan",
+        ),
+        (
+            {**good, "systems": {"A": {**own, "segments": 1.5}}},
+            "systems.A: SystemPrior: segments = 1.5",
+        ),
+        ({**good, "systems": {"A": 3}}, "systems.A: found 3"),
         (
             {key: value for key, value in good.items() if key != "human"},
-            r"missing or unknown: \['human'\]",
+            "human missing",
         ),
     ]
     for content, message in wrong:

@@ -24,10 +24,10 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.storage.limits import limits
-from ..selection.document_outputs import DocumentOutputs
-from .preference_sources import Rankings
-from .scored_texts import judgements_of, only_of_documents, score_of, texts_of, with_scores
+from ..selection.document_outputs import DocumentOutputs, Judgements
+from .preferences import Rankings
 
+_ScoredText = tuple[DocumentOutputs, str, int]  # document, system, segment
 PSEUDO_TEXTS = 5.0  # P
 STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
 PREFERENCES = "preferences"
@@ -57,14 +57,14 @@ def with_one_score(
         InputError: nobody judged anything, or too many raters.
     """
     limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
-    is_whole = only_of_documents(documents, dimensions)
-    texts = texts_of(documents, is_whole)
-    y = np.array([[score_of(*text, dimension) for text in texts] for dimension in dimensions])
+    is_whole = _only_of_documents(documents, dimensions)
+    texts = _texts_of(documents, is_whole)
+    y = np.array([[_score_of(*text, dimension) for text in texts] for dimension in dimensions])
     if np.isnan(y).all():
         raise InputError("no score", where="human", fix="Name the keys that hold scores")
     are_factors = lower and float(np.nanmin(y)) >= 0
     values, effects = (without_factors if are_factors else without_shifts)(y)
-    judged = with_scores(documents, texts, values, name, is_whole)
+    judged = _with_scores(documents, texts, values, name, is_whole)
     by_name = dict(zip(dimensions, effects.tolist(), strict=True))
     return judged, Raters(by_name, are_factors)
 
@@ -131,7 +131,7 @@ def with_preferences(
         for s, system in enumerate(document.systems):
             values = [row[s] for row in rows]
             by_system[system] = [None if np.isnan(value) else float(value) for value in values]
-        human = {PREFERENCES: judgements_of(by_system, document.whole)}
+        human = {PREFERENCES: _judgements_of(by_system, document.whole)}
         judged.append(replace(document, human=human))
     if left:
         problem = f"{min(left)!r:.80} is no segment"
@@ -164,3 +164,62 @@ def preference_scores(
     compared = laplacian.diagonal() > 0
     scores = np.linalg.pinv(laplacian, hermitian=True) @ lost
     return np.where(compared, scores, np.nan)
+
+
+def _only_of_documents(documents: Sequence[DocumentOutputs], dimensions: Sequence[str]) -> bool:
+    """Whether every score of some dimensions is of a whole document."""
+    return not any(
+        isinstance(own, tuple)
+        for document in documents
+        for dimension in dimensions
+        for own in document.human.get(dimension, {}).values()
+    )
+
+
+def _texts_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[_ScoredText]:
+    """(document, system, segment) of every text; one segment of whole documents."""
+    texts = []
+    for document in documents:
+        for system in document.systems:
+            segments = range(1 if is_whole else document.segments)
+            texts += [(document, system, i) for i in segments]
+    return texts
+
+
+def _score_of(document: DocumentOutputs, system: str, segment: int, dimension: str) -> float:
+    """What a rater gave a text, nan for nothing; a score of a document stands at its segments."""
+    own = document.human.get(dimension, {}).get(system)
+    value = own[segment] if isinstance(own, tuple) else own
+    return np.nan if value is None else float(value)
+
+
+def _judgements_of(
+    scores: Mapping[str, Sequence[float | None]], is_whole: bool
+) -> dict[str, Judgements]:
+    """Scores by system as a document has them, without the systems that nobody judged."""
+    by_system: dict[str, Judgements] = {}
+    for system, own in scores.items():
+        if all(score is None for score in own):
+            continue
+        only = own[0]
+        by_system[system] = only if is_whole and only is not None else tuple(own)
+    return by_system
+
+
+def _with_scores(
+    documents: Sequence[DocumentOutputs],
+    texts: Sequence[_ScoredText],
+    values: FloatArray,
+    name: str,
+    is_whole: bool,
+) -> list[DocumentOutputs]:
+    """The documents with one dimension `name`, of the values [n] of their texts; nan is no score."""
+    scores: list[dict[str, list[float | None]]] = [{} for _ in documents]
+    numbers = {id(document): d for d, document in enumerate(documents)}
+    for (document, system, _), value in zip(texts, values.tolist(), strict=True):
+        score = None if np.isnan(value) else value
+        scores[numbers[id(document)]].setdefault(system, []).append(score)
+    return [
+        replace(document, human={name: _judgements_of(own, is_whole)})
+        for document, own in zip(documents, scores, strict=True)
+    ]

@@ -11,10 +11,9 @@ from discorank import Context, InputError, load_metric
 from discorank.metrics.scorer import Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.lists import read_list
-from discorank.rerank.tuning.candidate_features import features
-from discorank.rerank.tuning.combination_training import train_combination
-from discorank.rerank.tuning.pair_weights import Tuning
-from discorank.rerank.tuning.preference_sources import Preferences
+from discorank.rerank.training.candidate_features import features
+from discorank.rerank.training.combination_training import Tuning, train_combination
+from discorank.rerank.training.preferences import Preferences
 
 from ...metrics.test_combination import lists, records
 from ...support.contextual import Echo

@@ -1,11 +1,18 @@
-"""Where preferences among candidates come from: scores of people, their rankings of systems, or a teacher metric."""
+"""Which candidate is preferred: pairs (better, worse) from scores, from rankings, or by a teacher metric.
+
+From scores: every pair of candidates of one list whose scores differ by more than a margin. From rankings: a judgement
+is a ranking of some candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair
+stands once, for whom more votes were given; equal votes cancel.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, TypeVar
 
 from ...metrics.combination import finite
 from ...metrics.errors import InputError, excerpt, unknown
@@ -14,8 +21,8 @@ from ...metrics.mixture import Utility
 from ...metrics.storage.json_and_yaml import check_json_size
 from ..lists import CandidateList
 from .candidate_features import features
-from .preferences import by_scores, by_votes, verdicts
 
+Name = TypeVar("Name", bound=Hashable)
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
@@ -55,6 +62,91 @@ class Preferences:
             )
         scored = _scored(decided, self.field)
         return [by_scores(scores, margin, self.lower) for scores in scored]
+
+
+def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
+    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
+
+    Raises:
+        InputError: a line is not of this form.
+    """
+    rankings: dict[str, list[dict[str, float]]] = {}
+    for where, line in lines:
+        try:
+            check_json_size(line.encode("utf-8", "surrogatepass"))
+            value = json.loads(line)
+            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
+            rankings.setdefault(str(value["id"]), []).append(ranks)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            if isinstance(error, InputError) and "json_values" in error.fix:
+                raise error.inside(where) from None
+            raise InputError(
+                f"found {excerpt(line)}",
+                where=where,
+                fix='{"id": "d7:3", "ranks": {"A": 1}}',
+            ) from None
+    return rankings
+
+
+def by_scores(
+    scores: Sequence[float | None],
+    margin: float = 0.0,
+    lower: bool = False,
+) -> list[tuple[int, int]]:
+    """(better, worse) places of the candidates of a list; candidates without a score are in no pair.
+
+    >>> by_scores([3.0, None, 1.0, 1.2], margin=0.5)
+    [(0, 2), (0, 3)]
+    """
+    sign = -1 if lower else 1
+    known = [(i, sign * score) for i, score in enumerate(scores) if score is not None]
+    pairs = []
+    for (i, a), (j, b) in combinations(known, 2):
+        if abs(a - b) > margin:
+            pairs.append((i, j) if a > b else (j, i))
+    return pairs
+
+
+def by_votes(verdicts: Iterable[tuple[Name, Name, str]]) -> list[tuple[Name, Name]]:
+    """(better, worse) of verdicts ``(a, b, ">")``, ``"<"`` or ``"="``, in the order of first mention.
+
+    >>> by_votes([("A", "B", ">"), ("B", "A", "<"), ("A", "C", "="), ("B", "C", ">"), ("C", "B", ">")])
+    [('A', 'B')]
+    """
+    votes: Counter[tuple[Name, Name]] = Counter()
+    for a, b, verdict in verdicts:
+        if verdict not in ("<", ">", "="):
+            raise ValueError(f"found the verdict {verdict!r}, expected <, > or =")
+        if verdict != "=":
+            better, worse = (a, b) if verdict == ">" else (b, a)
+            votes[better, worse] += 1
+            votes[worse, better] -= 1
+    seen: set[frozenset[Name]] = set()
+    pairs = []
+    for (a, b), majority in votes.items():
+        names = frozenset((a, b))
+        if majority and names not in seen:
+            seen.add(names)
+            pairs.append((a, b) if majority > 0 else (b, a))
+    return pairs
+
+
+def verdicts(ranks: Mapping[Name, float]) -> list[tuple[Name, Name, str]]:
+    """The pairwise verdicts of one ranking; rank 1 is best.
+
+    >>> verdicts({"A": 1, "B": 2, "C": 2})
+    [('A', 'B', '>'), ('A', 'C', '>'), ('B', 'C', '=')]
+    """
+    pairs = []
+    for (a, rank_of_a), (b, rank_of_b) in combinations(ranks.items(), 2):
+        if rank_of_a == rank_of_b:
+            verdict = "="
+        elif rank_of_a < rank_of_b:
+            verdict = ">"
+        else:
+            verdict = "<"
+        pairs.append((a, b, verdict))
+    return pairs
 
 
 def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
@@ -116,27 +208,3 @@ def _ranked(
             )
         votes += verdicts(ranks)
     return [(places[better], places[worse]) for better, worse in by_votes(votes)]
-
-
-def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
-    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
-
-    Raises:
-        InputError: a line is not of this form.
-    """
-    rankings: dict[str, list[dict[str, float]]] = {}
-    for where, line in lines:
-        try:
-            check_json_size(line.encode("utf-8", "surrogatepass"))
-            value = json.loads(line)
-            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
-            rankings.setdefault(str(value["id"]), []).append(ranks)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if isinstance(error, InputError) and "json_values" in error.fix:
-                raise error.inside(where) from None
-            raise InputError(
-                f"found {excerpt(line)}",
-                where=where,
-                fix='{"id": "d7:3", "ranks": {"A": 1}}',
-            ) from None
-    return rankings

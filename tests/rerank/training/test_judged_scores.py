@@ -16,8 +16,7 @@ from discorank import InputError
 from discorank.cli.main import main
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.selection.system_prior import estimate_prior
-from discorank.rerank.tuning.judged_scores import (
+from discorank.rerank.training.judged_scores import (
     PREFERENCES,
     preference_scores,
     with_one_score,
@@ -25,6 +24,7 @@ from discorank.rerank.tuning.judged_scores import (
     without_factors,
     without_shifts,
 )
+from discorank.rerank.training.prior_estimation import estimate_prior
 
 from ...support.judged_outputs import outputs, systems_file
 
