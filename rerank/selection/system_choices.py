@@ -16,7 +16,7 @@ from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.function import Function
 from ...metrics.mixture import Utility
-from ...metrics.registry import metric_class, names
+from ...metrics.registry import WRAPPERS, metric_class, names
 from ...metrics.spec.signature import Call, parse
 from ...metrics.text.texts import Document, Text
 from ..decider import Decider, decide_all
@@ -176,7 +176,8 @@ def bases(metric: Utility) -> frozenset[str]:
 
 
 def _base(metric: Metric) -> str:
-    return metric.name if isinstance(metric, Function) else _path(type(metric))
+    innermost = metric.innermost
+    return innermost.name if isinstance(innermost, Function) else _path(type(innermost))
 
 
 def _path(kind: type) -> str:
@@ -185,7 +186,8 @@ def _path(kind: type) -> str:
 
 def bases_of(signature: str) -> frozenset[str]:
     """The same from a signature, without loading what it names; errors as `parse`."""
-    return frozenset(base for call in parse(signature) for base in _bases_of_call(call))
+    calls = [call for term in parse(signature) for call in term.every if call.name not in WRAPPERS]
+    return frozenset(base for call in calls for base in _bases_of_call(call))
 
 
 def _bases_of_call(call: Call) -> frozenset[str]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.earlier_choices import read_chosen
+from discorank.integrations.formats.selection_files import read_chosen
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices

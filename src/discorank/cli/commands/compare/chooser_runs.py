@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ....integrations.formats.earlier_choices import read_chosen
+from ....integrations.formats.selection_files import read_chosen
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import settings
@@ -44,12 +44,12 @@ class ChooserOptions:
 
 
 def check_no_files(choosers: Sequence[str]) -> None:
-    """Raises InputError for the file of a trained chooser among metrics; what it chose is compared."""
+    """Raises InputError for a file among metrics: what was chosen by a prior is compared as --decoded."""
     for name in choosers:
         if name.endswith(".json"):
-            decode = f"discorank decode SYSTEMS --from systems --chooser {name} -o CHOSEN"
+            decode = f"discorank decode SYSTEMS --from systems -u chrf --prior {name} -o CHOSEN"
             combination = f"combination(model={json.dumps(name, ensure_ascii=False)})"
-            fix = f"A trained chooser: {decode}, then --decoded CHOSEN here; a combination: {combination}"
+            fix = f"A prior: {decode}, then --decoded CHOSEN here; a combination: {combination}"
             problem = f"found the file {name}, expected a metric"
             raise InputError(problem, where="--choosers", fix=fix)
 
