@@ -1,4 +1,4 @@
-"""The numbers in a model's configuration that decide how large the model is: whole, in bounds, fitting its weights.
+"""How large a model is, by its configuration and by the headers of its weights, before anything loads it.
 
 Configurations of different families name the same size differently; here a key belongs to the bound (see `Limits`) of
 the first pattern that its name matches.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
+from ....storage.bounded_files import check_regular
 from ....storage.limits import limits, more
-from .tensor_headers import TensorFile
 
 # Keys that say nothing else: what they hold must be whole numbers.
 SIZES: Mapping[str, re.Pattern[str]] = {
@@ -40,6 +43,51 @@ LIKE_SIZES: Mapping[str, re.Pattern[str]] = {
 }
 PARTS = 4  # configurations inside configurations
 FIX = "Fetch the model's files again"
+# Of the length of the header, with which a safetensors file begins.
+LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """A file of weights by its header: the shapes of its tensors by their names."""
+
+    path: Path
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def num_elements(self) -> int:
+        """How many numbers it holds."""
+        return sum(map(prod, self.shapes.values()))
+
+
+def read_header(path: Path) -> TensorFile:
+    """The header of a safetensors file; the library holds it against the file, shape by shape.
+
+    Raises:
+        InputError: the file is not whole, or its header is too large or broken.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    size = check_regular(path, FIX).st_size
+    with open(path, "rb") as file:
+        header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    bound = limits().json_bytes
+    if bound < header_bytes <= size:
+        problem = f"its header has {header_bytes} bytes, at most {bound} are read"
+        raise InputError(problem, where=str(path), fix=more("json_bytes"))
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            names = tensors.keys()
+            limits().check("tensors", len(names), str(path))
+            return TensorFile(
+                path, {name: tuple(tensors.get_slice(name).get_shape()) for name in names}
+            )
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = str(error).removeprefix("Error while deserializing header: ")
+        problem = f"not whole: {' '.join(reason.split())[:160]}"
+        raise InputError(problem, where=str(path), fix=FIX) from error
 
 
 def check_numbers(config: Any, where: str) -> None:

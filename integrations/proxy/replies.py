@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...rerank.choice import Place, Ranking
 from ...rerank.lists import finite
+from .api_errors import ApiError
 from .candidate_draw import Drawn
-from .own_fields import FIELD
-from .questions import Question
+from .questions import FIELD, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +165,50 @@ def _add(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
             total[key] = value + (before if isinstance(before, int | float) else 0)
         else:
             total.setdefault(key, value)
+
+
+def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
+    """The events of an answer."""
+    body = dict(answer.body)
+    choices, usage = body.pop("choices"), body.pop("usage", None)
+    about = {FIELD: body.pop(FIELD)} if FIELD in body else {}
+    if question.chat:
+        body["object"] = "chat.completion.chunk"
+    head = {**body, "usage": None} if question.with_usage else body
+    for choice in choices:
+        yield event({**head, "choices": [_opening(choice, question.chat)]})
+    for choice in choices:
+        ending = {**head, "choices": [_ending(choice, question.chat)]}
+        is_last = choice is choices[-1]
+        yield event({**ending, **about} if is_last else ending)
+    if question.with_usage:
+        yield event({**body, "choices": [], "usage": usage})
+    yield b"data: [DONE]\n\n"
+
+
+def event(value: Mapping[str, Any]) -> bytes:
+    """One event."""
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """What is sent as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        problem = "upstream: a reply with a number that JSON cannot write"
+        raise ApiError(502, problem, code="failed_upstream") from None
+
+
+def _opening(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
+    """A choice with its text, not finished yet."""
+    opened = {**choice, "finish_reason": None}
+    if chat:
+        opened["delta"] = opened.pop("message")
+    return opened
+
+
+def _ending(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
+    """The end of a choice."""
+    ending = {"index": choice["index"], "finish_reason": choice.get("finish_reason")}
+    return {**ending, "delta": {}} if chat else {**ending, "text": "", "logprobs": None}

@@ -19,7 +19,7 @@ from time import monotonic
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.context import Lane
 from .api_errors import ApiError
-from .own_fields import FIELD
+from .questions import FIELD
 
 MAX_CHARACTERS = 16_384  # of a source or a choice of a document, which are kept
 
