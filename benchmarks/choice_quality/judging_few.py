@@ -22,9 +22,9 @@ from benchmarks.support.mqm_lists import SETS, rated
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.prior import STRENGTH
-from discorank.rerank.selection.shrinkage import shrunk
 from discorank.rerank.ties import TIE
-from discorank.rerank.tuning.segments_to_judge import disagreement_of, judging_order
+from discorank.rerank.training.prior_estimation import shrunk
+from discorank.rerank.training.segments_to_judge import disagreement_of, judging_order
 
 UTILITY = "chrf + 100*rouge-l"
 FEW, BLOCK, RANDOM = 25, 10, 5

@@ -112,7 +112,10 @@ KNOWS_NOTHING_OF = {
     "metrics.lexical.weighted_matches": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.word_columns": ("metrics.lexical.ngrams", "metrics.scorer"),
     "metrics.neural.models.encoder": ("metrics.text", "metrics.scorer"),
-    "metrics.neural.models.files.inert_pickle": ("metrics.neural.models.encoder", "metrics.scorer"),
+    "metrics.neural.models.files.torch_checkpoint": (
+        "metrics.neural.models.encoder",
+        "metrics.scorer",
+    ),
     "metrics.neural.models.shared_prefix": ("metrics.neural.models.seq2seq",),
     "metrics.representations": ("metrics.text", "metrics.scorer"),
     "metrics.scorer": ("metrics.execution", "metrics.storage.line_source", "rerank"),
@@ -228,6 +231,7 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
         "rerank.budget.plan",
         "rerank.documents.document_scheduler",
         "rerank.selection",
+        "rerank.training",
     )
     assert not imported & {*others, *(f"discorank.{name}" for name in own)}
     assert len([name for name in imported if name.startswith("discorank")]) < 160

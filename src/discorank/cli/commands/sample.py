@@ -13,7 +13,7 @@ from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.runs.rows import as_line
-from ...rerank.tuning.segments_to_judge import Proposal, Proposed, Unit, proposed
+from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
 from ..options.inputs import CodeOptions, cache_in, metric_in
 from ..options.judgements import judged_rows, systems_documents

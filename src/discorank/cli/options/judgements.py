@@ -13,13 +13,8 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.system_scores import is_judged
-from ...rerank.tuning.judged_scores import (
-    PREFERENCES,
-    Raters,
-    with_one_score,
-    with_preferences,
-)
-from ...rerank.tuning.preference_sources import read_rankings
+from ...rerank.training.judged_scores import PREFERENCES, Raters, with_one_score, with_preferences
+from ...rerank.training.preferences import read_rankings
 
 
 @settings

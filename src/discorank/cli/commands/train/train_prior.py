@@ -12,9 +12,9 @@ from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.checksums import with_checksum
 from ....rerank.prior import STRENGTH, Prior
 from ....rerank.selection.document_outputs import all_systems
-from ....rerank.selection.system_prior import Root, estimate_prior
 from ....rerank.selection.system_scores import human_scored
-from ....rerank.tuning.judged_scores import Raters
+from ....rerank.training.judged_scores import Raters
+from ....rerank.training.prior_estimation import Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.judgements import JudgedDocuments, JudgementOptions, judged_documents
