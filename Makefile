@@ -7,7 +7,7 @@ WORKERS ?= 2
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench setup fresh build clean
+.PHONY: demo test lint docs bench setup fresh same build clean
 
 setup: .venv/ready
 
@@ -57,6 +57,10 @@ bench: .venv/ready
 fresh: .venv/core
 	$(BIN)/python -m benchmarks.structure.fresh_install
 
+# a sample of commands writes what it wrote before the last commit, but for what that says it changes (CONTRIBUTING.md)
+same: .venv/ready
+	$(BIN)/python -m benchmarks.same_outputs.since
+
 # the source distribution and the wheel, in dist/; on Linux under the name of the oldest C library that it runs with, as
 # package indexes take no other
 build: .venv/core
@@ -70,4 +74,4 @@ ifeq ($(shell uname -s),Linux)
 endif
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so
+	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so metrics/neural/models/*.so

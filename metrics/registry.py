@@ -22,11 +22,10 @@ from .function import Function
 from .mixture import Mix, Utility
 from .model_names import metric_of_model
 from .papers import Paper
-from .spec.allowed_code import AllowedCode, CodeRefusedError
 from .spec.checked_settings import build
-from .spec.safe_yaml import read_yaml
 from .spec.signature import Call, parse
-from .spec.user_functions import user_module
+from .spec.user_code import AllowedCode, CodeRefusedError, user_module
+from .storage.json_and_yaml import read_yaml
 
 GROUP = "discorank.metrics"
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # a model's, never a metric's
@@ -53,16 +52,11 @@ BUILT_IN: Mapping[str, Registration] = {
     "dr": Registration(".rst.metric:DR"),
     "dr-nolex": Registration(".rst.metric:DR"),
     "dr-lex": Registration(".rst.metric:DRLex"),
-    "dr-lex-1.1": Registration(".rst.metric:DRLex", {"words": "nuclearity"}),
-    "dr-lex-2": Registration(".rst.metric:DRLex", {"words": "relation"}),
-    "dr-lex-2.1": Registration(".rst.metric:DRLex", {"words": "both"}),
     "discotk-light": Registration(".rst.metric:DiscoTKLight"),
     "ds-focus": Registration(".discourse.coherence.ds_focus:DSFocus"),
     "ds-sent": Registration(".discourse.coherence.ds_sent:DSSent"),
-    "rc": Registration(".discourse.coherence.cohesion:RC"),
-    "lc": Registration(".discourse.coherence.cohesion:LC"),
+    "cohesion": Registration(".discourse.coherence.cohesion:Cohesion"),
     "entity-graph": Registration(".discourse.coherence.entity_graph:EntityGraph"),
-    "lexical-graph": Registration(".discourse.coherence.entity_graph:LexicalGraph"),
     "lexical-chain": Registration(".discourse.coherence.lexical_chain:LexicalChain"),
     "pdd": Registration(".discourse.roles.pdd:PDD"),
     "role-match": Registration(".discourse.roles.role_match:RoleMatch"),

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from discorank.cli.terminal import console, watching
-from discorank.metrics.spec import checksums
+from discorank.metrics.storage import checksums
 
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # which subprocess puts back
 STDERR, CRASHED = pytest.StashKey[int](), pytest.StashKey[bool]()

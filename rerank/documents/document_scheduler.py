@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..engines.interface import Engine, Result
 from ..scheduler import (
     WINDOW_CHARACTERS,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..context import follows
 from ..distinct import Distinct
 from ..lists import CandidateList

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError, ResumeError
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..choice import Ranking
 from ..lists import CandidateList
 from ..scheduler import Decided, Outcome, Program, characters_of

@@ -20,7 +20,7 @@ from discorank.metrics.papers import (
     bibtex,
 )
 from discorank.metrics.registry import BUILT_IN, papers_of
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 
 PAPERS = [paper for paper in vars(papers).values() if isinstance(paper, Paper)]
 
@@ -41,7 +41,7 @@ def test_every_paper_is_used_and_well_formed() -> None:
         {"prompt": "mqm", "logprobs": True},
         {"prompt": "pairwise"},
         {"align": "monotone"},
-        {"align": "transport"},
+        {"focus": "entity"},
     ]
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()

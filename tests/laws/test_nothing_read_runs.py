@@ -33,15 +33,17 @@ from discorank.metrics.rst.parser.treebank import read_treebank
 from discorank.metrics.sescore2.job_stages import finished
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.severity import Severity
-from discorank.metrics.spec.checksums import with_checksum
-from discorank.metrics.spec.safe_yaml import read_yaml
+from discorank.metrics.storage.checksums import with_checksum
+from discorank.metrics.storage.json_and_yaml import read_yaml
 
 from ..support.canary import MODULE, PICKLE, TEXTS, Canary, Runs, singing_unheard
 from ..support.comparisons import LISTS, run_of
 from ..support.serving import Reply, Seen, completion, serving
 
 # A stranger's file need not have a checksum.
-pytestmark = pytest.mark.filterwarnings("ignore::discorank.metrics.spec.checksums.UncheckedWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::discorank.metrics.storage.checksums.UncheckedWarning"
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"
@@ -472,8 +474,8 @@ def test_files_of_words_and_trees(tmp_path: Path, content: bytes) -> None:
     readers: list[Callable[[], object]] = [
         lambda: load_metric("dr", trees=path).score(["a b"], [["a b"]]),
         lambda: read_treebank(Path(path)),
-        lambda: load_metric("lexical-graph", vectors=packed).score([text], [[text]]),
-        lambda: load_metric("lexical-graph", vectors=path).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=packed).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=path).score([text], [[text]]),
         lambda: load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=1, idf=path),
         lambda: load_metric("dr", weights=path).score(["a b"], [["a b"]]),
     ]

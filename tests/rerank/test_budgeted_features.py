@@ -105,7 +105,7 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
         ({"normalize": "zscore"}, "zscore needs every candidate"),
         ({"budget": Budget(0.5, method="centroids")}, "which features do not have"),
         ({"features": {"logprob": 1.0}}, "no feature is costly"),
-        ({"features": {"rc": 1.0}}, "no feature is costly"),
+        ({"features": {"cohesion": 1.0}}, "no feature is costly"),
     ],
 )
 def test_refusals(more: dict[str, Any], words: str) -> None:
