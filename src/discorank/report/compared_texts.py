@@ -8,11 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..integrations.formats.human_dimensions import human_dimensions
-from ..integrations.formats.human_scores import HumanKey
-from ..integrations.formats.systems import SystemsOptions, read_documents
-from ..integrations.formats.test_sets.document_rows import DocumentRows
-from ..integrations.formats.test_sets.texts_in_memory import TextsInMemory
+from ..integrations.formats.documents import DocumentRows
+from ..integrations.formats.human_scores import HumanKey, human_dimensions
+from ..integrations.formats.readers.systems import SystemsOptions, read_documents
+from ..integrations.formats.system_texts import TextsInMemory
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported

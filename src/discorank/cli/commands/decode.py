@@ -22,10 +22,9 @@ from ..options.budget import (
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
-from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
 @settings
@@ -52,10 +51,9 @@ OPTIONS = Options(
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         SavedOptions,
-        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -71,10 +69,6 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     with_every_place(values)
     check_choice(values)
-    if values["chooser"]:
-        return run_chooser(values, OPTIONS.defaults)
-    if values["abstain"]:
-        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
