@@ -14,6 +14,30 @@ from typing import NamedTuple
 import numpy as np
 
 from ...representations import Block, IntArray, Ragged, cell_rows
+from ..models.encoder import Encoder
+
+PADDING_POSITIONS, FREE_POSITIONS = 2, 2
+
+
+class TokenLimits(NamedTuple):
+    """The most tokens of one text, and of texts side by side; special tokens are counted."""
+
+    text: int
+    joined: int
+
+    @classmethod
+    def of(cls, encoder: Encoder, max_tokens: int | None) -> TokenLimits:
+        """Those of an encoder; `max_tokens`, if given, is the limit of a text, as far as there are positions."""
+        positions = getattr(encoder.config, "max_position_embeddings", encoder.max_tokens)
+        joined = min(int(positions) - PADDING_POSITIONS, encoder.max_tokens)
+        text = joined - FREE_POSITIONS if max_tokens is None else min(max_tokens, joined)
+        return cls(text, joined)
+
+    def stamp(self, encoder: Encoder) -> str:
+        """What a representation depends on beside the signature: nothing where the limit is the usual one."""
+        is_usual = self.text == encoder.max_tokens - FREE_POSITIONS
+        return "" if is_usual else f" {self.text} tokens"
+
 
 ONE_SEPARATOR = ("BERT", "RemBERT")
 TYPED = ("BERT",)

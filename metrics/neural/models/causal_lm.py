@@ -21,11 +21,18 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
+from .attention import ROWS
 from .encoder import DType, device_of
-from .packed_attention import ROWS
 from .pass_flops import Stack
-from .prompt_attention import Attending, attends_over_interface, rope_types, use_prompt_attention
-from .prompt_pass import Prompted, PromptPass, batches
+from .prompt_pass import (
+    Attending,
+    Prompted,
+    PromptPass,
+    attends_over_interface,
+    batches,
+    rope_types,
+    use_prompt_attention,
+)
 
 # Tokens of one pass.
 CPU_TOKENS, GPU_TOKENS = 2048, 1 << 15

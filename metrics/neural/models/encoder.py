@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...representations import IntArray, Ragged
-from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
+from .attention import ROWS, attention_within, slabs_of, use_packed_attention
 from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]

@@ -17,12 +17,11 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
+from .attention import ROWS, Attention, Spans
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
-from .label_probabilities import SLICE, label_log_probabilities
-from .packed_attention import ROWS
+from .linear_products import SLICE, label_log_probabilities
 from .pass_flops import Stack
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
-from .span_attention import Attention, Spans
 
 # `model_type` of a configuration: whether norms stand before what they feed.
 FAMILY = {"bart": False, "mbart": True}
