@@ -6,6 +6,11 @@ Read are converted models, BLEURT-20 and its distilled forms (SentencePiece) as 
 between 0 and 1 but unbounded, higher is better, not symmetric; an empty text is scored like any other. Scores of two
 models are not comparable. With ``context=k``, windows of k + 1 sentences, joined by blanks, are scored as one text; a
 document is the mean of its windows.
+
+The reference comes first, with token types 0 up to the first [SEP], then 1. What is too long loses tokens at the end,
+one by one from the longer of the two, from the hypothesis where they are equally long. Texts are cut by SentencePiece
+alone (BLEURT-20) or by BERT's WordPiece (older models); special tokens written out in a text stay text. transformers'
+own tokenizers do otherwise for empty hypotheses and at the cut.
 """
 
 from __future__ import annotations
@@ -37,122 +42,78 @@ SPECIAL = 3
 # BERT reads a longer word as unknown.
 MAX_WORD = 200
 
-
-class PairTokens(ABC):
-    """A tokenizer: ids of texts without special tokens, and the ids of these."""
-
-    cls: int
-    sep: int
-
-    @abstractmethod
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
+# Sentences before the current one that a window may have.
+MAX_CONTEXT = 2
+# Models whose names end so were trained on sequences of 128 tokens, though they have positions for more.
+SHORT, SHORT_TOKENS = "-128", 128
 
 
-class SentencePieceTokens(PairTokens):
-    """SentencePiece, cased, nothing cleaned; BLEURT-20.
+@settings
+class BLEURT(ModelMetric):
+    """A converted model, such as BLEURT-20.
 
-    Raises:
-        ModelLoadError: the file is damaged, or lacks a special token.
+    Args:
+        model: the folder of a converted model (config.json with model_type bleurt), or a name on the hub.
+        gelu: erf, as the converted models are run, or tanh, as in the public code for TensorFlow; scores differ by
+            about 0.1 %.
+        context: sentences before each one that are read with it as one window, at most 2.
+        context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
+            own in whole documents that are compared pairwise.
     """
 
-    def __init__(self, file: Path) -> None:
-        from sentencepiece import SentencePieceProcessor
-
-        try:
-            self.processor = SentencePieceProcessor(model_file=str(file))
-        except (RuntimeError, OSError) as error:
-            problem = f"no model of SentencePiece: {error}"
-            raise ModelLoadError(problem, where=str(file), fix="Fetch it again") from error
-        self.cls, self.sep = (self._special(file, name) for name in ("[CLS]", "[SEP]"))
-
-    def _special(self, file: Path, name: str) -> int:
-        number = int(self.processor.piece_to_id(name))
-        if self.processor.id_to_piece(number) != name:
-            raise ModelLoadError(f"has no piece {name}", where=str(file), fix="Is it BLEURT's?")
-        return number
-
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
-        return [np.array(ids, np.int64) for ids in self.processor.encode(list(texts))]
-
-
-class WordPieceTokens(PairTokens):
-    """BERT's WordPiece over words and marks, in lower case and without accents unless the settings say otherwise.
-
-    Raises:
-        ModelLoadError: the vocabulary lacks a special token, or the settings are no JSON.
-    """
-
-    def __init__(self, file: Path) -> None:
-        from tokenizers import Tokenizer
-        from tokenizers.models import WordPiece
-        from tokenizers.normalizers import BertNormalizer
-        from tokenizers.pre_tokenizers import BertPreTokenizer
-
-        entries = read_small_file(file, "Fetch it again").decode("utf-8", "replace").split("\n")
-        vocabulary = {entry.removesuffix("\r"): i for i, entry in enumerate(entries)}
-        for name in ("[CLS]", "[SEP]", "[UNK]"):
-            if name not in vocabulary:
-                raise ModelLoadError(f"has no {name}", where=str(file), fix="Is it BLEURT's?")
-        self.cls, self.sep = vocabulary["[CLS]"], vocabulary["[SEP]"]
-        lower = _is_lower_case(file.parent / WORDPIECE_SETTINGS)
-        pieces = WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD)  # noqa: S106  no password
-        tokenizer: Any = Tokenizer(pieces)
-        tokenizer.normalizer = BertNormalizer(lowercase=lower)
-        tokenizer.pre_tokenizer = BertPreTokenizer()
-        self.tokenizer = tokenizer
-
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
-        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, np.int64) for encoding in encodings]
-
-
-class TokenizerSettings(FileSettings):
-    """tokenizer_config.json."""
-
-    do_lower_case: bool = True
-
-
-def _is_lower_case(file: Path) -> bool:
-    """Whether texts are read in lower case, as a folder says; they are if it does not."""
-    return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True
-
-
-def tokens_of(folder: Path) -> PairTokens:
-    """The tokenizer of a converted model.
-
-    Raises:
-        ModelLoadError: there is none, or it is damaged.
-    """
-    if (folder / SENTENCEPIECE).is_file():
-        return SentencePieceTokens(folder / SENTENCEPIECE)
-    if (folder / WORDPIECE).is_file():
-        return WordPieceTokens(folder / WORDPIECE)
-    problem = f"no tokenizer: neither {SENTENCEPIECE} (BLEURT-20) nor {WORDPIECE} (older models)"
-    raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
-
-
-class Lengths(NamedTuple):
-    """How many tokens are read of the reference and of the hypothesis of each pair, [pairs] each."""
-
-    reference: IntArray
-    hypothesis: IntArray
-
-
-def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> Lengths:
-    """What is left of texts of these lengths [pairs] in sequences of at most `max_tokens`."""
-    excess = np.maximum(reference + hypothesis + SPECIAL - max_tokens, 0)
-    # The longer one loses tokens until both are equally long ...
-    of_reference = np.minimum(np.maximum(reference - hypothesis, 0), excess)
-    of_hypothesis = np.minimum(np.maximum(hypothesis - reference, 0), excess)
-    # ... then they take turns, the hypothesis first.
-    rest = excess - of_reference - of_hypothesis
-    return Lengths(
-        reference - of_reference - rest // 2,
-        hypothesis - of_hypothesis - (rest + 1) // 2,
+    default_model: ClassVar[str] = "lucadiliello/BLEURT-20"
+    counts_passes: ClassVar[bool] = True
+    gelu: Literal["erf", "tanh"] = "erf"
+    context: Annotated[int, Field(ge=0)] = 0
+    context_from: Literal["reference", "hypothesis"] | None = None
+    name: ClassVar[str] = "bleurt"
+    info: ClassVar[Info] = Info(
+        summary="trained regression over reference and hypothesis read together",
+        papers=(SELLAM_2020, PU_2021),
+        bucketed=True,
+        costly_pairs=True,
+        version=2,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context > MAX_CONTEXT:
+            raise InputError(
+                f"context={self.context}: it was trained on sentences, and reads 512 tokens of both texts together",
+                where=self.name,
+                fix=f"At most {MAX_CONTEXT} sentences of context",
+            )
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The papers of BLEURT; its windows are in no paper."""
+        return cls.info.papers
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences, and whose."""
+        return Reading.of_setting(self.context, self.context_from)
+
+    def load(self) -> Scorer:
+        """The converted model."""
+        from .bert import read_config, read_network
+
+        self.check_files()
+        folder = model_files.locate(self.named("model"), self.revision)
+        config = read_config(folder)
+        tokens = tokens_of(folder)
+        network = read_network(folder, config, self.gelu)
+        encoder = Encoder(network.encoder, self.device, self.dtype)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        max_tokens = min(self.max_tokens or 1 << 30, encoder.max_tokens)
+        if self.max_tokens is None and self.named("model").rstrip("/").endswith(SHORT):
+            max_tokens = min(max_tokens, SHORT_TOKENS)
+        layers = [
+            (weight.float().to(encoder.device), bias.float().to(encoder.device))
+            for weight, bias in network.layers
+        ]
+        head = Head(layers, encoder.torch.Tensor.tanh_, None)
+        return BleurtScorer(self, tokens, encoder, head, max_tokens)
 
 
 class BleurtScorer(Scorer):
@@ -245,75 +206,118 @@ class BleurtScorer(Scorer):
         return first
 
 
-# Sentences before the current one that a window may have.
-MAX_CONTEXT = 2
-# Models whose names end so were trained on sequences of 128 tokens, though they have positions for more.
-SHORT, SHORT_TOKENS = "-128", 128
+class Lengths(NamedTuple):
+    """How many tokens are read of the reference and of the hypothesis of each pair, [pairs] each."""
+
+    reference: IntArray
+    hypothesis: IntArray
 
 
-@settings
-class BLEURT(ModelMetric):
-    """A converted model, such as BLEURT-20.
-
-    Args:
-        model: the folder of a converted model (config.json with model_type bleurt), or a name on the hub.
-        gelu: erf, as the converted models are run, or tanh, as in the public code for TensorFlow; scores differ by
-            about 0.1 %.
-        context: sentences before each one that are read with it as one window, at most 2.
-        context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
-            own in whole documents that are compared pairwise.
-    """
-
-    default_model: ClassVar[str] = "lucadiliello/BLEURT-20"
-    counts_passes: ClassVar[bool] = True
-    gelu: Literal["erf", "tanh"] = "erf"
-    context: Annotated[int, Field(ge=0)] = 0
-    context_from: Literal["reference", "hypothesis"] | None = None
-    name: ClassVar[str] = "bleurt"
-    info: ClassVar[Info] = Info(
-        summary="trained regression over reference and hypothesis read together",
-        papers=(SELLAM_2020, PU_2021),
-        bucketed=True,
-        costly_pairs=True,
-        version=2,
+def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> Lengths:
+    """What is left of texts of these lengths [pairs] in sequences of at most `max_tokens`."""
+    excess = np.maximum(reference + hypothesis + SPECIAL - max_tokens, 0)
+    # The longer one loses tokens until both are equally long ...
+    of_reference = np.minimum(np.maximum(reference - hypothesis, 0), excess)
+    of_hypothesis = np.minimum(np.maximum(hypothesis - reference, 0), excess)
+    # ... then they take turns, the hypothesis first.
+    rest = excess - of_reference - of_hypothesis
+    return Lengths(
+        reference - of_reference - rest // 2,
+        hypothesis - of_hypothesis - (rest + 1) // 2,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.context > MAX_CONTEXT:
-            raise InputError(
-                f"context={self.context}: it was trained on sentences, and reads 512 tokens of both texts together",
-                where=self.name,
-                fix=f"At most {MAX_CONTEXT} sentences of context",
-            )
 
-    @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
-        """The papers of BLEURT; its windows are in no paper."""
-        return cls.info.papers
+def tokens_of(folder: Path) -> PairTokens:
+    """The tokenizer of a converted model.
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
+    Raises:
+        ModelLoadError: there is none, or it is damaged.
+    """
+    if (folder / SENTENCEPIECE).is_file():
+        return SentencePieceTokens(folder / SENTENCEPIECE)
+    if (folder / WORDPIECE).is_file():
+        return WordPieceTokens(folder / WORDPIECE)
+    problem = f"no tokenizer: neither {SENTENCEPIECE} (BLEURT-20) nor {WORDPIECE} (older models)"
+    raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
 
-    def load(self) -> Scorer:
-        """The converted model."""
-        from .bert import read_config, read_network
 
-        self.check_files()
-        folder = model_files.locate(self.named("model"), self.revision)
-        config = read_config(folder)
-        tokens = tokens_of(folder)
-        network = read_network(folder, config, self.gelu)
-        encoder = Encoder(network.encoder, self.device, self.dtype)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        max_tokens = min(self.max_tokens or 1 << 30, encoder.max_tokens)
-        if self.max_tokens is None and self.named("model").rstrip("/").endswith(SHORT):
-            max_tokens = min(max_tokens, SHORT_TOKENS)
-        layers = [
-            (weight.float().to(encoder.device), bias.float().to(encoder.device))
-            for weight, bias in network.layers
-        ]
-        head = Head(layers, encoder.torch.Tensor.tanh_, None)
-        return BleurtScorer(self, tokens, encoder, head, max_tokens)
+class PairTokens(ABC):
+    """A tokenizer: ids of texts without special tokens, and the ids of these."""
+
+    cls: int
+    sep: int
+
+    @abstractmethod
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+
+
+class SentencePieceTokens(PairTokens):
+    """SentencePiece, cased, nothing cleaned; BLEURT-20.
+
+    Raises:
+        ModelLoadError: the file is damaged, or lacks a special token.
+    """
+
+    def __init__(self, file: Path) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            self.processor = SentencePieceProcessor(model_file=str(file))
+        except (RuntimeError, OSError) as error:
+            problem = f"no model of SentencePiece: {error}"
+            raise ModelLoadError(problem, where=str(file), fix="Fetch it again") from error
+        self.cls, self.sep = (self._special(file, name) for name in ("[CLS]", "[SEP]"))
+
+    def _special(self, file: Path, name: str) -> int:
+        number = int(self.processor.piece_to_id(name))
+        if self.processor.id_to_piece(number) != name:
+            raise ModelLoadError(f"has no piece {name}", where=str(file), fix="Is it BLEURT's?")
+        return number
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+        return [np.array(ids, np.int64) for ids in self.processor.encode(list(texts))]
+
+
+class WordPieceTokens(PairTokens):
+    """BERT's WordPiece over words and marks, in lower case and without accents unless the settings say otherwise.
+
+    Raises:
+        ModelLoadError: the vocabulary lacks a special token, or the settings are no JSON.
+    """
+
+    def __init__(self, file: Path) -> None:
+        from tokenizers import Tokenizer
+        from tokenizers.models import WordPiece
+        from tokenizers.normalizers import BertNormalizer
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
+        entries = read_small_file(file, "Fetch it again").decode("utf-8", "replace").split("\n")
+        vocabulary = {entry.removesuffix("\r"): i for i, entry in enumerate(entries)}
+        for name in ("[CLS]", "[SEP]", "[UNK]"):
+            if name not in vocabulary:
+                raise ModelLoadError(f"has no {name}", where=str(file), fix="Is it BLEURT's?")
+        self.cls, self.sep = vocabulary["[CLS]"], vocabulary["[SEP]"]
+        lower = _is_lower_case(file.parent / WORDPIECE_SETTINGS)
+        pieces = WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD)  # noqa: S106  no password
+        tokenizer: Any = Tokenizer(pieces)
+        tokenizer.normalizer = BertNormalizer(lowercase=lower)
+        tokenizer.pre_tokenizer = BertPreTokenizer()
+        self.tokenizer = tokenizer
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int64) for encoding in encodings]
+
+
+class TokenizerSettings(FileSettings):
+    """tokenizer_config.json."""
+
+    do_lower_case: bool = True
+
+
+def _is_lower_case(file: Path) -> bool:
+    """Whether texts are read in lower case, as a folder says; they are if it does not."""
+    return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True

@@ -1,10 +1,22 @@
-"""Prompts with few-shot examples: what stands before a text whose likelihood is asked for.
+"""Prompts with few-shot examples, and the sequences of tokens in which texts stand behind them.
 
     few-shot example, few-shot example, ..., input
 
 A few-shot example is the template filled with an input, then its target and the separator; the input is the template
 filled. Preceding sentences are a field of the template, or pairs of source and target that stand as further
 examples behind those of the file. A prompt that is too long loses its oldest part first.
+
+Of a prompt and a text one sequence is made:
+
+    FIRST ids(prompt + text + end)
+
+FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. Prompt, text and end are
+tokenised as one string; the text begins at the first id that differs from the prompt tokenised alone. So a token that
+the last character of the prompt and the first of the text share is the text's, as is one that its last character and a
+separator share.
+
+A sequence longer than the model's limit takes the first of the shortened prompts that fits; then the left of the prompt
+is cut, and only then the right of the text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,22 @@
-"""COMET's sentence vectors: a weighted mix of all layers, normalised as a whole, pooled over tokens.
+"""COMET's own layers: sentence vectors from an encoder's layers, and the regression head over all pairs of many lists.
+
+Sentence vectors are a weighted mix of all layers, normalised as a whole, pooled over tokens:
 
     E = gamma sum_l p_l (h_l - mu_l) / sqrt(v_l + 1e-12),   p = softmax(w) or sparsemax(w)
 
 mu_l and v_l are one mean and one variance over all tokens and dimensions of the sequence, context included. Mean
 pooling and the mix are linear, so each layer is pooled first and the mix is made of vectors, not of sequences. In
 context the mean is over the first token, the sentence itself and the last token.
+
+The head, also of SEScore2, has its first layer split by columns:
+
+    ff([h, r, h*r, |h-r|, h*s, |h-s|]);   first layer:  A(h, s) + B(r) + C(h, r)
+    A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
+
+SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
+once per unordered pair of a square block, and of a block that is followed by the same one turned. Without references
+the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
+bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations

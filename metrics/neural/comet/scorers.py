@@ -1,4 +1,8 @@
-"""Scorer of the regression models of COMET and SEScore2: one vector per text, a head over vectors of pairs."""
+"""Scorers of COMET's models: by the vectors of texts, and by texts side by side in one sequence.
+
+Regression models, those of SEScore2 too, have one vector per text and a head over vectors of pairs. Unified models
+(UniTE, CometKiwi) have a head over the first vector of a sequence: every pair is a forward pass.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,10 @@
 
 with the tokenizer of XLM-R, by which MiniLM is read too. BERT and RemBERT have a single LAST between two texts, and
 BERT a type for every token: 0 in the first text with the tokens around it, 1 behind it.
+
+COMET 2 counts two positions of every encoder as not the texts', those of XLM-R's padding, and leaves two more free in
+a single text: with n positions, n - 4 tokens of a text and n - 2 of texts side by side (510 and 512 for XLM-R, 508 and
+510 for BERT). COMET 1, the code of Doc-COMET, reads n - 2 tokens of a text.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ All linear layers of a transformer see the tokens of a whole batch as rows of on
 knows where a sequence ends. Sequences of equal length form a slab and attend together, so that no value depends on what
 else is in the batch: not on its padding, as there is none, nor on its size, as the number of rows of every product is a
 multiple of 16.
+
+`attention_within` serves encoders: every token attends to its own sequence. `Attention` serves decoders: tokens attend
+to what is before them, and to other sequences. Queries and keys of a sequence are padded to the next multiple of 16 of
+its own numbers of them, and sequences of equal shape attend together. So what comes out for a sequence depends on it
+alone, to the last bit on a CPU: a kernel rounds differently for another shape, and, where a shape is no such multiple,
+from thread to thread.
 """
 
 from __future__ import annotations

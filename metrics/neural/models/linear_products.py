@@ -3,6 +3,14 @@
 A row of the product depends on no other row and not on how many rows there are, as long as these are a multiple of 16.
 Which library multiplies is a matter of the build of torch alone: a measured choice would change the last bits of values
 from one start to the next, and from worker to worker. `products_on` names it, for run files and cached representations.
+
+Log-probabilities of labels under a softmax over a large vocabulary are products too, without an array of all logits:
+
+    log p(y | h) = w_y . h + b_y - log sum_v exp(w_v . h + b_v)
+
+A slice of the vocabulary is multiplied at a time, for all states together, and its logits are added to a sum that is
+kept relative to the greatest logit so far: a slice stays in the processor's cache, and the head's weights are read once
+for all states. The slices are the same whatever states there are, so a value depends on its own state alone.
 """
 
 from __future__ import annotations
@@ -100,8 +108,6 @@ def label_log_probabilities(
         labels: [n].
     """
     import torch
-
-    pass  # FUSED: lazy import gone
 
     lowest = torch.finfo(torch.float32).min
     greatest = states.new_full((len(states),), lowest, dtype=torch.float32)  # [n]

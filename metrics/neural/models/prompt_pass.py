@@ -3,7 +3,11 @@
     log p(x_a ... x_b | x_<a) = sum_{t=a..b} log p(x_t | x_<t)
 
 What stands before the first scored token a is the prompt, read once for all texts that stand behind the same one; the
-rest of every text follows. This holds arrays alone and knows no model.
+rest of every text follows. `PromptPass` holds arrays alone and knows no model.
+
+`Attending` is the attention of a pass, as an implementation for the attention interface of transformers. A model calls
+it for every layer with the arguments of its attention interface; what attends to what comes with the pass
+(`Attending`), so that no mask is made.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A source is encoded once. In a pass of the decoder the tokens of many pairs are rows of one matrix, and the states of
 their sources, each once, are rows of another. The vocabulary is looked at where labels are scored, nowhere else. What
 comes out for a text or a pair is a function of it alone, to the last bit on a CPU: nothing but attention mixes rows,
-and that knows where a sequence ends (see `span_attention`); the rows of every product are a multiple of 16.
+and that knows where a sequence ends (see `attention`); the rows of every product are a multiple of 16.
 """
 
 from __future__ import annotations

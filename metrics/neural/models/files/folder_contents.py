@@ -1,4 +1,12 @@
-"""Settings in the JSON files of a model's folder, checked by a pydantic model: types, ranges, what must be there."""
+"""The settings and weights in a model's folder, each checked when it is taken.
+
+    *.json                                             settings, checked by a pydantic model
+    model.safetensors, pytorch_model.bin               weights
+    model.safetensors.index.json, pytorch_model.bin.index.json   which shards have the weights
+
+Of weights none is missing, left over, of another shape or type, or not finite. Nothing of a file is run, and nothing
+outside the folder is read.
+"""
 
 from __future__ import annotations
 
