@@ -17,7 +17,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.execution.batches import in_batches, in_halves
-from ...metrics.neural.causal.prompts import first_ids
+from ...metrics.neural.causal.prompted_sequences import first_ids
 from ...metrics.neural.models.attention import ROWS
 from ...metrics.neural.models.causal_lm import CausalLM
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens

@@ -41,7 +41,7 @@ from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .causal_scorer import CausalScorer, Loaded, Normalize
-from .prompts import REFERENCE, End, Given, Prompts, SequenceReader
+from .prompted_sequences import REFERENCE, End, Given, Prompts, SequenceReader
 
 LINE_BREAK = "\n"
 # The longest sequence if none is set, where the model has positions for more.
