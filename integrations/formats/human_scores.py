@@ -17,8 +17,7 @@ from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
-from ...rerank.selection.document_outputs import DocumentOutputs, Judgements
-from ...rerank.training.preferences import Rankings
+from ...rerank.selection.document_outputs import DocumentOutputs, Judgements, Rankings
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]

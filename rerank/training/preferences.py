@@ -18,10 +18,10 @@ from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ..lists import CandidateList
+from ..selection.document_outputs import Rankings
 from .candidate_features import features
 
 Name = TypeVar("Name", bound=Hashable)
-Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
