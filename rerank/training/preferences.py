@@ -39,7 +39,7 @@ class Preferences:
         margin: float,
         cache: Cache | None = None,
     ) -> list[list[tuple[int, int]]]:
-        """(better, worse) places of the candidates of every list; lists that only lend context have none.
+        """(better, worse) indices of the candidates of every list; lists that only lend context have none.
 
         Raises:
             InputError: nothing is given, a ranking is of no list or names an unknown system, no candidate has the
@@ -67,7 +67,7 @@ def by_scores(
     margin: float = 0.0,
     lower: bool = False,
 ) -> list[tuple[int, int]]:
-    """(better, worse) places of the candidates of a list; candidates without a score are in no pair.
+    """(better, worse) indices of the candidates of a list; candidates without a score are in no pair.
 
     >>> by_scores([3.0, None, 1.0, 1.2], margin=0.5)
     [(0, 2), (0, 3)]
@@ -169,16 +169,16 @@ def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: 
 def _ranked(
     record: CandidateList, rankings: Sequence[Mapping[str, float]]
 ) -> list[tuple[int, int]]:
-    """(better, worse) places of a list's candidates, from rankings of their systems."""
-    places = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    """(better, worse) indices of a list's candidates, from rankings of their systems."""
+    index_of = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
     votes: list[tuple[str, str, str]] = []
     for ranks in rankings:
-        missing = ranks.keys() - places.keys()
+        missing = ranks.keys() - index_of.keys()
         if missing:
             raise InputError(
                 f"ranks {min(missing)!r}, which is no system",
                 where=f"rankings of {record.id}",
-                fix=f"Its systems: {', '.join(map(str, places))}",
+                fix=f"Its systems: {', '.join(map(str, index_of))}",
             )
         votes += verdicts(ranks)
-    return [(places[better], places[worse]) for better, worse in by_votes(votes)]
+    return [(index_of[better], index_of[worse]) for better, worse in by_votes(votes)]
