@@ -397,7 +397,7 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
     assert main([*command, *options, "--details"]) == 0
     printed = capsys.readouterr()
     assert "warning: segments of one document are not independent" in printed.err
-    assert "lc: scores whole documents, which its draws take" in printed.err
+    assert "cohesion: scores whole documents, which its draws take" in printed.err
     assert "intervals by segment or document; one rank where no line" in printed.out
     assert "p corrected (Holm)" in printed.out
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):

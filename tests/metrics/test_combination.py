@@ -35,11 +35,21 @@ from discorank.metrics.logistic import (
 )
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
-from discorank.rerank.tuning.candidate_features import features
-from discorank.rerank.tuning.combination_training import train_combination
-from discorank.rerank.tuning.pair_weights import Data, Tuning, held_out, learn
-from discorank.rerank.tuning.preference_sources import Preferences, read_rankings
-from discorank.rerank.tuning.preferences import by_scores, by_votes, verdicts
+from discorank.rerank.training.candidate_features import features
+from discorank.rerank.training.combination_training import (
+    Data,
+    Tuning,
+    held_out,
+    learn,
+    train_combination,
+)
+from discorank.rerank.training.preferences import (
+    Preferences,
+    by_scores,
+    by_votes,
+    read_rankings,
+    verdicts,
+)
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
 from ..support.trees import GOLDEN
@@ -359,8 +369,8 @@ def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         given_.append(cache)
         return features(metric, lists, against, cache)
 
-    for module in ("combination_training", "preference_sources"):
-        monkeypatch.setattr(f"discorank.rerank.tuning.{module}.features", spied)
+    for module in ("combination_training", "preferences"):
+        monkeypatch.setattr(f"discorank.rerank.training.{module}.features", spied)
     preferences = Preferences(teacher=load_metric("bleu"))
     assert train_combination(
         [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache

@@ -15,8 +15,7 @@ from typing import Any, Literal, cast
 
 from ...errors import InputError, ModelLoadError, excerpt
 from ...storage.json_and_yaml import read_yaml
-from ..models.files.inert_pickle import read_inert
-from ..models.files.torch_archive import open_archive
+from ..models.files.torch_checkpoint import read_torch_checkpoint
 from .checkpoint_settings import (
     ACTIVATIONS,
     BLOCKS,
@@ -155,26 +154,18 @@ def _only_checkpoint(folder: Path) -> Path:
 
 def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """Settings and tensors of a checkpoint file."""
-    import torch
-
-    archive = open_archive(path)
-    try:
-        root = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-        inert = None
-    except Exception:
-        # It names a class that torch does not admit, or is damaged: the inert reader can tell.
-        inert = read_inert(archive)
-        root = inert.root
+    checkpoint = read_torch_checkpoint(path)
+    root = checkpoint.root
     fix = "Give a checkpoint of COMET"
     state = root.get("state_dict") if isinstance(root, dict) else None
     if not isinstance(state, dict):
         content = excerpt(list(root) if isinstance(root, dict) else root)
-        raise archive.error(f"found {content}, expected a mapping with a state_dict", fix)
+        raise checkpoint.error(f"found {content}, expected a mapping with a state_dict", fix)
     settings = root.get("hyper_parameters", {})
     if not isinstance(settings, dict):
         problem = f"hyper_parameters is {excerpt(settings)}, expected a mapping"
-        raise archive.error(problem, fix)
-    return settings, inert.tensors(state) if inert else state
+        raise checkpoint.error(problem, fix)
+    return settings, checkpoint.tensors(state)
 
 
 def _checkpoint(

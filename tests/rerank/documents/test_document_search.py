@@ -28,8 +28,6 @@ from discorank import (
     use_limits,
 )
 from discorank.rerank.choice import LOOKED_AHEAD
-from discorank.rerank.chooser.chooser_decider import ChooserDecider
-from discorank.rerank.chooser.chooser_files import load_chooser
 from discorank.rerank.documents import document_scheduler
 from discorank.rerank.documents.document_scheduler import DocumentScheduler
 from discorank.rerank.documents.document_search import DocumentSearch, History
@@ -344,17 +342,6 @@ def test_a_search_looks_ahead() -> None:
         assert (first.gap, first.flags, first.total) == (-0.875, (LOOKED_AHEAD,), 1.75)
         assert (second.text, second.utility, second.total) == ("abcf", 3.5, 5.25)
         assert (second.flags, second.context.target) == ((), ("de",))
-
-
-def test_a_chooser_looks_ahead_too() -> None:
-    records = letters(("abc", "de"), ("abcf",))
-    chooser = load_chooser("default")
-    decider = ChooserDecider(chooser, of_new_letters("joint", nbest=None), nbest=1)
-    found = [outcome for _, outcome in decider.outcomes(enumerate(records), LocalEngine())]
-    assert [[p.text for p in o.ranking] for o in found if isinstance(o, Ranking)] == [
-        ["de"],
-        ["abcf"],
-    ]
 
 
 def test_of_equally_good_histories_the_lowest_index_wins() -> None:

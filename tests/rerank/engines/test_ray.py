@@ -252,11 +252,11 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
     "documents of unequal sentences": [
         (MBRDecoder(utility=utility, nbest=None), UNEQUAL)
         for utility in (
-            'chrf(align="monotone")',
-            'ter(align="monotone",align_by="chrf")',
-            f'bertscore({TINY},align="monotone")',
+            "aligned(chrf)",
+            'aligned(ter,by="chrf")',
+            f"aligned(bertscore({TINY}))",
             f"bertscore({TINY},windows=2)",
-            f"bertscore({TINY},windows=3,stride=1)",
+            f"windows(bertscore({TINY}),size=3,stride=1)",
         )
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],

@@ -16,7 +16,7 @@ from typing import Any
 from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.bounded_files import read_small_file
 from ....storage.json_and_yaml import parse_small_json
-from .torch_archive import open_archive
+from .torch_checkpoint import read_torch_checkpoint
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 FORMS = (SAFETENSORS, f"{SAFETENSORS}.index.json", PICKLE, f"{PICKLE}.index.json")
@@ -114,10 +114,6 @@ def _of_safetensors(file: Path, skip: re.Pattern[str] | None, row: int | None) -
 
 
 def _of_pickle(file: Path, skip: re.Pattern[str] | None) -> Mapping[str, Any]:
-    import torch
-
-    open_archive(file)  # refuses what is no archive of torch, before torch reads it
-    state = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
-    if not isinstance(state, dict):
-        raise ModelLoadError(f"found {excerpt(state)}, expected tensors", where=str(file), fix=FIX)
-    return {name: tensor for name, tensor in state.items() if not (skip and skip.fullmatch(name))}
+    checkpoint = read_torch_checkpoint(file)
+    tensors = checkpoint.tensors(checkpoint.root)
+    return {name: tensor for name, tensor in tensors.items() if not (skip and skip.fullmatch(name))}

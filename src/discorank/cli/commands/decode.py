@@ -25,7 +25,6 @@ from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_mode
 from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
-from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
 @settings
@@ -55,7 +54,6 @@ OPTIONS = Options(
         OutputFormatOptions,
         DecisionOptions,
         SavedOptions,
-        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -71,10 +69,6 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     with_every_place(values)
     check_choice(values)
-    if values["chooser"]:
-        return run_chooser(values, OPTIONS.defaults)
-    if values["abstain"]:
-        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)

@@ -12,11 +12,11 @@ from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric
+from ...metrics.registry import load_metric, wrapped
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
-from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
+from . import MODEL_OPTIONS, needed
 
 if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
@@ -96,8 +96,11 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
-    """The metric with the language, device and model that are set, and what judges may spend and where they keep it."""
-    names = (*MODEL_OPTIONS, *DOCUMENT_OPTIONS, *JUDGE_OPTIONS)
+    """The metric with the language, device and model that are set, and what judges may spend and where they keep it.
+
+    Metrics of segments are in the wrappers that options name.
+    """
+    names = (*MODEL_OPTIONS, *JUDGE_OPTIONS)
     named = {name: values[name] for name in names if values.get(name) is not None}
     answers = answers_folder(values)
     if answers is not None:
@@ -105,7 +108,14 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     keeps_language = isinstance(metric, Combination)  # that of its training
     metric = metric.with_defaults(**named)
     if values["lang"] and not keeps_language:
-        return metric.for_language(values["lang"])
+        metric = metric.for_language(values["lang"])
+    if values.get("windows"):
+        metric = wrapped(metric, "windows", size=values["windows"])
+    if values.get("align"):
+        by = {"metric": None, "length": "length", "chrf": load_metric("chrf")}
+        metric = wrapped(metric, "aligned", by=by[values["align"]])
+    if values.get("split_sentences"):
+        metric = wrapped(metric, "split", at=values["split_sentences"])
     return metric
 
 
@@ -113,7 +123,7 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
     """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
     parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
     for name in ("model", "encoder_path", "tokenizer_path"):
-        takers = {part.name for part in parts if hasattr(part, name)}
+        takers = {part.name for part in parts if hasattr(part.innermost, name)}
         if values[name] and len(takers) != 1:
             problem = "no metric takes it"
             if takers:

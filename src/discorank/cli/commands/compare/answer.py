@@ -12,7 +12,7 @@ from ....report.answer_text import answer_lines
 from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
 from ....tables import text
-from .chooser_tables import choosers_tables
+from .chooser_comparison import choosers_tables
 from .printed_sets import mean_tables
 from .set_runs import ComparedSet
 

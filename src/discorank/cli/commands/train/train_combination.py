@@ -10,9 +10,8 @@ from typing import Any, Literal
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
-from ....rerank.tuning.combination_training import train_combination
-from ....rerank.tuning.pair_weights import Tuning
-from ....rerank.tuning.preference_sources import Preferences, read_rankings
+from ....rerank.training.combination_training import Tuning, train_combination
+from ....rerank.training.preferences import Preferences, read_rankings
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
