@@ -7,7 +7,6 @@ stands once, for whom more votes were given; equal votes cancel.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from ...metrics.combination import finite
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
-from ...metrics.storage.json_and_yaml import check_json_size
 from ..lists import CandidateList
 from .candidate_features import features
 
@@ -62,30 +60,6 @@ class Preferences:
             )
         scored = _scored(decided, self.field)
         return [by_scores(scores, margin, self.lower) for scores in scored]
-
-
-def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
-    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
-
-    Raises:
-        InputError: a line is not of this form.
-    """
-    rankings: dict[str, list[dict[str, float]]] = {}
-    for where, line in lines:
-        try:
-            check_json_size(line.encode("utf-8", "surrogatepass"))
-            value = json.loads(line)
-            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
-            rankings.setdefault(str(value["id"]), []).append(ranks)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if isinstance(error, InputError) and "json_values" in error.fix:
-                raise error.inside(where) from None
-            raise InputError(
-                f"found {excerpt(line)}",
-                where=where,
-                fix='{"id": "d7:3", "ranks": {"A": 1}}',
-            ) from None
-    return rankings
 
 
 def by_scores(
