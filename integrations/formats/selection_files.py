@@ -16,8 +16,8 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.documents.document_lists import CHOSEN, SYSTEM
+from ...rerank.selection.choosers import Choices, Chosen
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
-from ...rerank.selection.system_choices import Choices, Chosen
 from ..files.entries import SeenKeys
 from .readers.jsonl import id_of
 

@@ -23,7 +23,7 @@ from ....rerank.selection.resampling_units import unit_of
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
-from .chooser_runs import choice_task, judge_choosers
+from .chooser_comparison import choice_task, judge_choosers
 from .few_units import too_few
 from .output_sets import baseline_of, segment_unit
 from .set_places import SetPlace
