@@ -7,7 +7,8 @@ names of systems decides. Scores are a number for the text, or one number or nul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -16,7 +17,7 @@ from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
-from ...rerank.selection.document_outputs import DocumentOutputs, Judgements
+from ...rerank.selection.document_outputs import DocumentOutputs, Judgements, Rankings
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
@@ -219,6 +220,7 @@ def human_dimensions(
 
 _OpenScores = list[float | None] | float
 _FORM = 'Expected a line such as {"id": "d7:3", "mqm": {"A": 1.0}, "rater": "anna"}'
+_RANKS = 'Expected a line such as {"id": "d7:3", "ranks": {"A": 1, "B": 2}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,35 +246,62 @@ def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
     Raises:
         InputError: a line is not of the form above; with file and line.
     """
-    rows = []
+    rows: list[JudgedRow] = []
     for number, line in without_trailing_blanks(source):
         where = f"{source.name}:{number}"
-        try:
+        with _read(source, number):
             rows.append(_row(parse_json(line), key, where))
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(where) from None
     return rows
 
 
-def _row(data: Any, key: str, where: str) -> JudgedRow:
+def read_rankings(source: NumberedLines) -> Rankings:
+    """Preferences by the id of a list, from lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}``; rank 1 is best.
+
+    Raises:
+        InputError: a line is not of this form; with file and line.
+    """
+    rankings: dict[str, list[dict[str, float]]] = {}
+    for number, line in without_trailing_blanks(source):
+        with _read(source, number):
+            data = parse_json(line)
+            ranks = _scores(_with_id(data, _RANKS).get("ranks"), "ranks", _RANKS)
+            rankings.setdefault(data["id"], []).append(ranks)
+    return rankings
+
+
+@contextmanager
+def _read(source: NumberedLines, number: int) -> Iterator[None]:
+    """Errors say in which line they are."""
+    try:
+        yield
+    except RecursionError:
+        raise source.refusal(number, "nested too deeply") from None
+    except InputError as error:
+        raise error.inside(f"{source.name}:{number}") from None
+
+
+def _with_id(data: Any, form: str) -> Mapping[str, Any]:
+    """A line that names what it is of; raises InputError for another."""
     if not isinstance(data, Mapping) or not isinstance(data.get("id"), str):
-        raise InputError(f"found {excerpt(data)}", where="id", fix=_FORM)
+        raise InputError(f"found {excerpt(data)}", where="id", fix=form)
+    return data
+
+
+def _row(line: Any, key: str, where: str) -> JudgedRow:
+    data = _with_id(line, _FORM)
     rater = data.get("rater")
     if rater is not None and not isinstance(rater, str):
         raise InputError(f"found {excerpt(rater)}, expected a name", where="rater", fix=_FORM)
     if key not in data:
         raise unknown("key of scores", key, [name for name in data if name != "id"], where="human")
-    return JudgedRow(where, data["id"], rater, _scores(data[key] or {}, key))
+    return JudgedRow(where, data["id"], rater, _scores(data[key] or {}, key, _FORM))
 
 
-def _scores(values: Any, key: str) -> dict[str, float]:
+def _scores(values: Any, key: str, form: str) -> dict[str, float]:
     """The scores of a row, without those that nobody gave."""
     if not isinstance(values, Mapping):
-        raise InputError(
-            f"found {excerpt(values)}, expected scores by system", where=key, fix=_FORM
-        )
+        problem = f"found {excerpt(values)}, expected numbers by system"
+        raise InputError(problem, where=key, fix=form)
     scores = {}
     for system, value in values.items():
         if value is None:
@@ -280,7 +309,7 @@ def _scores(values: Any, key: str) -> dict[str, float]:
         score = finite(value)
         if score is None:
             problem = f"found {excerpt(value)}, expected a number or null"
-            raise InputError(problem, where=f"{key}.{system:.80}", fix=_FORM)
+            raise InputError(problem, where=f"{key}.{system:.80}", fix=form)
         scores[system] = score
     return scores
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.execution.batches import in_batches, in_halves
-from ...metrics.neural.causal.sequences import first_ids
+from ...metrics.neural.causal.prompted_sequences import first_ids
+from ...metrics.neural.models.attention import ROWS
 from ...metrics.neural.models.causal_lm import CausalLM
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.neural.models.encoder import CPU_TOKENS, GPU_TOKENS
-from ...metrics.neural.models.packed_attention import ROWS
 from ...metrics.neural.models.prompt_pass import Prompted, num_common
 from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq
 from ...metrics.neural.models.shared_prefix import Targets

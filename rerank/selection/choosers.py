@@ -397,9 +397,9 @@ class _ChosenScores:
         sums, num_segments = _candidate_scores(choices, dimension, lower)
         is_judged = num_segments > 0  # [lists]
         # the candidate that each chooser chose from each list, [C, lists]
-        places = np.array([list(map(_place, choices.lists, chooser.texts)) for chooser in chosen])
-        self._unscored: IntArray = (is_judged & (places < 0)).sum(axis=1)
-        self._counted = is_judged & (places >= 0).all(axis=0)
+        indices = np.array([list(map(_index, choices.lists, chooser.texts)) for chooser in chosen])
+        self._unscored: IntArray = (is_judged & (indices < 0)).sum(axis=1)
+        self._counted = is_judged & (indices >= 0).all(axis=0)
         if not self._counted.any():
             raise InputError(
                 self._nothing(int(is_judged.sum())),
@@ -409,7 +409,7 @@ class _ChosenScores:
         self._sums = sums[self._counted]  # [n, S]
         self._num_segments = num_segments[self._counted]  # [n]
         rows = np.arange(len(self._sums))
-        self._chosen = self._sums[rows, places[:, self._counted]]  # [C, n]
+        self._chosen = self._sums[rows, indices[:, self._counted]]  # [C, n]
         sign = -1.0 if lower else 1.0
         self._best = int(np.argmax(sign * self._sums.sum(axis=0)))
         self._oracle = sign * (sign * self._sums).max(axis=1)  # [n]
@@ -499,7 +499,7 @@ def _candidate_scores(
     return sums, num_segments
 
 
-def _place(record: CandidateList, text: Text) -> int:
+def _index(record: CandidateList, text: Text) -> int:
     """The first candidate with a text, -1 if there is none."""
     for i, candidate in enumerate(record.candidates):
         if candidate.text == text:

@@ -89,8 +89,8 @@ def _expectations(
     decoder = MBRDecoder(utility=part, nbest=None, strategy=strategy)
     for ranking in decoder.decode(lists, LocalEngine(cache)):
         utility: dict[Text, float] = {}
-        for place in ranking.ranking:
-            utility[place.text] = np.nan if place.utility is None else place.utility
+        for ranked in ranking.ranking:
+            utility[ranked.text] = np.nan if ranked.utility is None else ranked.utility
         values = np.array([utility[candidate.text] for candidate in ranking.candidates])
         names = [f"list {ranking.id!r:.80}, candidates[{k}]" for k in range(len(values))]
         segment_scores.check_scores(part.signature(), values, names)
@@ -109,8 +109,8 @@ def _scores(
             fix = 'Set against="candidates", or give some'
             raise InputError("no references", where=f"list {record.id}", fix=fix)
     if part.reads_source:
-        places = [f"list {record.id!r:.80}: source" for record in scored]
-        part.check_sources([record.source for record in scored], places)
+        names = [f"list {record.id!r:.80}: source" for record in scored]
+        part.check_sources([record.source for record in scored], names)
     documents = _stretches(scored)
     start = 0
     while start < len(scored):
@@ -135,20 +135,20 @@ def _batch(
     sources = [record.source for record in lists]
     max_candidates = max(len(record.candidates) for record in lists)
     segments: list[Comparison] = []
-    places: list[tuple[int, int]] = []  # (list, candidate) of every segment
+    indices: list[tuple[int, int]] = []  # (list, candidate) of every segment
     for k in range(max_candidates):
         texts = [_candidate(record, k) for record in lists]
         comparisons = part.segments(texts, references, sources, documents)
         for i, record in enumerate(lists):
             if k < len(record.candidates) and not record.context_only:
                 segments.append(comparisons[i])
-                places.append((i, k))
+                indices.append((i, k))
     values = np.zeros((len(lists), max_candidates))
     scores = segment_scores.scores(part, segments, Store(part.scorer, cache))
-    names = [f"list {lists[i].id!r:.80}, candidates[{k}]" for i, k in places]
+    names = [f"list {lists[i].id!r:.80}, candidates[{k}]" for i, k in indices]
     segment_scores.check_scores(part.signature(), scores, names)
-    for place, score in zip(places, scores, strict=True):
-        values[place] = score
+    for index, score in zip(indices, scores, strict=True):
+        values[index] = score
     for record, row in zip(lists, values, strict=True):
         if not record.context_only:
             yield part.utility_sign * row[: len(record.candidates)]
@@ -161,7 +161,7 @@ def _candidate(record: CandidateList, k: int) -> Text:
 
 
 def _stretches(lists: Sequence[CandidateList]) -> list[str]:
-    """A name for every list, shared with the one before if it goes on from that."""
+    """A name for every list, shared with the one before if it continues that one."""
     names: list[str] = []
     for i, record in enumerate(lists):
         if i and _continues(record, lists[i - 1]):

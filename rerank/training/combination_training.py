@@ -195,7 +195,7 @@ def gathered(
     pairs: Sequence[Sequence[tuple[int, int]]],
     groups: Sequence[str],
 ) -> Data:
-    """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
+    """Training data from the features [N, metrics], the (better, worse) indices and the document of every list."""
     better: list[int] = []
     worse: list[int] = []
     documents: list[str] = []

@@ -24,8 +24,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.storage.limits import limits
-from ..selection.document_outputs import DocumentOutputs, Judgements
-from .preferences import Rankings
+from ..selection.document_outputs import DocumentOutputs, Judgements, Rankings
 
 _ScoredText = tuple[DocumentOutputs, str, int]  # document, system, segment
 PSEUDO_TEXTS = 5.0  # P

@@ -7,7 +7,6 @@ stands once, for whom more votes were given; equal votes cancel.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from ...metrics.combination import finite
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
-from ...metrics.storage.json_and_yaml import check_json_size
 from ..lists import CandidateList
+from ..selection.document_outputs import Rankings
 from .candidate_features import features
 
 Name = TypeVar("Name", bound=Hashable)
-Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Preferences:
         margin: float,
         cache: Cache | None = None,
     ) -> list[list[tuple[int, int]]]:
-        """(better, worse) places of the candidates of every list; lists that only lend context have none.
+        """(better, worse) indices of the candidates of every list; lists that only lend context have none.
 
         Raises:
             InputError: nothing is given, a ranking is of no list or names an unknown system, no candidate has the
@@ -64,36 +62,12 @@ class Preferences:
         return [by_scores(scores, margin, self.lower) for scores in scored]
 
 
-def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
-    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
-
-    Raises:
-        InputError: a line is not of this form.
-    """
-    rankings: dict[str, list[dict[str, float]]] = {}
-    for where, line in lines:
-        try:
-            check_json_size(line.encode("utf-8", "surrogatepass"))
-            value = json.loads(line)
-            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
-            rankings.setdefault(str(value["id"]), []).append(ranks)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if isinstance(error, InputError) and "json_values" in error.fix:
-                raise error.inside(where) from None
-            raise InputError(
-                f"found {excerpt(line)}",
-                where=where,
-                fix='{"id": "d7:3", "ranks": {"A": 1}}',
-            ) from None
-    return rankings
-
-
 def by_scores(
     scores: Sequence[float | None],
     margin: float = 0.0,
     lower: bool = False,
 ) -> list[tuple[int, int]]:
-    """(better, worse) places of the candidates of a list; candidates without a score are in no pair.
+    """(better, worse) indices of the candidates of a list; candidates without a score are in no pair.
 
     >>> by_scores([3.0, None, 1.0, 1.2], margin=0.5)
     [(0, 2), (0, 3)]
@@ -195,16 +169,16 @@ def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: 
 def _ranked(
     record: CandidateList, rankings: Sequence[Mapping[str, float]]
 ) -> list[tuple[int, int]]:
-    """(better, worse) places of a list's candidates, from rankings of their systems."""
-    places = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    """(better, worse) indices of a list's candidates, from rankings of their systems."""
+    index_of = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
     votes: list[tuple[str, str, str]] = []
     for ranks in rankings:
-        missing = ranks.keys() - places.keys()
+        missing = ranks.keys() - index_of.keys()
         if missing:
             raise InputError(
                 f"ranks {min(missing)!r}, which is no system",
                 where=f"rankings of {record.id}",
-                fix=f"Its systems: {', '.join(map(str, places))}",
+                fix=f"Its systems: {', '.join(map(str, index_of))}",
             )
         votes += verdicts(ranks)
-    return [(places[better], places[worse]) for better, worse in by_votes(votes)]
+    return [(index_of[better], index_of[worse]) for better, worse in by_votes(votes)]

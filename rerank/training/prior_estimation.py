@@ -1,7 +1,7 @@
 """Estimates the prior of every system from documents that people judged: effects, and these shrunk to their mean.
 
 An error y is the square root of a score where lower is better and no score is negative (sums of penalties such as MQM
-are skewed, and a few large ones would decide), else the score itself, turned so that lower is better.
+are skewed, and a few large ones would decide), else the score itself, negated where higher is better.
 
     y_is = b_i + a_s + e_is,     sum_s a_s = 0                                               (segments i, systems s)
 by least squares over the judged pairs; where every system is judged on every segment, a_s is the mean over segments of

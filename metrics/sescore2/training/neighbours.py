@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...execution.batches import in_batches
-from ...neural.comet.pooling import Mixer
+from ...neural.comet.network import Mixer
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import Encoder
 from ...neural.models.files import model_files as files

@@ -862,7 +862,7 @@ def test_without_ray_the_error_says_what_to_install(
 
 
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
-    interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The interrupt comes while the worker waits at a gate, which is open when the run goes on."""
     lists = list(made_lists(300))

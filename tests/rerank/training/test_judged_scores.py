@@ -311,7 +311,7 @@ def test_keys_of_several_raters(tmp_path: Path, capsys: Captured) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mqm": {"A": 1}}, "found"),
     ({"id": "d0:0"}, "key of scores"),
-    ({"id": "d0:0", "mqm": [1]}, "expected scores by system"),
+    ({"id": "d0:0", "mqm": [1]}, "expected numbers by system"),
     ({"id": "d0:0", "mqm": {"A": "1"}}, "expected a number or null"),
     ({"id": "d0:0", "mqm": {"X": 1}}, "'X'"),
     ({"id": "d0:9", "mqm": {"A": 1}}, "'d0:9'"),

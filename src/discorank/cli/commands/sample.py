@@ -55,7 +55,7 @@ OPTIONS = Options(
     "sample",
     "Propose the segments, or whole documents, whose judgements tell most of several systems: easy and hard ones, "
     "where texts differ, over many documents. A row per segment has its source, references, every system's text, and a "
-    "place for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
+    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
     [SampleOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "count": "n", "utility": "u"},

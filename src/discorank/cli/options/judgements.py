@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...integrations.formats.human_scores import HumanKey, JudgedRow, read_judged, with_judged
+from ...integrations.formats.human_scores import (
+    HumanKey,
+    JudgedRow,
+    read_judged,
+    read_rankings,
+    with_judged,
+)
 from ...integrations.formats.readers.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
@@ -14,7 +20,6 @@ from ...metrics.storage.line_source import LineSource
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.system_scores import is_judged
 from ...rerank.training.judged_scores import PREFERENCES, Raters, with_one_score, with_preferences
-from ...rerank.training.preferences import read_rankings
 
 
 @settings
@@ -73,7 +78,7 @@ def _documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
     keys = _keys(values)
     documents = systems_documents(path, values, keys)
     if values["rankings"]:
-        rankings = read_rankings(placed_lines(values["rankings"]))
+        rankings = read_rankings(LineSource(values["rankings"]))
         return JudgedDocuments(with_preferences(documents, rankings), PREFERENCES, lower=True)
     rows = judged_rows(values, keys)
     if rows:
@@ -127,9 +132,3 @@ def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
     if values["judged"]:
         keys = [replace(key, may_lack=True) for key in keys]
     return keys
-
-
-def placed_lines(path: str) -> Iterator[tuple[str, str]]:
-    """The lines of a file, each after its place."""
-    for i, (_, line) in enumerate(LineSource(path), 1):
-        yield f"{path}:{i}", line.decode("utf-8")

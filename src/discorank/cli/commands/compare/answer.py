@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....printable import printable
-from ....report.answer_text import answer_lines
+from ....report.compared_texts import answer_lines
 from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
 from ....tables import text

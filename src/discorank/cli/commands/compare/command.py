@@ -17,7 +17,7 @@ from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, settings
-from ....report.baseline_table import baseline_tables
+from ....report.comparison_tables import baseline_tables
 from ....rerank.selection.comparison_folder import check_folder, save
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
