@@ -105,7 +105,6 @@ KNOWS_NOTHING_OF = {
         "integrations.server",
     ),
     "metrics.lexical.alignment": ("metrics.text", "metrics.scorer"),
-    "metrics.lexical.edit_distance": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.ngrams": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.subsequences": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.tercom": ("metrics.text", "metrics.scorer"),
