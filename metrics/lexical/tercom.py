@@ -13,8 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..representations import Array, IntArray, Ragged
-from .ranges import owners, ranges
-from .word_columns import word_columns
+from .word_columns import owners, ranges, word_columns
 
 SHIFT_WORDS, SHIFT_DISTANCE, TRIED_SHIFTS = 10, 50, 1000  # Tercom's limits
 BEAM = 25  # Tercom's, in words
