@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
 from ...papers import YEE_2019, YU_2020, YUAN_2021, Paper
-from ...scorer import Info, Reading, Scorer
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage import checksums
 from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples, warn_of_two_blanks
@@ -227,11 +227,6 @@ class LM(CausalMetric):
     def reads_source(self) -> bool:
         """The same: a source that no prompt tells is left out."""
         return self.needs_source
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")
 
     def load(self) -> Scorer:
         """The model."""

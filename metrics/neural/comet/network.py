@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...representations import Block, FloatArray, IntArray, by_block, turned
+from ...representations import Block, FloatArray, IntArray, by_block, hypothesis_rows, turned
 from ..models.attention import ROWS
 
 EPSILON = 1e-12
@@ -319,21 +319,6 @@ class _PairPlan(NamedTuple):
         for start in range(0, len(self.cell), size):
             part = slice(start, start + size)
             yield _PairPlan(*(column[part] for column in self))
-
-
-def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
-    """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
-    num_hypotheses = [len(block.hypotheses) for block in blocks]
-    hypotheses = np.concatenate([block.hypotheses for block in blocks])
-    sources = np.repeat([block.source for block in blocks], num_hypotheses)
-    return hypotheses, sources
-
-
-def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
-    """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
-    num_hypotheses = [len(block.hypotheses) for block in blocks]
-    ends = np.cumsum(num_hypotheses)[:-1]
-    return [part[:, None] for part in np.split(values, ends)]
 
 
 def source_features(h: Any, s: Any) -> Any:

@@ -34,6 +34,7 @@ class Encoder:
         device: where it runs.
         dtype: in which precision.
         layer: the last layer that runs, 0 the embeddings; all if not given.
+        batch_tokens: tokens of one batch, chosen by device if not given.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Encoder:
         device: str | None,
         dtype: DType,
         layer: int | None = None,
+        batch_tokens: int | None = None,
     ) -> None:
         import torch
 
@@ -61,7 +63,8 @@ class Encoder:
         use_linear_products(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
-        self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+        on_cpu = self.device.type == "cpu"
+        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
 
     @property
     def max_tokens(self) -> int:

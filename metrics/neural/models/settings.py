@@ -109,6 +109,14 @@ class ModelMetric(Metric):
 
         return products_on(device_of(self.device).type)
 
+    @property
+    def reads(self) -> Reading:
+        """Context sentences: a hypothesis has its own without references, and with them as `context_from` says."""
+        context = getattr(self, "context", 0)
+        if context and not self.info.needs_references:
+            return Reading(context, "hypothesis")
+        return Reading.of_setting(context, getattr(self, "context_from", None))
+
     def unloaded(self) -> Scorer | None:
         """A scorer on the device "meta", where tensors have shapes and no numbers."""
         return replace(self, device="meta").scorer if self.counts_passes else None
@@ -159,11 +167,6 @@ class ContextModelMetric(ModelMetric):
 
     context: Annotated[int, Field(ge=0)] = 0
     truncation: TruncationRule | None = None
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; a hypothesis is read after those of the reference."""
-        return Reading(self.context, "reference")
 
     @property
     def truncates(self) -> TruncationRule:
