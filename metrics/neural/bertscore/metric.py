@@ -161,7 +161,7 @@ class BERTScore(ContextModelMetric):
         return super()._digest(name)
 
     def _reader(self) -> tuple[Reader, Path]:
-        """What reads texts, and the folder of the model."""
+        """The reader of texts, and the folder of the model."""
         folder = model_files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, int(tokenizer.model_max_length))

@@ -121,9 +121,9 @@ class BERTScorer(EncoderScorer):
         """The chosen one of P, R and F of every pair, [H, R]."""
         matrices: list[FloatArray] = []
         p = r = np.empty((0, 0))
-        for block, is_turned in zip(blocks, turned(blocks), strict=True):
+        for block, is_transposed in zip(blocks, turned(blocks), strict=True):
             # What is precision of a pair is recall of the same one the other way round.
-            if is_turned:
+            if is_transposed:
                 p, r = r.T, p.T
             else:
                 p, r = self._matches(reps, block)
@@ -233,7 +233,7 @@ class _SortedTexts(NamedTuple):
         )
 
     def parts(self, tokens: int, start: int = 0) -> Iterator[tuple[int, Self]]:
-        """Where they begin, and texts of at most so many tokens together (one may be longer), from text `start` on."""
+        """First text, and texts of at most so many tokens together (one may be longer), from text `start` on."""
         ends = self.lengths.cumsum()
         while start < len(ends):
             first = int(ends[start] - self.lengths[start])

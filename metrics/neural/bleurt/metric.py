@@ -187,14 +187,14 @@ class BleurtScorer(JoinedScorer):
 
 
 class Lengths(NamedTuple):
-    """How many tokens are read of the reference and of the hypothesis of each pair, [pairs] each."""
+    """Numbers of tokens that are read of the reference and the hypothesis of each pair, [pairs] each."""
 
     reference: IntArray
     hypothesis: IntArray
 
 
 def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> Lengths:
-    """What is left of texts of these lengths [pairs] in sequences of at most `max_tokens`."""
+    """Lengths after truncation of texts of these lengths [pairs], in sequences of at most `max_tokens`."""
     excess = np.maximum(reference + hypothesis + SPECIAL - max_tokens, 0)
     # The longer one loses tokens until both are equally long ...
     of_reference = np.minimum(np.maximum(reference - hypothesis, 0), excess)

@@ -210,7 +210,7 @@ class CausalScorer(Scorer):
         return explained
 
     def _shown(self, prompted: Prompted, values: FloatArray) -> dict[str, Any]:
-        """What is told of one sequence and the log-probabilities of its scored tokens."""
+        """The explanation of one sequence by the log-probabilities of its scored tokens."""
         start = int(prompted.first[0])
         prompt, labels = prompted.ids.values[:start], prompted.ids.values[start:]
         decode = self.reader.tokenizer.decode

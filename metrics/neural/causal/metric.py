@@ -65,7 +65,7 @@ FIELDS: dict[str, frozenset[str]] = {
 
 
 class CausalMetric(ModelMetric):
-    """What both metrics share: prompts, examples and loading."""
+    """Prompts, examples and loading, for both metrics."""
 
     default_model: ClassVar[str] = "smollm2"
     counts_passes: ClassVar[bool] = True
@@ -90,7 +90,7 @@ class CausalMetric(ModelMetric):
 
     @property
     def prompts_given(self) -> Given | Literal["reference"]:
-        """What prompts tell."""
+        """The content of prompts."""
         return "reference"
 
     @property
@@ -101,7 +101,7 @@ class CausalMetric(ModelMetric):
 
     @property
     def separates(self) -> str:
-        """What stands behind a target."""
+        """The separator behind a target."""
         if self.separator is not None:
             return self.separator
         has_examples = self.examples or self.prompts_given == "source+context"
@@ -215,7 +215,7 @@ class LM(CausalMetric):
 
     @property
     def prompts_given(self) -> Given:
-        """What prompts tell."""
+        """The content of prompts."""
         return self.given or ("context" if self.context else "nothing")
 
     @property

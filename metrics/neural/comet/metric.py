@@ -46,7 +46,7 @@ class CometParts(NamedTuple):
 
 
 class CometCheckpointMetric(CheckpointMetric):
-    """What all metrics by checkpoints of COMET share: loading one."""
+    """Loading of a checkpoint, for all metrics by those of COMET."""
 
     counts_passes: ClassVar[bool] = True
 
@@ -82,7 +82,7 @@ class CometCheckpointMetric(CheckpointMetric):
 
 
 class CometMetric(CometCheckpointMetric):
-    """What both metrics share: which checkpoints they take."""
+    """Loading, and the checkpoints that either metric takes."""
 
     reference_free: ClassVar[bool]
 
@@ -197,7 +197,7 @@ class CometQE(CometMetric):
 
 
 def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
-    """Where configuration and tokenizer of the encoder are: as named, else as the checkpoint says.
+    """The folder of the encoder's configuration and tokenizer: as named, else as the checkpoint says.
 
     Raises:
         ModelLoadError: there is no such folder.
@@ -211,7 +211,7 @@ def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
 
 
 def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
-    """How a checkpoint makes vectors of hidden states."""
+    """The mix of layers and the pooling of a checkpoint."""
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
     # A few numbers, which are looked at also where nothing else is loaded.

@@ -38,7 +38,7 @@ class TokenLimits(NamedTuple):
         return cls(text, joined)
 
     def stamp(self, encoder: Encoder) -> str:
-        """What a representation depends on beside the signature: nothing where the limit is the usual one."""
+        """A part of the keys of representations beside the signature: empty where the limit is the usual one."""
         is_usual = self.text == encoder.max_tokens - FREE_POSITIONS
         return "" if is_usual else f" {self.text} tokens"
 
@@ -59,7 +59,7 @@ class JoinedTexts(NamedTuple):
 
 
 class SideBySide(NamedTuple):
-    """How an encoder reads texts side by side.
+    """The form in which an encoder reads texts side by side.
 
     Args:
         separators: how many LAST stand between two texts.
@@ -128,5 +128,5 @@ class SideBySide(NamedTuple):
         return np.concatenate(of_sequences)
 
     def _added(self, num_texts: int) -> int:
-        """What a sequence has more than its texts, each with FIRST and LAST; 0 or less."""
+        """Tokens of a sequence less those of its texts, each with FIRST and LAST; 0 or less."""
         return (num_texts - 1) * (self.separators - 2)

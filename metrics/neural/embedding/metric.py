@@ -44,7 +44,7 @@ from .sentence_transformer import (
 
 
 class EmbeddingMetric(ModelMetric):
-    """What both metrics share: loading a folder."""
+    """Loading of a folder, for both metrics."""
 
     own_files: ClassVar[tuple[str, ...]] = OWN_FILES
     counts_passes: ClassVar[bool] = True
@@ -87,7 +87,7 @@ class EmbeddingMetric(ModelMetric):
     def _reader(
         self, model: SentenceTransformer, tokenizer: Any, max_tokens: int, where: str
     ) -> Reader:
-        """What reads texts in context.
+        """The reader of texts in context.
 
         Raises:
             ModelLoadError: the model pools one token, or puts a prompt before texts.
@@ -232,7 +232,7 @@ class EmbeddingScorer(EncoderScorer):
         return Reps({"embedding": embedding, "norm": norm})
 
     def _counted(self, x: Any, starts: IntArray) -> Any:
-        """Which tokens count, bool [n, length]; starts: where the sentences begin, [n]."""
+        """Mask of the tokens that are pooled, bool [n, length]; starts: offsets of the sentences, [n]."""
         if self.reader is not None:
             return counted_tokens(x.shape[1], starts, x.device)
         places = self.encoder.torch.arange(x.shape[1], device=x.device)  # [length]
@@ -285,7 +285,7 @@ def _norms(reps: Reps) -> FloatArray:
 
 
 def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
-    """What a module after the pooling makes of vectors [n, d]."""
+    """A module after the pooling as a function of vectors [n, d]."""
     import torch
     from torch.nn import functional
 

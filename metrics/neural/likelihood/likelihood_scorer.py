@@ -37,7 +37,7 @@ Side = Literal["hypothesis", "reference", "source"]
 
 
 class Direction(NamedTuple):
-    """Which text is scored given which: log p(target | condition)."""
+    """The scored text and the one that is given: log p(target | condition)."""
 
     target: Side
     condition: Side
@@ -49,7 +49,7 @@ HYPOTHESIS_GIVEN_SOURCE = Direction("hypothesis", "source")
 
 
 class Extent(NamedTuple):
-    """Which labels of n texts are scored."""
+    """The scored labels of n texts."""
 
     first: IntArray  # [n] the first scored label
     length: IntArray  # [n] how many, and what their sum is divided by; truncation may leave fewer

@@ -76,7 +76,7 @@ TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
 
 
 class MetricXMetric(ModelMetric):
-    """What both metrics share: names, versions and loading."""
+    """Names, versions and loading, for both metrics."""
 
     tokenizer_path: str | None
     version: Literal[23, 24] | None
@@ -148,7 +148,7 @@ class MetricXMetric(ModelMetric):
         return MetricXScorer(self, network, parts, self.batch_tokens or batch_tokens)
 
     def _tokenizer_folder(self, folder: Any) -> Any:
-        """Where the tokenizer is.
+        """The folder of the tokenizer.
 
         Raises:
             ModelLoadError: it is not named, and not in the model's folder.

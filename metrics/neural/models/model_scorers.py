@@ -1,4 +1,4 @@
-"""What scorers with a model share: a forward pass for every text, or one for every pair of texts read together."""
+"""Bases of scorers with a model: a forward pass for every text, or one for every pair of texts read together."""
 
 from __future__ import annotations
 

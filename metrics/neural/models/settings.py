@@ -1,4 +1,4 @@
-"""What all metrics with a model share: the settings that name the model and say how it is run.
+"""Settings that all metrics with a model have: they name the model and say how it is run.
 
 A signature names a model with a digest of its files; a metric made from one checks that the files are still the same.
 """
@@ -101,7 +101,7 @@ class ModelMetric(Metric):
 
     @property
     def products(self) -> str:
-        """What multiplies for the model here; empty where the settings need none."""
+        """The backend of matrix products for the model on this machine; empty where the settings need none."""
         if "model" not in self.digests:
             return ""
         from .encoder import device_of

@@ -34,7 +34,7 @@ MAX_CONTEXT = 1
 
 
 class XCometMetric(CometCheckpointMetric):
-    """What both metrics share: loading a checkpoint, and spans."""
+    """Loading of a checkpoint, and spans, for both metrics."""
 
     decode: Rule
     decoding_threshold: float | None

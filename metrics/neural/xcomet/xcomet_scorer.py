@@ -246,7 +246,7 @@ class XCometScorer(JoinedScorer):
 
 
 class Read(NamedTuple):
-    """What one input gives for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
+    """Values of one input for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
 
     scores: FloatArray
     labels: Ragged  # float32 [tokens, 4] of each pair
@@ -287,7 +287,7 @@ class InputReader:
         self.joining = joining
 
     def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
-        """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
+        """Values of the input made of one row of each part, the hypothesis first; rows of the texts, [n] each."""
         joined = self.joining.sequences(ids, parts)
         num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
 
@@ -302,7 +302,7 @@ class InputReader:
         return Read(scores, labels).take(places)
 
     def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
-        """What some sequences give; num_tokens: of their hypotheses, [n]."""
+        """Values of some sequences; num_tokens: of their hypotheses, [n]."""
         width = self.encoder.config.hidden_size
         first = np.empty((len(joined.ids), width), np.float32)
         labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
@@ -330,7 +330,7 @@ class InputReader:
 
 
 class Settings(NamedTuple):
-    """How spans are found, and what is returned."""
+    """The rule for spans, and the kind of value."""
 
     rule: Rule
     threshold: float | None
@@ -338,7 +338,7 @@ class Settings(NamedTuple):
 
 
 class JudgedPairs(NamedTuple):
-    """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
+    """Values of all inputs for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
 
     values: FloatArray
     probabilities: Ragged
