@@ -435,15 +435,6 @@ LIU_2023 = Paper(
 
 OF_TESTS = (RIEZLER_2005, KOEHN_2004)  # of the tests of ``compare``
 
-CHENG_2023 = Paper(
-    "cheng2023pruning",
-    "inproceedings",
-    "Cheng, Julius and Vlachos, Andreas",
-    "Faster Minimum {B}ayes Risk Decoding with Confidence-based Pruning",
-    "Proceedings of the 2023 Conference on Empirical Methods in Natural Language Processing",
-    2023,
-    doi="10.18653/v1/2023.emnlp-main.767",
-)
 JINNAI_2024_FASTER = Paper(
     "jinnai2024faster",
     "inproceedings",
@@ -453,25 +444,6 @@ JINNAI_2024_FASTER = Paper(
     2024,
     "8547--8566",
     "10.18653/v1/2024.findings-acl.505",
-)
-TRABELSI_2024 = Paper(
-    "trabelsi2024lowrank",
-    "article",
-    "Trabelsi, Firas and Vilar, David and Finkelstein, Mara and Freitag, Markus",
-    "Efficient Minimum {B}ayes Risk Decoding using Low-Rank Matrix Completion Algorithms",
-    "arXiv preprint arXiv:2406.02832",
-    2024,
-)
-DEGUCHI_2024 = Paper(
-    "deguchi2024centroid",
-    "inproceedings",
-    "Deguchi, Hiroyuki and Sakai, Yusuke and Kamigaito, Hidetaka and Watanabe, Taro and Tanaka, Hideki "
-    "and Utiyama, Masao",
-    "Centroid-Based Efficient Minimum {B}ayes Risk Decoding",
-    "Findings of the Association for Computational Linguistics: ACL 2024",
-    2024,
-    "11009--11018",
-    "10.18653/v1/2024.findings-acl.654",
 )
 JINNAI_2024_DIVERSE = Paper(
     "jinnai2024diverse",
@@ -485,10 +457,7 @@ JINNAI_2024_DIVERSE = Paper(
 
 # of the methods of decoding under a budget, by name, and of diverse k-best lists
 OF_BUDGETS = {
-    "pruning": CHENG_2023,
     "halving": JINNAI_2024_FASTER,
-    "low-rank": TRABELSI_2024,
-    "centroids": DEGUCHI_2024,
     "diverse": JINNAI_2024_DIVERSE,
 }
 

@@ -22,9 +22,15 @@ from benchmarks.budget.calibration import said_of
 from benchmarks.budget.fitted_constants import fitted
 from benchmarks.budget.replayed_steps import Steps, read
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.constants import PAIRS, Constants
 from discorank.rerank.budget.correction import AuditedSteps, corrected, first
-from discorank.rerank.budget.statement import NO_CORRECTION, ONE_SIDED, SCORES_OF_TEXTS, Correction
+from discorank.rerank.budget.statement import (
+    NO_CORRECTION,
+    ONE_SIDED,
+    SCORES_OF_TEXTS,
+    Constants,
+    Correction,
+    fitted_constants,
+)
 
 FEWEST_LISTS = 50  # of a set that is judged
 STOP = 0.95
@@ -65,10 +71,12 @@ def judged(steps: Steps, constants: Constants, correction: Correction) -> Outcom
     confidence, _ = said_of(steps, constants, False, "", correction)
     last = steps.is_last
     off = confidence[last] - steps.same[last]
-    margin = min(PAIRS.margin, ONE_SIDED * correction.confidence.error)
+    margin = min(fitted_constants()["pairs"].margin, ONE_SIDED * correction.confidence.error)
     low = _lowered(confidence[last], margin) - steps.same[last]
     at_stop, _ = said_of(steps, constants, True, "", correction)
-    margin = min(PAIRS.margin, ONE_SIDED * correction.confidence_at_stop.error)
+    margin = min(
+        fitted_constants()["pairs"].margin, ONE_SIDED * correction.confidence_at_stop.error
+    )
     met = first(steps.replay, _lowered(at_stop, margin) >= STOP)
     return Outcome(
         float(off.mean()),

@@ -25,9 +25,6 @@ from discorank.metrics.representations import FloatArray
 METHODS = {
     "adaptive": ("adaptive", "#0b5fa5", "-", "o"),
     "halving": ("halving", "#c25700", "-", "s"),
-    "pruning": ("pruning", "#7a3e9d", "-", "^"),
-    "low-rank": ("low-rank", "#3a7d34", "-", "v"),
-    "centroids": ("centroids", "#7f6a00", "-", "D"),
     "mbrs-pruning": ("pruning, mbrs", "#7a3e9d", ":", "^"),
     "mbrs-pmbr": ("low rank, mbrs", "#3a7d34", ":", "v"),
     "mbrs-sampled": ("some references", "#555555", ":", "x"),

@@ -63,7 +63,6 @@ FAMILIES: Mapping[str, Trial] = {
     "decode-parquet": storm(decode_storms.decode_table),
     **{f"decode-{form}": form_storm(form) for form in FORMS},
     "decode-cache": storm(decode_storms.decode_cached),
-    "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "decode-budget-stops": storm(
         partial(

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.text.texts import Text
-from ...rerank.choice import LOOKED_AHEAD, Ranking, in_order
+from ...rerank.choice import Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList
 from .fairseq_blocks import RECORD
 from .output_forms import FEATURE, Order
@@ -149,9 +149,6 @@ def decision_values(ranking: Ranking) -> list[float]:
             num_below += 1
         value_of[place.text] = lowest - num_below * step if place.utility is None else place.utility
     below_all = lowest - (num_below + 1) * step
-    if LOOKED_AHEAD in ranking.flags:
-        highest = max(value_of.values())
-        value_of[ranking.text] = highest + _STEP * max(1.0, abs(highest))
     return [value_of.get(candidate.text, below_all) for candidate in ranking.candidates]
 
 

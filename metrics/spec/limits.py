@@ -27,8 +27,6 @@ class Limits:
         systems: systems of a document, a prior or a comparison.
         sentences: sentences of one text, lists of one document that is chosen whole.
         segments: segments of a test set that is read whole.
-        document_lists: lists of one document that is searched (`--strategy beam` or `joint`), which is read whole.
-        states: contexts in which the lists of one document are decided by `--strategy joint`, all together.
         metrics: metrics of a sum, features of a combination, of a reranker or of a chooser.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         batch_bytes: bytes of the rows of a Parquet or Arrow file that are in memory at once, unpacked.
@@ -60,8 +58,6 @@ class Limits:
     systems: Bound = 1_024
     sentences: Bound = 100_000
     segments: Bound = 1_000_000
-    document_lists: Bound = 10_000
-    states: Bound = 65_536
     metrics: Bound = 1_024
     line_bytes: Bound = 32 * MiB
     batch_bytes: Bound = 256 * MiB

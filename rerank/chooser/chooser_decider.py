@@ -12,7 +12,6 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
 from ..decider import scheduled
-from ..documents.document_search import DocumentSearch
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..reranker import Reranker
@@ -53,15 +52,6 @@ class ChooserDecider:
     def resolved_strategy(self) -> Strategy:
         """Where the context of a list comes from."""
         return self.reranker.resolved_strategy
-
-    @property
-    def search(self) -> DocumentSearch | None:
-        """How documents are searched, as the reranker does."""
-        search = self.reranker.search
-        if search is None:
-            return None
-        every_place = replace(self, nbest=None)
-        return replace(search, decide=every_place.program, nbest=self.nbest)
 
     @property
     def metrics(self) -> tuple[Utility, ...]:

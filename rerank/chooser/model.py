@@ -26,7 +26,7 @@ from ..lists import finite
 from ..mbr_decoder import MBRDecoder
 from ..prior import CHOOSER, Prior, read_prior
 from ..reranker import Reranker
-from ..strategies import BEAM, StrategySetting
+from ..strategies import StrategySetting
 from .chooser_fit import SHIP
 from .difficulty import TRAITS, Difficulty
 
@@ -104,13 +104,12 @@ class TrainedChooser:
         load: Callable[[str], Utility] | None = None,
         nbest: int | None = 1,
         strategy: StrategySetting = "auto",
-        beam: int = BEAM,
     ) -> Reranker:
         """What chooses.
 
         Args:
             load: makes a metric of a signature that stands in the file; by default code of no other module counts.
-            nbest, strategy, beam: as for `Reranker`.
+            nbest, strategy: as for `Reranker`.
 
         Raises:
             CodeRefusedError: it names code that is not allowed; nothing was imported.
@@ -129,7 +128,6 @@ class TrainedChooser:
             normalize="zscore",
             nbest=nbest,
             strategy=strategy,
-            beam=beam,
             decoder=decoder,
         )
 

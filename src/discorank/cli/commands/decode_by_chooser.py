@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 SETTLED = (
     *("utility", "utilities", "save_utilities", "shortlist", "oracle", "diverse", "keep_matrix"),
     *("weights", "temperature", "self_pair", "prior", "prior_strength"),
-    *("expectation", "trim", "num_groups", "normalize_parts"),
-    *("budget", "budget_seconds", "budget_audit"),
+    *("normalize_parts", "budget", "budget_audit"),
 )
 
 
@@ -66,7 +65,7 @@ def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     check_abstain(values, chooser)
     allowed = AllowedCode.of(values["allow_code"])
     load = partial(metric_of_file, values=values, allowed=allowed)
-    reranker = chooser.reranker(load, None, values["strategy"], values["beam"])
+    reranker = chooser.reranker(load, None, values["strategy"])
     decider = ChooserDecider(chooser, reranker, values["nbest"])
     with engine_in(values) as engine:
         if values["abstain"]:
