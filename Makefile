@@ -7,7 +7,7 @@ WORKERS ?= 2
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench setup fresh build clean
+.PHONY: demo test lint docs bench setup fresh same build clean
 
 setup: .venv/ready
 
@@ -56,6 +56,10 @@ bench: .venv/ready
 # builds the package, installs it into fresh environments and uses it there
 fresh: .venv/core
 	$(BIN)/python -m benchmarks.structure.fresh_install
+
+# a sample of commands writes what it wrote before the last commit, but for what that says it changes (CONTRIBUTING.md)
+same: .venv/ready
+	$(BIN)/python -m benchmarks.same_outputs.since
 
 # the source distribution and the wheel, in dist/; on Linux under the name of the oldest C library that it runs with, as
 # package indexes take no other

@@ -13,7 +13,7 @@ from pathlib import Path
 from discorank.cli.options import field_helps
 from discorank.metrics.papers import Paper
 from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
-from discorank.metrics.spec.limits import Limits
+from discorank.metrics.storage.limits import Limits
 
 ROOT = Path(__file__).parents[1]
 HEAD = ("name", "what it is", "unit", "range", "better", "reads", "papers")

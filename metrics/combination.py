@@ -9,7 +9,7 @@ reference-free metrics reranks. The range is open, symmetry that of its parts.
 A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0},
 ...]}``; "checksum" tells of damage, other keys say how it was trained. No weights ship with discorank: they do not
 carry over from one kind of text to another. Code that a model file names is loaded only from modules that the user
-allows (`spec.allowed_code`).
+allows (`spec.user_code`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
-from .spec.checksums import KEY, check
-from .spec.digests import DIGITS, path_of, stamped
-from .spec.limits import limits
 from .spec.signature import call, parse
-from .spec.small_files import parse_small_json, read_small_file
+from .storage.bounded_files import read_small_file
+from .storage.checksums import DIGITS, KEY, check, path_of, stamped
+from .storage.json_and_yaml import parse_small_json
+from .storage.limits import limits
 
 FORMAT = 1
 MIN_WIDTH, MAX_WIDTH = 1e-300, 1e300  # of a feature's range: 1 / width is finite, and so are sums

@@ -22,11 +22,10 @@ from .function import Function
 from .mixture import Mix, Utility
 from .model_names import metric_of_model
 from .papers import Paper
-from .spec.allowed_code import AllowedCode, CodeRefusedError
 from .spec.checked_settings import build
-from .spec.safe_yaml import read_yaml
 from .spec.signature import Call, parse
-from .spec.user_functions import user_module
+from .spec.user_code import AllowedCode, CodeRefusedError, user_module
+from .storage.json_and_yaml import read_yaml
 
 GROUP = "discorank.metrics"
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # a model's, never a metric's

@@ -12,7 +12,7 @@ from ..metrics.mixture import Utility
 from ..metrics.model_names import metric_of_model
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
-from ..metrics.spec.limits import limits
+from ..metrics.storage.limits import limits
 from .lists import Candidate, CandidateList, finite, number_field
 from .surface import SURFACE, surface_feature
 

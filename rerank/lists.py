@@ -11,7 +11,7 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
-from ..metrics.spec.limits import limits
+from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
 from .shown_texts import short_text
 

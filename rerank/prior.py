@@ -21,9 +21,10 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checksums import KEY, check
-from ..metrics.spec.limits import limits
-from ..metrics.spec.small_files import parse_small_json, read_small_file, unique_members
+from ..metrics.storage.bounded_files import read_small_file
+from ..metrics.storage.checksums import KEY, check
+from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
+from ..metrics.storage.limits import limits
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1

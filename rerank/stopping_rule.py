@@ -36,7 +36,7 @@ import numpy as np
 from ..metrics.errors import InputError
 from ..metrics.representations import Array, FloatArray, IntArray
 from ..metrics.spec.checked_settings import Field, settings
-from ..metrics.spec.limits import limits
+from ..metrics.storage.limits import limits
 from .choice import Ranking, in_order
 from .distinct import Distinct
 from .ties import TIE

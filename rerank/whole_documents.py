@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.mixture import Utility
-from ..metrics.spec.limits import limits
+from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .decider import Decider, decide_all

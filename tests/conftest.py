@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from discorank.cli.terminal import console, watching
-from discorank.metrics.spec import checksums
+from discorank.metrics.storage import checksums
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from discorank.metrics.combination import parts_of
 from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.distinct import Distinct
 from discorank.rerank.engines.interface import Result, Task
 from discorank.rerank.expectation import expected_utility

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.support.measured_sets import MeasuredSet, measured_sets
 from discorank.metrics.registry import load_metric
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.chooser.chooser_fit import STRENGTHS, fit
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.difficulty import difficulty_of_sets

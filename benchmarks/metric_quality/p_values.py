@@ -25,7 +25,7 @@ from sacrebleu.significance import PairedTest
 
 from discorank import load_metric
 from discorank.integrations.formats.systems import SystemsOptions, read_documents
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
 from discorank.rerank.selection.resampling_units import in_units
 from discorank.rerank.selection.significance import judge

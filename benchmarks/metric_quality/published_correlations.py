@@ -20,7 +20,7 @@ from rouge_score import rouge_scorer  # type: ignore[import-untyped]
 
 from discorank import load_metric
 from discorank.integrations.formats.systems import read_documents
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.comparison import compare_systems
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 

@@ -19,7 +19,7 @@ from discorank.metrics.combination import FORMAT
 from discorank.metrics.mixture import Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_scores import Scored, human_scored
 from discorank.rerank.tuning.pair_weights import Tuning, gathered, learn

@@ -10,8 +10,8 @@ what may, each with its reason. Both versions run in a folder of the same path, 
 no exception. What AFTER goes on with (runs that were killed, models that were trained) is also what BEFORE has left.
 
 ``--only`` takes names of commands, and patterns such as ``'decode-*'``; what they need runs too. ``--keep`` leaves the
-outputs of both in DIR/before and DIR/after. Prints a line per command; exits with 1 if anything differs. Takes a few
-minutes on two cores.
+outputs of both in DIR/before and DIR/after. Prints a line per command; exits with 1 if anything differs, but for what
+``--meant`` names. Takes a few minutes on two cores; `since` compares a sample with an earlier commit, in a minute.
 
 `commands` reads ``commands.txt``, `families` adds what runs with every subcommand or metric; `inputs` writes what is
 read; `running` runs, `outputs` collects, `comparing` compares.

@@ -82,12 +82,13 @@ def main() -> int:
         place.run("before", options.before.resolve(), commands, keep)
         middle = time.monotonic()
         print(f"{len(commands)} commands run before in {middle - start:.0f} s", flush=True)
-        tally = Tally(expected)
+        tally = Tally(expected, options.meant, options.brief)
         place.run("after", options.after.resolve(), commands, tally.compare)
         elsewhere = differences(place.left_elsewhere("before"), place.left_elsewhere("after"))
         tally.add("files beside the outputs", elsewhere)
         seconds = time.monotonic() - middle
-    print(f"{tally.same} same, {tally.different} different (after: {seconds:.0f} s)")
+    meant = f", {tally.meant_to_differ} meant to differ" if options.meant else ""
+    print(f"{tally.same} same, {tally.different} different{meant} (after: {seconds:.0f} s)")
     return 1 if tally.different or not expected else 0
 
 
@@ -111,6 +112,12 @@ def read_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help="names of commands, or patterns"
+    )
+    parser.add_argument(
+        "--meant", nargs="+", default=[], metavar="NAME", help="commands that are meant to differ"
+    )
+    parser.add_argument(
+        "--brief", action="store_true", help="print nothing of commands that do the same"
     )
     return parser.parse_args()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 
 from benchmarks.same_outputs.commands import Command
 from benchmarks.same_outputs.outputs import Outputs
@@ -17,12 +18,19 @@ class Tally:
 
     Args:
         expected: what came of every command before.
+        meant: names of commands, or patterns, that are meant to differ.
+        brief: whether nothing is printed of commands that do the same.
     """
 
-    def __init__(self, expected: Mapping[str, Outputs]) -> None:
+    def __init__(
+        self, expected: Mapping[str, Outputs], meant: Sequence[str] = (), brief: bool = False
+    ) -> None:
         self.expected = expected
+        self.meant = meant
+        self.brief = brief
         self.same = 0
         self.different = 0
+        self.meant_to_differ = 0
 
     def compare(self, command: Command, outputs: Outputs) -> None:
         """Compares what came of a command."""
@@ -34,11 +42,18 @@ class Tally:
 
     def add(self, title: str, wrong: Sequence[str]) -> None:
         """Prints a line with this title, and what differs."""
-        if wrong:
-            self.different += 1
-        else:
+        name = title.partition(" (")[0]
+        if not wrong:
             self.same += 1
-        verdict = "DIFFERENT" if wrong else "same"
+            if not self.brief:
+                print(f"{'same':<10}{title}", flush=True)
+            return
+        if any(fnmatch(name, pattern) for pattern in self.meant):
+            self.meant_to_differ += 1
+            verdict = "meant"
+        else:
+            self.different += 1
+            verdict = "DIFFERENT"
         print(f"{verdict:<10}{title}", flush=True)
         for line in wrong:
             print(f"    {line}", flush=True)

@@ -40,6 +40,18 @@ VARYING = (
         "the table of where the time went is shown after ten seconds, and holds times",
     ),
     Variation(
+        SHOWN,
+        rb"(?m)^CPU seconds of this process: .*\n",
+        b"",
+        "the CPU seconds of a run are shown after ten seconds",
+    ),
+    Variation(
+        SHOWN,
+        rb" tokens \([\d.]+/s\)",
+        b" tokens",
+        "tokens a second of a generator",
+    ),
+    Variation(
         ".run.json",
         rb'(?s)"workers": \[\n.*?\n  \]',
         b'"workers": SOME',

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from discorank.integrations.formats.human_scores import HumanKey
 from discorank.integrations.formats.systems import SystemsOptions, read_documents
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
 
 MT, SUMMARIES = "mt_mqm_", "summ_"

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...metrics.errors import InputError
+from ...metrics.storage.json_and_yaml import parse_json
 from ...rerank.runs.table_shapes import MARK
-from ..files.strict_json import parse_json
 
 Sizes = npt.NDArray[np.int64]  # [n], bytes
 SCALAR_BYTES = 8

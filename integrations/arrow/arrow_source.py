@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import Line
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import Line
 from ...rerank.runs.entry import Entry
 from ..files.entries import placed
 from .array_values import UnreadableTypeError, check_type

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits, more
+from ...metrics.storage.limits import limits, more
 from .array_values import sizes, values
 from .record_batches import our_errors
 

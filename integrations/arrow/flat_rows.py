@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits, more
+from ...metrics.storage.limits import limits, more
 from .columns import OF_LIST
 
 NumberedRow = tuple[int, dict[str, Any]]  # the number of a row, from 1, and its values by key

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits, more
+from ...metrics.storage.limits import limits, more
 
 FILE_MAGIC = b"ARROW1"
 STREAM_START = 8  # behind the magic number, in a file

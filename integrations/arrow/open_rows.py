@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.arrow_package import is_table
-from ...metrics.text.line_source import LineSource
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.runs.entry import Entry
+from ...rerank.runs.run_file import is_table
 
 if TYPE_CHECKING:
     from .arrow_source import ArrowSource

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits, more
-from ...metrics.text.bounded_inflation import RATIO
+from ...metrics.storage.bounded_inflation import RATIO
+from ...metrics.storage.limits import limits, more
 from .column_chunks import NUM_CHILDREN, SCHEMA, ColumnChunk, column_chunks, number
 from .thrift_values import Struct, ThriftReader
 

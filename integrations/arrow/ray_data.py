@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
-from ...metrics.spec.arrow_package import require_arrow
+from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList, plain, read_list
@@ -41,7 +41,7 @@ class BatchDecider:
     def __init__(
         self, decider: Decider, columns: Sequence[str] = (), keep: Sequence[str] = ()
     ) -> None:
-        require_arrow(type(self).__name__)
+        require(type(self).__name__, "pyarrow")
         if decider.width:
             problem = (
                 "the metrics read preceding sentences, and Ray Data cuts documents into batches"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from ...metrics.errors import DiscorankError, InputError
-from ...metrics.spec.arrow_package import require_arrow
-from ...metrics.spec.limits import limits, more
-from ...metrics.spec.small_files import check_regular
+from ...metrics.optional_packages import require
+from ...metrics.storage.bounded_files import check_regular
+from ...metrics.storage.limits import limits, more
 from . import ipc_checks, parquet_checks
 
 ROWS_AT_ONCE = 1024
@@ -54,7 +54,7 @@ def open_table(path: str | Path) -> TableFile:
         InputError: it cannot be opened, is not what its ending says, or says of itself more than is read.
         ModelLoadError: pyarrow is not installed.
     """
-    require_arrow(str(path))
+    require(str(path), "pyarrow")
     check_regular(path, "Give a file that is there, no pipe, as its end is read first")
     return ParquetFile(path) if Path(path).suffix.lower() == ".parquet" else IpcFile(path)
 

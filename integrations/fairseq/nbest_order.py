@@ -12,7 +12,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.registry import load_metric
-from ...metrics.spec.safe_yaml import read_yaml
+from ...metrics.storage.json_and_yaml import read_yaml
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import Line
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import Line
 
 
 class ListLines:

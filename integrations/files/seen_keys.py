@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from ...metrics.spec.checksums import DIGEST_BYTES
+from ...metrics.storage.checksums import DIGEST_BYTES
 
 RECENT = 1 << 12
 Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import CandidateList
 from ..files.entries import ListEntry, error_entry
 

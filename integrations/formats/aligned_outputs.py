@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from .system_texts import SystemTexts, Texts, read_system_texts
 from .test_sets.document_rows import Row
 from .test_sets.texts_in_memory import TextsInMemory, check_together

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import NOTHING, Candidate, read_list
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, error_entry, list_entry, placed
 from ..files.list_lines import ListLines
 from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
-from ..files.strict_json import parse_json
 from .grouped_lines import GroupedLines
 
 ID = "custom_id"

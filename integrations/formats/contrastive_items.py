@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
 from ..files.seen_keys import SeenKeys
-from ..files.strict_json import parse_json
 
 
 def read_contrastive(path: str | Path | LineSource) -> Iterator[ContrastiveItem]:

@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 
 
 class RatedText(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.line_source import NumberedLines
 from ..arrow.open_rows import open_rows
 from .form_names import DOCUMENT_FORMS
 from .mtme.eval_set_folder import (

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.documents.document_lists import CHOSEN, SYSTEM
 from ...rerank.selection.system_choices import Choices, Chosen
-from ..files.strict_json import parse_json
 from .jsonl import id_of
 
 

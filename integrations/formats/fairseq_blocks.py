@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...metrics.text.line_source import Line, LineSource, without_trailing_blanks
+from ...metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 
 SPOOL_BYTES = 64 << 20

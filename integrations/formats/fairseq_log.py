@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, error_entry, list_entry

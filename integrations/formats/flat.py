@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import Line, LineSource
+from ...metrics.storage.line_source import Line, LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.list_lines import ListLines

@@ -13,8 +13,8 @@ from tempfile import SpooledTemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.spec.checksums import DIGEST_BYTES
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.checksums import DIGEST_BYTES
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 from .jsonl import recognise
 

@@ -13,11 +13,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import without_trailing_blanks
-from ...metrics.text.numbered_lines import Line, NumberedLines
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
 from ...rerank.lists import read_list
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.strict_json import parse_json
 
 FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
 _FORMAT_OF_KEY = {

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt, unknown
-from ...metrics.text.line_source import without_trailing_blanks
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
 from ...rerank.selection.document_outputs import DocumentOutputs, Judgements
-from ..files.strict_json import parse_json
 
 Scores = list[float | None] | float
 _FORM = 'Expected a line such as {"id": "d7:3", "mqm": {"A": 1.0}, "rater": "anna"}'

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import Candidate
 from ..files.entries import ListEntry
 from .nbest_columns import LOGPROB, MODEL, features, finite_number, read_columns

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import NOTHING, Candidate
 from ..files.entries import ListEntry
 from .nbest_columns import features, finite_number, read_columns, without_logprob

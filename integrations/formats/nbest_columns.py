@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, list_entry, placed

@@ -12,8 +12,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.text.line_source import LineSource
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.runs.input_lines import Lines
 from ...rerank.runs.output_checks import check_beside
 from ..arrow.open_rows import open_rows, placed_entries

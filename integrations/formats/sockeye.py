@@ -12,11 +12,11 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import CandidateList, finite, read_list
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.strict_json import parse_json
 from .jsonl import read_objects
 
 _OWN = frozenset({"sentence_id", "text", "translation", "score", "translations", "scores"})

@@ -16,11 +16,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.spec.limits import limits
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.output_checks import check_beside
-from ..files.strict_json import parse_json
 from .jsonl import FAIRSEQ
 from .open_lists import open_lists
 from .systems import read_documents

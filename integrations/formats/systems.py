@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import without_trailing_blanks
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ..files.entries import ListEntry, error_entry, list_entry, placed
 from ..files.seen_keys import SeenKeys
-from ..files.strict_json import parse_json
 from .human_scores import HumanKey
 from .jsonl import id_of, misspelt, read_objects
 from .systems_document import SystemsDocument, read_document

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ...rerank.lists import CandidateList, read_list
 from ...rerank.selection.document_outputs import DocumentOutputs
 from .human_scores import ByDimension, HumanKey, Scores, human_scores

@@ -14,7 +14,7 @@ from math import isclose
 from typing import Any, Protocol
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...metrics.text.texts import Document
 from ...rerank.lists import Candidate, CandidateList, write_list
 from ...rerank.runs.rows import as_line

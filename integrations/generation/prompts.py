@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ...rerank.runs.entry import Entry
 from ..arrow.open_rows import placed_entries
 from ..files.entries import RecordOrder, placed
-from ..files.strict_json import parse_json
 from ..formats.jsonl import id_of
 from .generator import Prompt
 

@@ -10,7 +10,7 @@ from ...metrics.errors import ModelLoadError, unknown
 from ...metrics.neural.models.encoder import DType, device_of
 from ...metrics.neural.models.files import model_files as files
 from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer_of
-from ...metrics.spec.small_files import read_small_file
+from ...metrics.storage.bounded_files import read_small_file
 
 
 class LoadedModel(NamedTuple):

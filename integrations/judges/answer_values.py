@@ -25,7 +25,7 @@ from math import exp
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.spec.small_files import parse_small_json
+from ...metrics.storage.json_and_yaml import parse_small_json
 from .judge_answers import Answer, AnswerToken
 from .prompt_files import Worth
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...metrics.representations import Ragged, Reps
-from ...metrics.spec.small_files import parse_small_json
+from ...metrics.storage.json_and_yaml import parse_small_json
 from ...rerank.lists import finite
 
 MAX_TOKENS = 8

@@ -23,9 +23,9 @@ from typing import Annotated, Literal
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import Field, build, settings
-from ...metrics.spec.digests import check_file, path_of
-from ...metrics.spec.safe_yaml import parse_yaml
-from ...metrics.spec.small_files import read_small_file
+from ...metrics.storage.bounded_files import read_small_file
+from ...metrics.storage.checksums import check_file, path_of
+from ...metrics.storage.json_and_yaml import parse_yaml
 from ...metrics.text.prompt_template import Template
 from .prompt_texts import BUILT_IN
 

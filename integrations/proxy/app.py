@@ -12,7 +12,7 @@ import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..server.exchange import Exchange
 from .api_errors import ApiError
 from .counters import Counters

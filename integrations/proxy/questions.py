@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad
 from .own_fields import FIELD, Allowed, OwnFields, read_own_fields

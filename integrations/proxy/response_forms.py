@@ -12,7 +12,7 @@ from typing import Any
 import regex
 
 from ...metrics.errors import InputError
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import parse_json
 
 MAX_STEPS = 20_000  # in all texts of a request
 COMPARED_PER_STEP = 20  # pairs of items that are compared in the time of a step

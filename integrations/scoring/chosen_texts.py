@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.spec.arrow_package import lines_of_run
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.runs.output_checks import check_beside
-from ..files.strict_json import parse_json
+from ...rerank.runs.run_file import lines_of_run
 from ..formats.jsonl import id_of
 
 

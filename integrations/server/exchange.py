@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 from ...metrics.errors import InputError, ResourceError
 from ...metrics.log import LOG
 from ...metrics.optional_packages import require
-from ...metrics.spec.limits import limits
-from ...metrics.spec.small_files import check_json_size
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import check_json_size, parse_json
+from ...metrics.storage.limits import limits
 from .connection_pools import ConnectionPools
 from .quoted_keys import without
 from .server_errors import (

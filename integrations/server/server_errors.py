@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 from ...metrics.errors import InputError, ResourceError
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import parse_json
 
 PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 BUSY = frozenset({429, 503, 529})  # of those: the request was not looked at

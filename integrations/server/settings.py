@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ..files.strict_json import parse_json
+from ...metrics.storage.json_and_yaml import parse_json
 from ..generation.stop_strings import check_stops
 from .secret_keys import refuse_secrets
 

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource
 from ...metrics.text.texts import Text
 from ...rerank.choice import Ranking
 from ...rerank.lists import CandidateList, finite
 from ..files.entries import ListEntry
-from ..files.strict_json import parse_json
 
 _FIX = "Give the input that the run had: --input FILE"
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 import regex
 
 from ..errors import InputError, MetricError, excerpt
-from ..spec.limits import limits
+from ..storage.limits import limits
 
 Place = Literal["text", "last-line", "boxed", "pattern", "json"]
 Find = Callable[[str], str | None]

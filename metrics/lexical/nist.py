@@ -26,7 +26,7 @@ from ..papers import DODDINGTON_2002
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info
 from ..spec.checked_settings import Field, settings
-from ..spec.digests import DIGITS, MARK, check_file, path_of
+from ..storage.checksums import DIGITS, MARK, check_file, path_of
 from ..text.lines import numbered_lines
 from ..text.texts import Document, Item, Text
 from .clipped_statistics import StatisticsScorer

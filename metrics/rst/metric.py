@@ -28,7 +28,7 @@ from ..papers import GUZMAN_2014, JOTY_2014, JOTY_2017, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
-from ..spec.digests import check_file
+from ..storage.checksums import check_file
 from ..text.texts import Item
 from .kernel_matrix import kernels
 from .labelled_trees import REPRESENTATIONS, Lexical, Preprocessing, represent

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from ..errors import InputError, excerpt
-from ..spec.digests import MARK, path_of
+from ..storage.checksums import MARK, path_of
 from ..text.texts import Document, Text
 from .formats.tree_files import read_trees
 from .trees import Tree, check_tree, check_words, joined, letters, letters_of

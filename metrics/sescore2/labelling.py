@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..neural.models.files import model_files as files
-from ..spec.allowed_code import NO_CODE, AllowedCode
+from ..spec.user_code import NO_CODE, AllowedCode
 from .edits import Edit, applied
 from .job_stages import OnProgress, Stage, finished, opened
 from .masked_model import MaskedLM

@@ -17,13 +17,13 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from ..complete_files import complete_file
 from ..errors import InputError, ResumeError
 from ..neural.models.encoder import device_of
 from ..neural.models.files import model_files as files
 from ..neural.models.pretrained import pretrained
 from ..representations import FloatArray, Ragged
-from ..spec.small_files import check_regular
+from ..storage.atomic_files import complete_file
+from ..storage.bounded_files import check_regular
 from ..text.texts import Item
 from .examples import MIN_HELD_OUT, Examples, sample
 from .job_stages import Stage

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..complete_files import complete_folder
 from ..errors import InputError, ModelLoadError, excerpt
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import longest_input
@@ -21,7 +20,8 @@ from ..neural.models.files import model_files as files
 from ..neural.models.files.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
 from ..neural.models.files.written_models import check_written, with_files
 from ..neural.models.pretrained import from_state, pretrained, quietly, tokenizer_of
-from ..spec.small_files import read_small_json
+from ..storage.atomic_files import complete_folder
+from ..storage.json_and_yaml import read_small_json
 from .regression_network import LINEAR, head_state
 
 ABOUT, HEAD = "sescore2.json", "estimator.safetensors"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import regex
 
 from ..errors import InputError, MetricError, excerpt
-from ..spec.user_functions import function_named, is_function_name
+from ..spec.user_code import function_named, is_function_name
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _JOINERS = r"\u00ad\u200c\u200d\u2060"  # soft hyphen, zero-width non-joiner and joiner, word joiner

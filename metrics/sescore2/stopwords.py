@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from ..errors import InputError
-from ..spec.small_files import read_small_text
+from ..storage.bounded_files import read_small_text
 from .spaced_words import Words, bare, is_punctuation
 
 _ENGLISH = """

@@ -1,1 +1,1 @@
-"""How a metric is named: its settings, its signature, digests of its files, functions of the user's own."""
+"""How a metric is named: its settings, its signature, code of the user's own."""

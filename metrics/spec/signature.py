@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError
+from ..storage.limits import limits
 from .checked_settings import changed
-from .limits import limits
 
 _NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
 _KEY = re.compile(r"[A-Za-z_]\w*")

@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import InputError, excerpt
-from ..spec.digests import DIGITS
-from ..spec.limits import limits
-from ..spec.small_files import parse_small_json, unique_members
+from ..storage.checksums import DIGITS
+from ..storage.json_and_yaml import parse_small_json, unique_members
+from ..storage.limits import limits
 from .lines import numbered_lines
 from .prompt_template import SOURCE, SOURCE_CONTEXT, TARGET_CONTEXT, Template
 from .texts import Context

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from .line_source import LineSource, Packing
+from ..storage.line_source import LineSource, Packing
 
 
 def numbered_lines(path: str | Path, fix: str) -> Iterator[tuple[int, str]]:

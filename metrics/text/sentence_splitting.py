@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from ..errors import InputError, MetricError, ModelLoadError, excerpt
-from ..spec.user_functions import function_named, is_function_name
+from ..spec.user_code import function_named, is_function_name
 from .texts import Document, Text
 
 _ABBREVIATED = """

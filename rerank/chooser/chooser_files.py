@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.spec.small_files import read_small_file
+from ...metrics.storage.bounded_files import read_small_file
 from .model import FIX, TrainedChooser, checked_json, read_chooser
 from .shipped import default_chooser
 

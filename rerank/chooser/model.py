@@ -17,10 +17,10 @@ from typing import Any
 from ...metrics.errors import InputError, excerpt
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
-from ...metrics.spec.allowed_code import AllowedCode
-from ...metrics.spec.checksums import KEY, check
-from ...metrics.spec.limits import limits
-from ...metrics.spec.small_files import parse_small_json, unique_members
+from ...metrics.spec.user_code import AllowedCode
+from ...metrics.storage.checksums import KEY, check
+from ...metrics.storage.json_and_yaml import parse_small_json, unique_members
+from ...metrics.storage.limits import limits
 from ..features import EXPECTED, Feature, is_plain
 from ..lists import finite
 from ..mbr_decoder import MBRDecoder

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..selection.document_outputs import DocumentOutputs
 from ..tuning.preference_sources import Rankings
 from .scored_texts import judgements_of, only_of_documents, score_of, texts_of, with_scores

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ..selection.document_outputs import DocumentOutputs
 from ..selection.system_prior import MAX_ERROR
 from .gains import deviation_within

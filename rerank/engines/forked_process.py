@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from time import monotonic, sleep
 
-from ...metrics.stop_signals import NUMBERS
+from ...metrics.storage.stop_signals import NUMBERS
 
 THREADS = "/proc/self/task"
 FIRST_DESCRIPTOR, LAST_DESCRIPTOR = 3, 1 << 16

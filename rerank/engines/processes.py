@@ -21,7 +21,7 @@ from ...metrics.errors import MetricError, ResourceError
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
-from ...metrics.stop_signals import ignored, put_off
+from ...metrics.storage.stop_signals import ignored, put_off
 from .interface import Loaded, Task, loaded_as
 from .ray.worker import LoadResult, Sent, SentTask, StepResult, WorkOnLines
 from .sent_lines import SentLine

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from ...metrics.base import Metric
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from .forked_process import ForkedProcess, can_fork
 from .ray.worker import LoadResult, Sent, StepResult, WorkOnLines
 from .status import WorkerMeter

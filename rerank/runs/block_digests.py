@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from ...metrics.spec.checksums import DIGEST_BYTES
+from ...metrics.storage.checksums import DIGEST_BYTES
 
 LEAF_BYTES = 1 << 16
 MAX_BLOCKS = 256

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.text.numbered_lines import Line
+from ...metrics.storage.line_source import Line
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS
 from .entry import Entry

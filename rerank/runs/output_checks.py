@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
-from ...metrics.spec.arrow_package import is_table
 from .block_digests import BlockDigests
-from .run_file import RecordedOutput, RecordedRun, read_run_file, recorded_run
+from .run_file import RecordedOutput, RecordedRun, is_table, read_run_file, recorded_run
 
 CHUNK_BYTES = 1 << 20
 AS_INPUT = "Restore it, or give a copy under another name, which has no run file beside it"

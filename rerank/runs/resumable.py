@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError, ResumeError
-from ...metrics.file_locks import locked
+from ...metrics.storage.atomic_files import locked
 from ..engines.status import amounts
 from .block_digests import LEAF_BYTES, BlockDigests
 from .earlier_run import earlier_run

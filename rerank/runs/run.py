@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.arrow_package import is_table
 from ...metrics.spec.checked_settings import Field, settings
 from ..choice import Ranking
 from ..decider import Decider
@@ -25,7 +24,7 @@ from .input_lines import Lines
 from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
-from .run_file import Measured
+from .run_file import Measured, is_table
 from .run_identity import identity_of, parts_of, signature_of
 from .run_outputs import completing, outputs
 from .stream import Stream

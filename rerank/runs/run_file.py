@@ -14,11 +14,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.complete_files import complete_file
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Metered
-from ...metrics.spec.checksums import KEY, check, with_checksum
-from ...metrics.spec.small_files import read_small_json
+from ...metrics.storage.atomic_files import complete_file
+from ...metrics.storage.checksums import KEY, check, with_checksum
+from ...metrics.storage.json_and_yaml import read_small_json
 from ..engines.status import WorkerStatus, work_of
 from .block_digests import BlockDigests
 
@@ -201,3 +201,24 @@ def _check_counts(run: RecordedRun) -> None:
     if num_outcomes != run.entries:
         problem = f"{num_outcomes} rows, errors and lists of context"
         raise ValueError(f"{problem}, but {run.entries} entries")
+
+
+TABLE_ENDINGS = frozenset({".parquet", ".arrow", ".arrows", ".feather"})
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is one of rows and columns, by its ending.
+
+    >>> is_table("lists.parquet"), is_table("lists.jsonl")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in TABLE_ENDINGS
+
+
+def lines_of_run(out: str | Path) -> Path:
+    """Where the rows of a run stand as lines: beside a Parquet or Arrow file, which is made of them.
+
+    >>> str(lines_of_run("chosen.parquet")), str(lines_of_run("chosen.jsonl"))
+    ('chosen.parquet.rows.jsonl', 'chosen.jsonl')
+    """
+    return Path(f"{out}.rows.jsonl") if is_table(out) else Path(out)

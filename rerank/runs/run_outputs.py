@@ -11,11 +11,11 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
+from ...metrics.optional_packages import require
 from ..lists import NOTHING
 from .block_digests import BlockDigests
 from .resumable import Checkpoint
-from .run_file import Measured
+from .run_file import Measured, is_table, lines_of_run
 from .stream import Stream
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
@@ -41,7 +41,7 @@ def outputs(
         return Stream()
     of_table = is_table(out)
     if of_table:
-        require_arrow(str(out))
+        require(str(out), "pyarrow")
     sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
     return Checkpoint(
         out,

@@ -19,10 +19,11 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checksums import DIGEST_BYTES, KEY, check, checksum_of, with_checksum
-from ...metrics.spec.limits import limits
-from ...metrics.spec.small_files import check_regular, parse_small_json
-from ...metrics.text.line_source import Line, LineSource
+from ...metrics.storage.bounded_files import check_regular
+from ...metrics.storage.checksums import DIGEST_BYTES, KEY, check, checksum_of, with_checksum
+from ...metrics.storage.json_and_yaml import parse_small_json
+from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
 from .rows import as_line

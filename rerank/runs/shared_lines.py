@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.execution.meter import Meter
-from ...metrics.text.numbered_lines import Line
+from ...metrics.storage.line_source import Line
 from ..decider import Decider
 from ..engines.forked_process import can_fork
 from ..engines.interface import Engine

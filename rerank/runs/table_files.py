@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 
-from ...metrics.complete_files import complete_file
 from ...metrics.errors import ResourceError
-from ...metrics.spec.arrow_package import require_arrow
+from ...metrics.optional_packages import require
+from ...metrics.storage.atomic_files import complete_file
 from .block_digests import BlockDigests
 from .output_checks import digests_of
 from .table_shapes import Shape
@@ -37,7 +37,7 @@ def write_table(lines: Path, table: Path) -> BlockDigests:
         ResourceError: it cannot be written.
         ModelLoadError: pyarrow is not installed.
     """
-    require_arrow(str(table))
+    require(str(table), "pyarrow")
     real = Path(os.path.realpath(table))
     with complete_file(real) as draft, open(draft, "wb") as file, open(lines, "rb") as rows:
         write_rows(rows, file, table.suffix.lower())
@@ -138,7 +138,7 @@ def lines_of_table(path: Path, draft: BinaryIO) -> Iterator[BinaryIO]:
         path: the table's name, for its ending and its folder, where the lines stand in a file without a name.
         draft: where the table is written.
     """
-    require_arrow(str(path))
+    require(str(path), "pyarrow")
     folder = os.path.dirname(os.path.realpath(path))
     with TemporaryFile(dir=folder) as lines:
         yield cast(BinaryIO, lines)

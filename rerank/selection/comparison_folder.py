@@ -17,10 +17,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...metrics.complete_files import complete_folder
 from ...metrics.errors import InputError, ResourceError
-from ...metrics.spec.checksums import KEY, check, with_checksum
-from ...metrics.spec.small_files import read_small_file
+from ...metrics.storage.atomic_files import complete_folder
+from ...metrics.storage.bounded_files import read_small_file
+from ...metrics.storage.checksums import KEY, check, with_checksum
 from ..runs.rows import as_line
 from .kept_comparison import KeptComparison, KeptDocument, KeptScores
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.spec.limits import limits
+from ...metrics.storage.limits import limits
 from ...metrics.text.texts import Document, Text
 
 Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document

@@ -16,7 +16,7 @@ from ...metrics.execution.cache import Cache
 from ...metrics.logistic import intervals
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checksums import with_checksum
+from ...metrics.storage.checksums import with_checksum
 from ..lists import CandidateList
 from .candidate_features import Against, features
 from .pair_weights import Data, Learned, Tuning, gathered, held_out, learn

@@ -11,7 +11,7 @@ from ...metrics.combination import finite
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
-from ...metrics.spec.small_files import check_json_size
+from ...metrics.storage.json_and_yaml import check_json_size
 from ..lists import CandidateList
 from .candidate_features import features
 from .preferences import by_scores, by_votes, verdicts

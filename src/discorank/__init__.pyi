@@ -19,7 +19,7 @@ from .metrics.scorer import Info as Info
 from .metrics.scorer import Reading as Reading
 from .metrics.scorer import Scorer as Scorer
 from .metrics.spec.checked_settings import settings as settings
-from .metrics.spec.limits import use_limits as use_limits
+from .metrics.storage.limits import use_limits as use_limits
 from .metrics.text.texts import Context as Context
 from .metrics.text.texts import Document as Document
 from .metrics.text.texts import Item as Item

@@ -20,7 +20,7 @@ from discorank.metrics.papers import (
     bibtex,
 )
 from discorank.metrics.registry import BUILT_IN, papers_of
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 
 PAPERS = [paper for paper in vars(papers).values() if isinstance(paper, Paper)]
 

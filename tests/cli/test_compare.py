@@ -15,7 +15,7 @@ import yaml
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.systems import read_documents
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import with_references
 from discorank.rerank.selection.system_scores import score_systems
 from discorank.tables import Table, escaped, latex, markdown

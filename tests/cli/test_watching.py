@@ -25,7 +25,7 @@ from discorank.cli.terminal.watching import (
 )
 from discorank.metrics.execution import tiles
 from discorank.metrics.execution.meter import Metered
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.sharing import SharingEngine
 from discorank.rerank.engines.status import Status, WorkerStatus

@@ -27,8 +27,8 @@ from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt
 from discorank.integrations.generation.prompts import read_prompts
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
-from discorank.metrics.text import line_source
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage import line_source
+from discorank.metrics.storage.line_source import LineSource
 from discorank.metrics.text.prompt_template import Template
 from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine

@@ -24,8 +24,8 @@ from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats.fairseq_blocks import RECORD
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import DiscorankError, InputError
-from discorank.metrics.spec.safe_yaml import parse_yaml
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.json_and_yaml import parse_yaml
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.lists import read_list, write_list
 
 LIMIT_CPU_SECONDS = 10  # a fifth of it is enough; what is quadratic needs minutes

@@ -24,8 +24,8 @@ from discorank.integrations.server import pair_scores
 from discorank.integrations.server.pair_forms import scores_in
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.registry import load_from_data, papers_of
-from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.spec.user_code import NO_CODE, CodeRefusedError
+from discorank.metrics.storage.checksums import with_checksum
 
 from ..support.lists import write_lists
 from ..support.serving import Reply, Seen, Server, once_broken, serving

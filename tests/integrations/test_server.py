@@ -28,7 +28,7 @@ from discorank.integrations.server import (
 )
 from discorank.integrations.server.server_errors import PassingError, UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker

@@ -33,15 +33,17 @@ from discorank.metrics.rst.parser.treebank import read_treebank
 from discorank.metrics.sescore2.job_stages import finished
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.severity import Severity
-from discorank.metrics.spec.checksums import with_checksum
-from discorank.metrics.spec.safe_yaml import read_yaml
+from discorank.metrics.storage.checksums import with_checksum
+from discorank.metrics.storage.json_and_yaml import read_yaml
 
 from ..support.canary import MODULE, PICKLE, TEXTS, Canary, Runs, singing_unheard
 from ..support.comparisons import LISTS, run_of
 from ..support.serving import Reply, Seen, completion, serving
 
 # A stranger's file need not have a checksum.
-pytestmark = pytest.mark.filterwarnings("ignore::discorank.metrics.spec.checksums.UncheckedWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::discorank.metrics.storage.checksums.UncheckedWarning"
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"

@@ -33,7 +33,7 @@ from discorank.metrics.logistic import (
     loss,
     units,
 )
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.tuning.candidate_features import features
 from discorank.rerank.tuning.combination_training import train_combination

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResourceError
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map

@@ -16,7 +16,7 @@ from scipy.integrate import quad  # type: ignore[import-untyped]
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import Prior, SystemPrior, load_prior, read_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.runs.block_digests import BlockDigests
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....metrics.errors import InputError, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.limits import limits
+from ....metrics.storage.limits import limits
 from ....rerank.selection.meta_evaluation.eval_set import (
     ALL_REFERENCES,
     LEVELS,

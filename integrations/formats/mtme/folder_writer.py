@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ....metrics.complete_files import complete_file, own_draft
 from ....metrics.errors import InputError, ResourceError
+from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, Level, MetricName, Scores
 from .rating_lines import Ratings, written_ratings
 from .score_columns import written_scores

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt, unknown
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import LineSource
 from ....rerank.runs.rows import as_line
-from ...files.strict_json import parse_json
 
 
 class ErrorMark(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....metrics.errors import InputError, excerpt, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.line_source import LineSource
 from ....rerank.selection.meta_evaluation.eval_set import LEVELS, Level, Scores
 from .text_files import check_name
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource
 from ....rerank.selection.meta_evaluation.eval_set import DocumentPlace, Texts
-from ...files.strict_json import parse_json
 
 MISSING_TEXT = "[No translation supplied]"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....metrics.errors import InputError
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource
 from .document_rows import Row, segments_of, texts_of
 
 _OF_DOCUMENT = ("domain", "origlang")

@@ -12,10 +12,10 @@ from math import isfinite
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource, without_trailing_blanks
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.runs.rows import as_line
-from ...files.strict_json import parse_json
 from .document_rows import Row
 
 _ANNOTATORS = {"expert_annotations": "", "turker_annotations": "turker_"}

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits
-from ....metrics.text.line_source import LineSource, without_trailing_blanks
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.runs.rows import as_line
-from ...files.strict_json import parse_json
 from .document_rows import Row, segments_of, texts_of
 
 _DOCUMENT_KEYS = ("doc_id", "document_id", "docid")

@@ -14,8 +14,8 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.limits import limits, more
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.limits import limits, more
+from ....metrics.storage.line_source import LineSource
 from .document_rows import Row, segments_of, texts_of
 
 MAX_DEPTH = 32

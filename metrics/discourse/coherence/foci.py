@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from ...base import Metric
 from ...errors import InputError, excerpt
 from ...spec.checked_settings import settings
-from ...spec.user_functions import identity, name_of
+from ...spec.user_code import identity, name_of
 from ...text.sentence_splitting import splitter
 from ...text.texts import Document, Text
 from .nouns import HANTA, Noun, Nouns, check_name

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from ...errors import InputError, MetricError, ModelLoadError, excerpt
-from ...spec.user_functions import function_named, is_function_name
+from ...spec.user_code import function_named, is_function_name
 from .content_words import content_words
 
 Lemmas = Sequence[str | None]

@@ -21,7 +21,7 @@ from ...neural.models.files.written_models import check_written
 from ...neural.models.packed_attention import ROWS, slabs_of
 from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...representations import FloatArray, IntArray, Ragged
-from ...spec.small_files import read_small_json
+from ...storage.json_and_yaml import read_small_json
 
 CONFIG, WEIGHTS, KIND = "config.json", "model.safetensors", "roles"
 _AGAIN = "Train it again: discorank train roles"

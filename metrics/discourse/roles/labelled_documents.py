@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError, excerpt
 from ...logistic import folds
 from ...representations import IntArray, Ragged
-from ...spec.small_files import parse_small_json
+from ...storage.json_and_yaml import parse_small_json
 from ...text.lines import numbered_lines
 from ...text.texts import Document, Item
 from .schemas import Schema

@@ -20,7 +20,7 @@ from ...neural.models.settings import ModelMetric
 from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Scorer
 from ...spec.checked_settings import settings
-from ...spec.user_functions import identity
+from ...spec.user_code import identity
 from ...text.sentence_splitting import splitter
 from ...text.texts import Document, Item, Text
 from .classifier import Classifier, load_classifier

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ...complete_files import complete_folder
 from ...errors import InputError
 from ...execution.batches import in_batches
 from ...logistic import folds
 from ...neural.models.files import model_files as files
 from ...neural.models.files.written_models import with_files
 from ...representations import FloatArray, IntArray
-from ...spec.digests import MARK
+from ...storage.atomic_files import complete_folder
+from ...storage.checksums import MARK
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places
 from .fine_tuning import fine_tuned
 from .labelled_documents import Labelled, figures, read_labelled, read_sentences

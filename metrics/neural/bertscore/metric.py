@@ -26,8 +26,8 @@ from ...papers import ZHANG_2020
 from ...representations import FloatArray
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
-from ...spec.digests import DIGITS
-from ...spec.small_files import read_small_text
+from ...storage.bounded_files import read_small_text
+from ...storage.checksums import DIGITS
 from ...text.texts import Text
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import ModelLoadError
 from ...representations import IntArray
-from ...spec.small_files import read_small_file
+from ...storage.bounded_files import read_small_file
 from ..models.files.json_settings import FileSettings, read_settings
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"

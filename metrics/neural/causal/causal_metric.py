@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
-from ...spec import digests
+from ...storage import checksums
 from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples, warn_of_two_blanks
 from ...text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ..models.causal_lm import CausalLM
@@ -101,7 +101,7 @@ class CausalMetric(ModelMetric):
     def _digest(self, name: str) -> str:
         if name == "model":
             return super()._digest(name)
-        return digests.check_file(self.named(name)).rpartition(model_files.MARK)[2]
+        return checksums.check_file(self.named(name)).rpartition(model_files.MARK)[2]
 
     def _loaded(self) -> Loaded:
         """The model and what makes its sequences.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.safe_yaml import read_yaml
+from ...storage.json_and_yaml import read_yaml
 from ..models.files.inert_pickle import read_inert
 from ..models.files.torch_archive import open_archive
 from .checkpoint_settings import (

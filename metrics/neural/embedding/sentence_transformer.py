@@ -20,7 +20,8 @@ from warnings import warn
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ...errors import InputError, ModelLoadError, excerpt, unknown
-from ...spec.small_files import parse_small_json, read_small_file
+from ...storage.bounded_files import read_small_file
+from ...storage.json_and_yaml import parse_small_json
 from ..models.files.checked_tensors import CheckedTensors
 from ..models.files.folder_weights import read_weights
 from ..models.files.json_settings import FileSettings, read_settings

@@ -13,7 +13,7 @@ from ...base import Metric
 from ...errors import ModelLoadError
 from ...scorer import Reading, Scorer
 from ...spec.checked_settings import Field, settings
-from ...spec.digests import MARK
+from ...storage.checksums import MARK
 from .context_tokens import TruncationRule
 from .encoder import DType
 from .files import model_files

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, excerpt, unknown
-from ...spec.small_files import parse_small_json, read_small_file
-from ...text.bounded_inflation import inflated
+from ...storage.bounded_files import read_small_file
+from ...storage.bounded_inflation import inflated
+from ...storage.json_and_yaml import parse_small_json
 from ...text.texts import RSTTree
 from ..trees import Tree, check_tree
 from .isanlp_units import read_isanlp

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from ...spec.digests import MARK, check_file
+from ...storage.checksums import MARK, check_file
 from ...text.sentence_splitting import sentences
 from ...text.texts import RSTTree
 from ..tokens import words as tokenized

@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from ...errors import InputError, excerpt
-from ...spec.small_files import parse_small_json
+from ...storage.json_and_yaml import parse_small_json
 from ...text.lines import numbered_lines
 from ..relations import coarse
 from ..trees import split_right

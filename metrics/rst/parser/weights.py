@@ -18,9 +18,9 @@ import numpy as np
 
 from ...errors import ModelLoadError, excerpt
 from ...representations import Array
-from ...spec.archive_directory import check_archive
-from ...spec.limits import limits
-from ...spec.small_files import parse_small_json
+from ...storage.bounded_files import check_archive
+from ...storage.json_and_yaml import parse_small_json
+from ...storage.limits import limits
 from .parser_features import SPLIT_ROWS, TABLES
 from .parser_network import GRULayer, Splitter, WordEncoder
 

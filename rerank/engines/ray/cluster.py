@@ -9,7 +9,7 @@ from typing import Any
 
 from ....metrics.errors import ResourceError
 from ....metrics.optional_packages import imported
-from ....metrics.spec.limits import limits
+from ....metrics.storage.limits import limits
 from .interrupts import put_off
 from .settings import RaySettings
 from .worker import Worker

@@ -20,7 +20,7 @@ from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
-from ....metrics.stop_signals import ignored
+from ....metrics.storage.stop_signals import ignored
 from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by

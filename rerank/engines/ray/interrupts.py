@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ....metrics import stop_signals
+from ....metrics.storage import stop_signals
 
 
 @contextmanager

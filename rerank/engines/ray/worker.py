@@ -21,7 +21,7 @@ from ....metrics.execution.tiles import Tile
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
-from ....metrics.spec.limits import Limits, set_limits
+from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
 from ..interface import Loaded, Result, Task, loaded_as
 from ..list_results import problem_of

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from ..metrics.stop_signals import put_off
+from ..metrics.storage.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
 from .terminal.standard_streams import repair, show_warning, silence_stdout, streams_with_bytes
 from .terminal.stopping import Stop, stoppable
@@ -154,7 +154,7 @@ def _run(arguments: list[str]) -> int:
         # there are libraries that panic when they are half imported
         with put_off(), _uncollected():
             from ..metrics.execution.close_at_end import close_all_at_end
-            from ..metrics.spec.limits import use_limits
+            from ..metrics.storage.limits import use_limits
 
             module: Any = import_module(f".commands.{arguments[0]}", __package__)
         with use_limits(), close_all_at_end():  # this command's limits and caches end with it

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..metrics.spec.arrow_package import is_table
+from ..rerank.runs.run_file import is_table
 from ..rerank.runs.table_files import lines_of_table
 from .running import complete_or_absent
 

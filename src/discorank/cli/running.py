@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..metrics.complete_files import complete_file, own_draft
 from ..metrics.errors import InputError
-from ..metrics.file_locks import check_reachable
-from ..metrics.spec.arrow_package import is_table
 from ..metrics.spec.checked_settings import settings
+from ..metrics.storage.atomic_files import check_reachable, complete_file, own_draft
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
 from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
+from ..rerank.runs.run_file import is_table
 from .options import build
 from .options.inputs import open_input, reading_in
 from .options.nbest_output import row_form_in

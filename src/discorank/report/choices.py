@@ -15,13 +15,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..metrics.errors import InputError
-from ..metrics.spec.arrow_package import lines_of_run
-from ..metrics.text.line_source import LineSource
+from ..metrics.storage.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.features import is_plain
 from ..rerank.lists import CandidateList
 from ..rerank.runs.output_checks import AS_INPUT, check_read
-from ..rerank.runs.run_file import read_run_file, recorded_run
+from ..rerank.runs.run_file import lines_of_run, read_run_file, recorded_run
 from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded

@@ -11,7 +11,7 @@ from discorank.integrations.arrow.columns import ColumnNames
 from discorank.integrations.arrow.open_rows import open_rows
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.lists import write_list
 
 pa = pytest.importorskip("pyarrow")

@@ -16,7 +16,7 @@ import pytest
 from discorank.integrations.arrow.thrift_values import ThriftReader
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -20,10 +20,10 @@ from discorank.integrations.files.seen_keys import SeenKeys
 from discorank.integrations.formats.flat import read_flat
 from discorank.integrations.formats.open_lists import FORMATS, Lists, open_lists
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import limits, use_limits
-from discorank.metrics.text import bounded_inflation as inflate
-from discorank.metrics.text import line_source as source
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage import bounded_inflation as inflate
+from discorank.metrics.storage import line_source as source
+from discorank.metrics.storage.limits import limits, use_limits
+from discorank.metrics.storage.line_source import LineSource
 from discorank.metrics.text.texts import Document
 from discorank.rerank.lists import CandidateList, read_list, write_list
 

@@ -15,8 +15,8 @@ from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats.grouped_lines import GroupedLines
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.limits import use_limits
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.lists import CandidateList
 
 

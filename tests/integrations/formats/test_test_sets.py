@@ -24,7 +24,7 @@ from discorank.integrations.formats.test_sets.summeval import read_summeval, wri
 from discorank.integrations.formats.test_sets.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
 from discorank.integrations.formats.test_sets.wmt_xml import read_wmt_xml, written_wmt_xml
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 
 XML = """<?xml version='1.0' encoding='utf-8'?>
 <dataset id="wmttest">

@@ -20,7 +20,7 @@ from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.close_at_end import close_all_at_end
 from discorank.metrics.registry import load_from_data, papers_of
-from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
+from discorank.metrics.spec.user_code import NO_CODE, CodeRefusedError
 from discorank.metrics.text.texts import Context
 
 from ...support.judging import (

@@ -23,7 +23,7 @@ from discorank.integrations.proxy.candidate_draw import (
 from discorank.integrations.proxy.response_forms import MAX_STEPS, with_form
 from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.scripted_replies import FAULTS, Script, marker
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.mbr_decoder import MBRDecoder
 
 from ...support.contextual import Echo

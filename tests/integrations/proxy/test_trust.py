@@ -21,7 +21,7 @@ from benchmarks.support.scripted_replies import Script, marker
 from discorank.integrations.proxy.own_fields import OwnFields
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr_decoder import MBRDecoder
 

@@ -18,7 +18,7 @@ from discorank.metrics.discourse.roles.role_training import fit, labels_of, trai
 from discorank.metrics.discourse.roles.schemas import SCHEMAS, Schema
 from discorank.metrics.discourse.roles.settings import RoleTraining
 from discorank.metrics.execution.store import Store
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 
 from ...support.bit_flips import refused_flips
 

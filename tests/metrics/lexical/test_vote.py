@@ -20,8 +20,8 @@ from discorank.metrics.lexical.answer_agreement import number, number_key
 from discorank.metrics.lexical.answers import boxed, json_value, steps_of
 from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.registry import load_from_data
-from discorank.metrics.spec.allowed_code import AllowedCode, CodeRefusedError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate, CandidateList
 

@@ -23,7 +23,7 @@ from discorank.metrics.representations import FloatArray
 from discorank.metrics.sescore2.conversion import convert
 from discorank.metrics.sescore2.rescaling import rescaled
 from discorank.metrics.sescore2.saved_models import HEAD_NAMES, read_model
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 
 from ...support.bit_flips import refused_flips
 

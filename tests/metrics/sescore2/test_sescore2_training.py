@@ -44,7 +44,7 @@ from discorank.metrics.sescore2.synthesis import (
     write_texts,
 )
 from discorank.metrics.sescore2.training_settings import Training
-from discorank.metrics.spec.checksums import UncheckedWarning
+from discorank.metrics.storage.checksums import UncheckedWarning
 from discorank.metrics.text.texts import Item
 
 from ...support.bit_flips import refused_flips

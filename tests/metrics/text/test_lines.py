@@ -11,8 +11,8 @@ from typing import BinaryIO
 import pytest
 
 from discorank import InputError
-from discorank.metrics.spec.limits import limits
-from discorank.metrics.text import bounded_inflation
+from discorank.metrics.storage import bounded_inflation
+from discorank.metrics.storage.limits import limits
 from discorank.metrics.text.lines import numbered_lines
 
 DATA = "a\n\nÄ b\n".encode()

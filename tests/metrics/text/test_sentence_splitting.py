@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
-from discorank.metrics.spec.user_functions import function_named
+from discorank.metrics.spec.user_code import function_named
 from discorank.metrics.text.sentence_splitting import sentences, splitter
 
 

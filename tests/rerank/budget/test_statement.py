@@ -19,6 +19,7 @@ from discorank.rerank.budget.statement import (
     Line,
     Shift,
     Target,
+    fitted_constants,
     signs_of,
     stated,
 )

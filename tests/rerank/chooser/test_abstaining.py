@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from discorank.cli.main import main
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.chooser import abstaining
 from discorank.rerank.chooser.abstaining import threshold
 from discorank.rerank.chooser.shipped import default_chooser

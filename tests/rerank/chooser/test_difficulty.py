@@ -11,7 +11,7 @@ import pytest
 
 from discorank import InputError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.chooser.difficulty import (
     Difficulty,
     calibration_of,

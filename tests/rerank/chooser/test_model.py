@@ -14,8 +14,8 @@ import pytest
 from discorank import InputError, load_metric
 from discorank.cli.commands.train.train_chooser import expected, shown
 from discorank.cli.main import main
-from discorank.metrics.spec.allowed_code import CodeRefusedError
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.spec.user_code import CodeRefusedError
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.chooser.chooser_files import load_chooser
 from discorank.rerank.chooser.chooser_fit import SHIP, fit
 from discorank.rerank.chooser.gains import ErrorRatio, jackknife

@@ -15,7 +15,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.checksums import UncheckedWarning, warn_once, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, warn_once, with_checksum
 from discorank.rerank.runs import output_checks
 from discorank.rerank.runs.block_digests import LEAF_BYTES, BlockDigests
 from discorank.rerank.runs.output_checks import check_beside

@@ -18,7 +18,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.checksums import with_checksum
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint
 from discorank.rerank.runs.entry import Entry

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.earlier_choices import read_chosen
-from discorank.metrics.spec.checksums import with_checksum
-from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.storage.checksums import with_checksum
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
 from discorank.rerank.selection.document_outputs import DocumentOutputs

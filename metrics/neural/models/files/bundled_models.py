@@ -15,11 +15,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from ....complete_files import complete_file
 from ....errors import DiscorankError, ModelLoadError
-from ....file_locks import locked
 from ....optional_packages import require
-from .file_digests import remembered_digest
+from ....storage.atomic_files import complete_file, locked
+from ....storage.checksums import remembered_digest
 
 # How long one process waits for another that joins the parts of a model.
 JOIN_SECONDS = 300

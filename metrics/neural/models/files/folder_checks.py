@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.archive_directory import begins_as_archive, check_archive
-from ....spec.limits import limits, more
-from ....spec.small_files import check_regular, parse_small_json, read_small_file
+from ....storage.bounded_files import (
+    begins_as_archive,
+    check_archive,
+    check_regular,
+    read_small_file,
+)
+from ....storage.json_and_yaml import parse_small_json
+from ....storage.limits import limits, more
 from .gguf_header import check_gguf
 from .model_numbers import check_numbers, check_weights
 from .tensor_headers import read_header

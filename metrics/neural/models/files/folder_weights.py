@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.small_files import parse_small_json, read_small_file
+from ....storage.bounded_files import read_small_file
+from ....storage.json_and_yaml import parse_small_json
 from .torch_archive import open_archive
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 from ....errors import InputError, ModelLoadError, excerpt
 from ....optional_packages import require
-from ....spec.limits import limits, more
-from ....spec.small_files import check_regular
+from ....storage.bounded_files import check_regular
+from ....storage.limits import limits, more
 from .model_numbers import check_numbers, check_weights
 from .tensor_headers import FETCH, TensorFile
 

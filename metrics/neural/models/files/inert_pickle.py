@@ -26,7 +26,7 @@ from math import prod
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ....errors import excerpt
-from ....spec.limits import limits
+from ....storage.limits import limits
 from .torch_archive import Archive, open_archive
 
 __all__ = ["Inert", "InertCheckpoint", "open_archive", "read_inert"]

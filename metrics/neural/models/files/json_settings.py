@@ -8,7 +8,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.small_files import parse_small_json, read_small_file
+from ....storage.bounded_files import read_small_file
+from ....storage.json_and_yaml import parse_small_json
 
 FIX = "Give the folder of the whole model, or fetch it again"
 

@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from ....errors import InputError, ModelLoadError
-from ....spec.digests import DIGITS as DIGITS
-from ....spec.digests import MARK as MARK
+from ....storage.checksums import DIGITS as DIGITS
+from ....storage.checksums import MARK as MARK
+from ....storage.checksums import remembered_digest
 from .bundled_models import BUNDLED, bundled_model
-from .file_digests import remembered_digest
 from .folder_checks import GGUF, check_model, gguf_file_in
 
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")

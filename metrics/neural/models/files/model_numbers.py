@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....spec.limits import limits, more
+from ....storage.limits import limits, more
 from .tensor_headers import TensorFile
 
 # Keys that say nothing else: what they hold must be whole numbers.

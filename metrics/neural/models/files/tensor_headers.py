@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, excerpt
-from ....spec.limits import limits, more
-from ....spec.small_files import check_regular, parse_small_json
+from ....storage.bounded_files import check_regular
+from ....storage.json_and_yaml import parse_small_json
+from ....storage.limits import limits, more
 
 FETCH = "Fetch the file again"
 LENGTH_BYTES = 8

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....errors import InputError, ModelLoadError
-from ....spec.archive_directory import check_archive
+from ....storage.bounded_files import check_archive
 
 FETCH = "Fetch the file again"
 # The header of an entry, before its name, an extra field and its bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError
-from ....spec.checksums import KEY, check, with_checksum
+from ....storage.checksums import KEY, check, with_checksum
 from . import model_files
 
 FILES = "files"

@@ -10,7 +10,7 @@ from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_without_code
-from ...metrics.spec.allowed_code import CodeRefusedError
+from ...metrics.spec.user_code import CodeRefusedError
 from ...metrics.text.texts import Text
 from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair

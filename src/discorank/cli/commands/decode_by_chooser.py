@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
-from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.user_code import AllowedCode
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList, finite
 from ...rerank.runs.entry import Entry

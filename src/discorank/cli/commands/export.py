@@ -13,12 +13,12 @@ from ...integrations.training_data.decided_lists import DecidedList, InputDigest
 from ...integrations.training_data.exported_rows import Export, ExportSettings
 from ...integrations.training_data.trl_rows import Kind, RowPrompts
 from ...metrics.errors import InputError, unknown
-from ...metrics.spec.arrow_package import is_table, lines_of_run
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...metrics.text.prompt_template import Template
 from ...report.choices import ChosenRun, RunHead, read_head
 from ...rerank.runs.rows import as_line
+from ...rerank.runs.run_file import is_table, lines_of_run
 from ..options import Options, build, needed
 from ..options.inputs import InputOptions, open_input
 from ..running import check_not_input, check_writable, complete_or_absent

@@ -13,8 +13,8 @@ from pydantic import Field
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.judged_rows import with_judged
 from ...metrics.errors import InputError
-from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.user_code import AllowedCode
 from ...rerank.chooser.chooser_files import load_chooser
 from ...rerank.chooser.proposals import Proposal, Proposed, Unit, proposed
 from ...rerank.chooser.shipped import shipped

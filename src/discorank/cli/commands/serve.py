@@ -14,7 +14,7 @@ from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.stop_signals import NUMBERS
+from ...metrics.storage.stop_signals import NUMBERS
 from ...rerank.features import EXPECTED
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn, get_origin, get_type_hints
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.spec.limits import limits_of, set_limits
-from ...metrics.spec.safe_yaml import read_yaml
+from ...metrics.storage.json_and_yaml import read_yaml
+from ...metrics.storage.limits import limits_of, set_limits
 from ..terminal.argument_parser import PrintableParser
 from .common_options import CommonOptions
 from .components import FLAG_NAMES, build, build_group, field_helps

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...integrations.files.strict_json import parse_json
 from ...integrations.formats.document_forms import open_documents
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
@@ -20,7 +19,8 @@ from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.numbered_lines import NumberedLines
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import NumberedLines
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet
 from ...rerank.selection.meta_evaluation.own_scores import score_eval_set
 from ..terminal.console import Counted, say

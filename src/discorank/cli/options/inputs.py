@@ -12,8 +12,8 @@ from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric
 from ...metrics.spec.checked_settings import Field, settings
-from ...metrics.spec.digests import digest_of
-from ...metrics.spec.small_files import check_regular
+from ...metrics.storage.bounded_files import check_regular
+from ...metrics.storage.checksums import digest_of
 from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
 
 if TYPE_CHECKING:

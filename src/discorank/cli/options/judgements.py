@@ -14,7 +14,7 @@ from ...integrations.formats.judged_rows import JudgedRow, read_judged, with_jud
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.line_source import LineSource
+from ...metrics.storage.line_source import LineSource
 from ...rerank.chooser.model import LARGEST
 from ...rerank.chooser.raters_and_preferences import (
     PREFERENCES,

@@ -6,13 +6,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ...metrics.errors import InputError
-from ...metrics.spec.safe_yaml import parse_value
+from ...metrics.storage.json_and_yaml import parse_yaml_value
 
 
 def typed(kind: Any, value: Any) -> Any:
     """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
     if isinstance(value, list) and _holds_numbers(kind):
-        return [parse_value(text) if isinstance(text, str) else text for text in value]
+        return [parse_yaml_value(text) if isinstance(text, str) else text for text in value]
     kinds = _alternatives(kind)
     if not isinstance(value, str) or str in kinds:
         return value
@@ -21,7 +21,7 @@ def typed(kind: Any, value: Any) -> Any:
         return value
     if value == "all" or (value == "None" and NoneType in kinds):
         return None
-    parsed = parse_value(value)
+    parsed = parse_yaml_value(value)
     return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
 
 

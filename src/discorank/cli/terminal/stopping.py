@@ -17,7 +17,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-from ...metrics.stop_signals import NUMBERS, put_back
+from ...metrics.storage.stop_signals import NUMBERS, put_back
 
 PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
 AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost

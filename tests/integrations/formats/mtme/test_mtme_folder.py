@@ -25,7 +25,7 @@ from discorank.integrations.formats.mtme.eval_set_rows import eval_set_of_rows, 
 from discorank.integrations.formats.mtme.folder_writer import write_eval_set, write_metric_scores
 from discorank.integrations.formats.mtme.score_columns import read_score_file, written_scores
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.limits import use_limits
+from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
     DocumentPlace,

@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple
 from ....integrations.formats.earlier_choices import read_chosen
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
-from ....metrics.spec.arrow_package import is_table, lines_of_run
 from ....metrics.spec.checked_settings import settings
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.line_source import LineSource
 from ....rerank.normalization import Normalize
 from ....rerank.runs.output_checks import check_beside
+from ....rerank.runs.run_file import is_table, lines_of_run
 from ....rerank.selection.choosers import ChooserComparison, Judged, compare_choosers
 from ....rerank.selection.document_outputs import DocumentOutputs
 from ....rerank.selection.significance import SignificanceSettings

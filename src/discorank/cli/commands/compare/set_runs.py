@@ -15,7 +15,7 @@ from ....integrations.formats.test_sets.document_rows import DocumentRows
 from ....metrics.errors import InputError
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
-from ....metrics.text.numbered_lines import NumberedLines
+from ....metrics.storage.line_source import NumberedLines
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems
 from ....rerank.selection.corpus_fit import fitted_to_references

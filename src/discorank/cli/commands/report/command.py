@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from ....integrations.formats.open_lists import Lists
 from ....metrics.errors import InputError, MetricError, near_files
-from ....metrics.spec.allowed_code import CodeRefusedError
 from ....metrics.spec.checked_settings import Field, settings
+from ....metrics.spec.user_code import CodeRefusedError
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.explanation import explanation
 from ....report.extra import plot_package, template_package

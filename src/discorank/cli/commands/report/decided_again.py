@@ -15,7 +15,7 @@ from typing import Any
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.registry import load_from_data
-from ....metrics.spec.allowed_code import AllowedCode
+from ....metrics.spec.user_code import AllowedCode
 from ....report.choices import ChosenRun
 from ....rerank.budget.settings import Budget
 from ....rerank.features import EXPECTED, is_plain

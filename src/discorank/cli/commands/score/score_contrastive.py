@@ -10,7 +10,7 @@ from typing import Any
 
 from ....integrations.formats.contrastive_items import read_contrastive
 from ....metrics.errors import InputError
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.line_source import LineSource
 from ....rerank.engines.local import LocalEngine
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.contrastive import (

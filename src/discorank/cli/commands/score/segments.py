@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from ....integrations.arrow.arrow_source import ArrowSource
 from ....integrations.arrow.open_rows import open_rows
 from ....integrations.files.seen_keys import SeenKeys
-from ....integrations.files.strict_json import parse_json
 from ....metrics.errors import InputError, excerpt
-from ....metrics.text.line_source import LineSource
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import LineSource
 from ....metrics.text.texts import Text
 from ....rerank.lists import read_candidate
 from ....rerank.runs.output_checks import check_beside

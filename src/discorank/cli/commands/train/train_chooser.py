@@ -11,7 +11,7 @@ import numpy as np
 
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
-from ....metrics.spec.checksums import with_checksum
+from ....metrics.storage.checksums import with_checksum
 from ....rerank.chooser.chooser_fit import SHIP
 from ....rerank.chooser.model import (
     Expectation,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
-from ....metrics.spec.checksums import with_checksum
+from ....metrics.storage.checksums import with_checksum
 from ....rerank.prior import STRENGTH, Prior
 from ....rerank.selection.system_prior import Root, estimate_prior
 from ....tables import aligned

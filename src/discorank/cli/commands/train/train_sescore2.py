@@ -21,9 +21,8 @@ from ....metrics.sescore2.saved_models import check_free
 from ....metrics.sescore2.severity import Severity
 from ....metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
 from ....metrics.sescore2.training_settings import Training
-from ....metrics.spec.allowed_code import AllowedCode
 from ....metrics.spec.checked_settings import settings
-from ....metrics.spec.user_functions import is_function_name
+from ....metrics.spec.user_code import AllowedCode, is_function_name
 from ....rerank.selection.correlation import tau_b
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions

@@ -24,10 +24,9 @@ from discorank.metrics.rst.parser.weights import load as load_parser
 from discorank.metrics.sescore2.job_stages import Stage, finished
 from discorank.metrics.sescore2.saved_models import stage_of
 from discorank.metrics.sescore2.stopwords import stop_words
-from discorank.metrics.spec.archive_directory import check_archive
-from discorank.metrics.spec.digests import check_file
-from discorank.metrics.spec.safe_yaml import read_yaml
-from discorank.metrics.spec.small_files import read_small_json
+from discorank.metrics.storage.bounded_files import check_archive
+from discorank.metrics.storage.checksums import check_file
+from discorank.metrics.storage.json_and_yaml import read_small_json, read_yaml
 from discorank.rerank.prior import load_prior
 
 MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"

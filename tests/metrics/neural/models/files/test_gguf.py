@@ -19,15 +19,12 @@ from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import load
 from discorank.metrics import optional_packages
-from discorank.metrics.neural.models.files import (
-    bundled_models,
-    file_digests,
-    model_files,
-)
+from discorank.metrics.neural.models.files import bundled_models, model_files
 from discorank.metrics.neural.models.files.bundled_models import Bundled, bundled_model
 from discorank.metrics.neural.models.files.gguf_header import check_gguf, read_gguf_header
 from discorank.metrics.neural.models.files.gguf_models import quick_reader
-from discorank.metrics.spec.digests import digest_of
+from discorank.metrics.storage import checksums
+from discorank.metrics.storage.checksums import digest_of
 from tests.support import tiny_gguf
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 
@@ -266,14 +263,14 @@ def test_a_joined_model_is_checked_once_while_it_is_as_it_was(
     in_parts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = bundled_model("parted")
-    monkeypatch.setattr(file_digests, "SETTLED_NS", -1)
+    monkeypatch.setattr(checksums, "SETTLED_NS", -1)
     read, plain = [], digest_of
 
     def counted(file: Path) -> bytes:
         read.append(file)
         return plain(file)
 
-    monkeypatch.setattr(file_digests, "digest_of", counted)
+    monkeypatch.setattr(checksums, "digest_of", counted)
     assert [bundled_model("parted") for _ in range(3)] == [path] * 3
     assert read == [path]
     path.write_bytes(WHOLE[:-1] + b"?")

@@ -12,10 +12,11 @@ import pytest
 
 from discorank import DiscorankError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.lexical.nist import NIST
-from discorank.metrics.neural.models.files import file_digests, model_files
+from discorank.metrics.neural.models.files import model_files
 from discorank.metrics.rst.metric import DR
 from discorank.metrics.rst.parser import parser as rst_parser
-from discorank.metrics.spec.digests import digest_of
+from discorank.metrics.storage import checksums
+from discorank.metrics.storage.checksums import digest_of
 from discorank.rerank.engines.local import LocalEngine
 
 MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
@@ -60,10 +61,10 @@ def weights(
     folder = tmp_path / "encoder"
     shutil.copytree(MODELS / "tiny-bert", folder)
     if request.param == "settled":
-        monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
+        monkeypatch.setattr(checksums, "SETTLED_NS", 0)
     time.sleep(0.02)  # a tick of the file system's clock
     yield folder / "model.safetensors"
-    file_digests.settled_digest.cache_clear()
+    checksums.settled_digest.cache_clear()
 
 
 def encoder_of(weights: Path) -> Metric:
@@ -137,7 +138,7 @@ def test_an_engine_tells_equal_metrics_with_other_files_apart(
 def test_a_file_that_changes_while_its_digest_is_made_is_refused(
     weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
+    monkeypatch.setattr(checksums, "SETTLED_NS", 0)
     read = digest_of
 
     def slow(file: Path) -> bytes:
@@ -145,13 +146,13 @@ def test_a_file_that_changes_while_its_digest_is_made_is_refused(
         renamed(file)
         return digest
 
-    monkeypatch.setattr(file_digests, "digest_of", slow)
+    monkeypatch.setattr(checksums, "digest_of", slow)
     with pytest.raises(ModelLoadError, match=r"model\.safetensors: changes while it is read"):
-        file_digests.remembered_digest(weights)
+        checksums.remembered_digest(weights)
 
 
 def test_settled_files_are_read_once(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
+    monkeypatch.setattr(checksums, "SETTLED_NS", 0)
     reads = []
     read = digest_of
 
@@ -159,7 +160,7 @@ def test_settled_files_are_read_once(weights: Path, monkeypatch: pytest.MonkeyPa
         reads.append(file)
         return read(file)
 
-    monkeypatch.setattr(file_digests, "digest_of", counted)
+    monkeypatch.setattr(checksums, "digest_of", counted)
     for _ in range(3):
         model_files.digest(weights)
     assert reads == [weights]

@@ -16,10 +16,12 @@ from discorank.cli.main import main
 from discorank.metrics import registry
 from discorank.metrics.combination import Combination
 from discorank.metrics.registry import load_from_data, load_without_code
-from discorank.metrics.spec.allowed_code import AllowedCode, CodeRefusedError, code_in
+from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError, code_in
 
 # A stranger's file need not have a checksum.
-pytestmark = pytest.mark.filterwarnings("ignore::discorank.metrics.spec.checksums.UncheckedWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::discorank.metrics.storage.checksums.UncheckedWarning"
+)
 MODULE = "metrics_of_a_friend"
 CODE = """
 import os

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from discorank import InputError, load_metric
-from discorank.metrics.spec.limits import limits
-from discorank.metrics.spec.safe_yaml import read_yaml
-from discorank.metrics.spec.small_files import read_small_file
+from discorank.metrics.storage.bounded_files import read_small_file
+from discorank.metrics.storage.json_and_yaml import read_yaml
+from discorank.metrics.storage.limits import limits
 from discorank.rerank.prior import load_prior
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.checksums import UncheckedWarning, check, checksum_of, with_checksum
+from discorank.metrics.storage.checksums import UncheckedWarning, check, checksum_of, with_checksum
 
 VALUES = {"format": 1, "name": "é", "weights": [0.1, 1e300, -0.0], "inner": {"b": None, "a": True}}
 JSON = st.recursive(

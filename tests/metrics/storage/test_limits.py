@@ -15,9 +15,9 @@ from discorank import CandidateList, InputError, load_metric, use_limits
 from discorank.cli.main import main
 from discorank.cli.options import field_helps
 from discorank.integrations.formats.systems_document import read_document
-from discorank.metrics.spec.checksums import with_checksum
-from discorank.metrics.spec.limits import Limits, limits, limits_of, set_limits
-from discorank.metrics.spec.small_files import check_json_size, parse_small_json
+from discorank.metrics.storage.checksums import with_checksum
+from discorank.metrics.storage.json_and_yaml import check_json_size, parse_small_json
+from discorank.metrics.storage.limits import Limits, limits, limits_of, set_limits
 from discorank.rerank.features import weighted_features
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import KIND, read_prior

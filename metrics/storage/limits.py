@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from ..errors import InputError, unknown
-from .checked_settings import Field, settings
+from ..errors import InputError, excerpt, unknown
 
-Bound = Annotated[int, Field(ge=1)]
 MiB = 1 << 20
 
 
-@settings
+@dataclass(frozen=True)
 class Limits:
     """The bounds on what is read.
 
@@ -52,36 +50,48 @@ class Limits:
         vocabulary: tokens that a model knows, items in the arrays of a GGUF file.
         positions: the longest sequence that a model has positions for.
         labels: labels of a classifier.
+
+    Raises:
+        InputError: one is no whole number from 1.
     """
 
-    candidates: Bound = 32_768
-    systems: Bound = 1_024
-    sentences: Bound = 100_000
-    segments: Bound = 1_000_000
-    metrics: Bound = 1_024
-    line_bytes: Bound = 32 * MiB
-    batch_bytes: Bound = 256 * MiB
-    json_values: Bound = 1_000_000
-    json_bytes: Bound = 16 * MiB
-    yaml_bytes: Bound = 64 << 10
-    text_bytes: Bound = 64 * MiB
-    array_bytes: Bound = 256 * MiB
-    tokenizer_bytes: Bound = 128 * MiB
-    pickle_bytes: Bound = 64 * MiB
-    matrix_bytes: Bound = 1024 * MiB
-    comparison_bytes: Bound = 256 * MiB
-    documents_bytes: Bound = 2048 * MiB
-    reply_bytes: Bound = 64 * MiB
-    request_bytes: Bound = 16 * MiB
-    members: Bound = 100_000
-    tensors: Bound = 100_000
-    layers: Bound = 1_024
-    heads: Bound = 4_096
-    experts: Bound = 4_096
-    width: Bound = 1 << 18
-    vocabulary: Bound = 1 << 22
-    positions: Bound = 1 << 24
-    labels: Bound = 1 << 16
+    candidates: int = 32_768
+    systems: int = 1_024
+    sentences: int = 100_000
+    segments: int = 1_000_000
+    metrics: int = 1_024
+    line_bytes: int = 32 * MiB
+    batch_bytes: int = 256 * MiB
+    json_values: int = 1_000_000
+    json_bytes: int = 16 * MiB
+    yaml_bytes: int = 64 << 10
+    text_bytes: int = 64 * MiB
+    array_bytes: int = 256 * MiB
+    tokenizer_bytes: int = 128 * MiB
+    pickle_bytes: int = 64 * MiB
+    matrix_bytes: int = 1024 * MiB
+    comparison_bytes: int = 256 * MiB
+    documents_bytes: int = 2048 * MiB
+    reply_bytes: int = 64 * MiB
+    request_bytes: int = 16 * MiB
+    members: int = 100_000
+    tensors: int = 100_000
+    layers: int = 1_024
+    heads: int = 4_096
+    experts: int = 4_096
+    width: int = 1 << 18
+    vocabulary: int = 1 << 22
+    positions: int = 1 << 24
+    labels: int = 1 << 16
+
+    def __post_init__(self) -> None:
+        for name, bound in asdict(self).items():
+            if type(bound) is not int or bound < 1:
+                raise InputError(
+                    f"{name} = {excerpt(bound)}, expected a whole number from 1",
+                    where="limits",
+                    fix=f"Give {name}={getattr(Limits, name)}, which it is by itself, or more",
+                )
 
     def check(self, name: str, count: int, where: str = "") -> None:
         """Raises InputError if there is more of something than its bound."""
@@ -115,6 +125,9 @@ def use_limits(**bounds: int) -> Iterator[Limits]:
     Raises:
         InputError: there is no such bound, or it is no whole number from 1.
     """
+    for name in bounds:
+        if name not in NAMES:
+            raise unknown("limit", name, NAMES, where="limits")
     before = _in_force
     chosen = Limits(**{**asdict(before), **bounds})
     set_limits(chosen)

@@ -1,7 +1,11 @@
-"""Files and folders that take their names only when they are complete, so that a killed run leaves no half of one.
+"""Files and folders that take their names only when they are complete, and locks on what is written.
 
-What is written is a draft beside the place it is for; it is flushed to disk and then renamed in one step. Without
-`fcntl` (Windows), drafts of killed writers stay, and no file is open while it is renamed.
+What is written is a draft beside the place it is for; it is flushed to disk and then renamed in one step, so that a
+killed run leaves no half of one. Without `fcntl` (Windows), drafts of killed writers stay, and no file is open while it
+is renamed.
+
+A lock is a file beside the one it is for: two processes do not write one file or folder. It stays when it is given up,
+as taking it away would let two processes in.
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, cast
 
-from .errors import InputError, ResourceError
-from .file_locks import locked_folder
+from filelock import FileLock, Timeout
+
+from ..errors import InputError, ResourceError, ResumeError
 
 try:
     import fcntl
@@ -169,3 +174,65 @@ def _flush_to_disk(path: Path) -> None:
     # Windows flushes only what may be written
     with open(path, "r+b" if os.name == "nt" else "rb") as file:
         os.fsync(file.fileno())
+
+
+@contextmanager
+def locked(
+    path: Path,
+    lock_file: Path | None = None,
+    wait_seconds: float = 0,
+) -> Iterator[None]:
+    """Keeps other processes from a file or folder while the block runs.
+
+    Args:
+        path: what is written.
+        lock_file: stands for it; ``NAME.lock`` beside it if not given.
+        wait_seconds: how long it waits for another process.
+
+    Raises:
+        ResumeError: another process is writing it.
+        InputError: it cannot be written.
+    """
+    check_reachable(path)
+    # links to one file are one file
+    lock_path = str(lock_file or f"{os.path.realpath(path)}.lock")
+    lock = FileLock(lock_path, timeout=wait_seconds)
+    try:
+        lock.acquire()
+    except (Timeout, OSError) as error:
+        _check_lockable(path, lock_path, error)
+        problem = "another process is writing it"
+        raise ResumeError(problem, where=str(path), fix="Wait for it, or stop it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Keeps other processes from a whole folder; the lock is ``.NAME.lock`` beside it. Raises as `locked`."""
+    parent, name = os.path.split(os.path.realpath(path))
+    with locked(path, Path(parent, f".{name}.lock")):
+        yield
+
+
+def check_reachable(path: Path) -> None:
+    """Raises InputError for a path that leads nowhere: too long a name, a loop of links."""
+    try:
+        with suppress(FileNotFoundError):
+            os.stat(path)
+    except OSError as error:
+        problem, fix = f"cannot be written: {error.strerror}", "Choose another output"
+        raise InputError(problem, where=str(path), fix=fix) from error
+
+
+def _check_lockable(path: Path, lock_path: str, error: Exception) -> None:
+    """Raises InputError if a lock cannot be had since its file cannot be made: on some disks that looks like a lock."""
+    try:
+        os.close(os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o666))
+    except OSError as refusal:
+        problem, fix = f"cannot be written: {refusal.strerror}", "Choose another output"
+        raise InputError(problem, where=str(path), fix=fix) from error
+    if not isinstance(error, Timeout) and isinstance(error, OSError):
+        raise InputError(f"cannot be locked: {error.strerror}", where=str(path)) from error

@@ -9,9 +9,8 @@ from typing import cast
 
 import pytest
 
-from discorank.metrics.complete_files import complete_folder
 from discorank.metrics.errors import InputError, ResumeError
-from discorank.metrics.file_locks import locked, locked_folder
+from discorank.metrics.storage.atomic_files import complete_folder, locked, locked_folder
 from discorank.rerank.selection.comparison_folder import save
 from discorank.rerank.selection.kept_comparison import KeptComparison
 
@@ -62,7 +61,7 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_process_keeps_nobody_out(tmp_path: Path) -> None:
     path = tmp_path / "out"
     code = f"""
-from pathlib import Path; from discorank.metrics.file_locks import locked
+from pathlib import Path; from discorank.metrics.storage.atomic_files import locked
 with locked(Path({str(path)!r})): print("locked", flush=True); input()
 """
     command = [sys.executable, "-c", code]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from safetensors import SafetensorError
 
-from discorank.metrics.complete_files import complete_file, complete_folder, own_draft
 from discorank.metrics.errors import ResourceError
+from discorank.metrics.storage.atomic_files import complete_file, complete_folder, own_draft
 
 
 def by_torch() -> None:
@@ -53,7 +53,7 @@ def killed(code: str, folder: Path) -> None:
     imports = (
         "import os, signal\n"
         "from pathlib import Path\n"
-        "from discorank.metrics import complete_files as files\n"
+        "from discorank.metrics.storage import atomic_files as files\n"
         f"FOLDER = Path({str(folder)!r})\n"
         "def die(*place): os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Protocol
 
 from ..errors import InputError
-from ..spec.limits import limits
+from .limits import limits
 
 GZIP_MAGIC = b"\x1f\x8b"
 RATIO = 400

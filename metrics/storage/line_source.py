@@ -1,4 +1,4 @@
-"""Opens a text file, plain or packed, as a stream of lines of bytes, and refuses whole what is no UTF-8 text.
+"""The lines of a text file, plain or packed, as bytes; what is no UTF-8 text is refused whole.
 
 Lines end at ``\\n`` or ``\\r\\n`` and nowhere else: U+2028, U+0085 and vertical tabs are text. Whatever the file, no
 more than one line and a block of it are in memory. It knows nothing of the formats.
@@ -14,13 +14,32 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, Protocol
 
 from ..errors import InputError, near_files
-from ..spec.limits import limits, more
 from . import bounded_inflation as inflation
-from .numbered_lines import Line as Line
-from .numbered_lines import NumberedLines
+from .limits import limits, more
+
+Line = tuple[int, bytes]  # its number, from 1, and what stands there
+
+
+class NumberedLines(Protocol):
+    """Lines numbered from 1, in a single pass."""
+
+    name: str
+
+    def __iter__(self) -> Iterator[Line]:
+        """The lines with their numbers."""
+
+    def fraction(self) -> float | None:
+        """The share of the file read so far, None where its end is not known."""
+
+    def close(self) -> None:
+        """Closes the file."""
+
+    def refusal(self, line: int, problem: str, fix: str = "") -> InputError:
+        """An error that places `problem` in this file; line 0 is the file as a whole."""
+
 
 BLOCK_BYTES = 1 << 20
 BLANK_LINES = 100_000

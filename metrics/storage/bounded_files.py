@@ -1,0 +1,135 @@
+"""Files read whole (settings, a prior, a list of words) within a limit; archives of a bounded number of members.
+
+What is larger than its limit, or no file at all but a folder, a device or a pipe, which may give bytes for ever, is
+refused before more than the limit is read. An archive's members are counted by the directory at its end, before
+anything makes an object of each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from pathlib import Path
+
+from ..errors import InputError
+from .limits import limits, more
+
+
+def check_regular(path: str | Path, fix: str = "Give a file") -> os.stat_result:
+    """The state of a file that is to be read.
+
+    Raises:
+        InputError: there is none, it is a folder, a device, a pipe or a socket, or a link that leads to none.
+    """
+    where = str(path)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _unreadable(error, where, fix) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError("cannot be read: Is a directory", where=where, fix=fix)
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("is a device or a pipe, expected a file", where=where, fix=fix)
+    return status
+
+
+def read_small_file(
+    path: str | Path,
+    fix: str,
+    max_bytes: int | None = None,
+    name: str = "json_bytes",
+) -> bytes:
+    """The bytes of a file.
+
+    Args:
+        path: the file.
+        fix: what to do where it cannot be read.
+        max_bytes: the most that it may have, if that is no limit that can be raised.
+        name: the limit on its bytes, if `max_bytes` is not given.
+
+    Raises:
+        InputError: it cannot be read, is a device, a pipe or a folder, or is larger than that; with what to do.
+    """
+    where = str(path)
+    status = check_regular(path, fix)
+    bound = getattr(limits(), name) if max_bytes is None else max_bytes
+    data = b""
+    try:
+        if status.st_size <= bound:
+            with open(path, "rb") as file:
+                data = file.read(bound + 1)
+    except OSError as error:
+        raise _unreadable(error, where, fix) from error
+    if max(status.st_size, len(data)) > bound:
+        if max_bytes is None:
+            fix = f"{fix} (or: --max {name}=NUMBER)" if fix else more(name)
+        raise InputError(f"larger than {bound} bytes", where=where, fix=fix)
+    return data
+
+
+def read_small_text(path: str | Path, fix: str) -> str:
+    """The text of a UTF-8 file within the limit text_bytes; errors as `read_small_file`."""
+    data = read_small_file(path, fix, name="text_bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"cannot be read: not UTF-8 at byte {error.start}"
+        raise InputError(problem, where=str(path), fix=fix) from error
+
+
+def _unreadable(error: Exception, where: str, fix: str) -> InputError:
+    """The refusal of a file that the system cannot read."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be read: {reason}", where=where, fix=fix)
+
+
+FETCH = "Fetch the file again"
+# The record at the end of a zip archive, its 64-bit form, and what says where that is.
+END, END_BYTES, COMMENT_BYTES = b"PK\5\6", 22, 1 << 16
+END_64, END_64_BYTES = b"PK\6\6", 56
+LOCATOR_64, LOCATOR_BYTES = b"PK\6\7", 20
+FIRST, MEMBER = b"PK\3\4", b"PK\1\2"
+DIRECTORY_BYTES = 256  # of a member, more than there are on average
+
+
+def begins_as_archive(path: Path) -> bool:
+    """Whether a file begins as a zip archive does."""
+    with open(path, "rb") as file:
+        return file.read(len(FIRST)) == FIRST
+
+
+def check_archive(path: Path) -> None:
+    """Looks at the directory of a zip archive; a file without one is left to its readers.
+
+    Raises:
+        InputError: the archive has more members than are read.
+    """
+    size = check_regular(path, FETCH).st_size
+    bound = limits().members
+    with open(path, "rb") as file:
+        tail_bytes = min(size, END_BYTES + COMMENT_BYTES + LOCATOR_BYTES + END_64_BYTES)
+        file.seek(size - tail_bytes)
+        directory_bytes, behind_bytes = _directory(file.read(tail_bytes))
+        if directory_bytes <= bound * DIRECTORY_BYTES:
+            file.seek(max(0, size - behind_bytes - directory_bytes))
+            if file.read(directory_bytes).count(MEMBER) <= bound:
+                return
+    problem = f"an archive of more than {bound} members"
+    raise InputError(problem, where=str(path), fix=more("members"))
+
+
+def _directory(tail: bytes) -> tuple[int, int]:
+    """The bytes of an archive's directory and the bytes behind it, by the end of the archive; 0 and 0 if it is none."""
+    end = len(tail) - END_BYTES
+    if end < 0 or not (tail.startswith(END, end) and tail.endswith(b"\0\0")):
+        end = tail.rfind(END, 0, max(0, len(tail) - END_BYTES + len(END)))  # a comment follows
+    if end < 0:
+        return 0, 0
+    (directory_bytes,) = struct.unpack_from("<I", tail, end + 12)
+    locator = end - LOCATOR_BYTES
+    record = locator - END_64_BYTES
+    if record >= 0 and tail.startswith(LOCATOR_64, locator) and tail.startswith(END_64, record):
+        (directory_bytes,) = struct.unpack_from("<Q", tail, record + 40)
+        end = record
+    return directory_bytes, len(tail) - end

@@ -1,0 +1,202 @@
+"""JSON and YAML of files that may be hostile, read strictly: size, depth, repeated keys and aliases are bounded.
+
+``NaN`` and ``Infinity`` of JSON come through as floats, for the record's own checks to name where they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, excerpt
+from .bounded_files import read_small_file
+from .limits import limits
+
+DEPTH = 400
+# What values stand behind, and texts, in which the same characters are no such marks.
+_MARK_OR_TEXT = re.compile(rb'[,\[{]|"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_FEW_BYTES = 1 << 20
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+# what PyYAML raises, beside its own errors, on dates and numbers out of range and on strange keys
+_YAML_ERRORS = (ValueError, TypeError, AttributeError, OverflowError, KeyError, IndexError)
+
+
+def read_small_json(path: str | Path, fix: str) -> Any:
+    """The value in a JSON file, read as it is: `read_small_file` and `parse_small_json`."""
+    return parse_small_json(read_small_file(path, fix), str(path), fix)
+
+
+def parse_small_json(
+    data: bytes,
+    where: str,
+    fix: str,
+    make_object: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
+    """The value in the bytes of a JSON file; make_object: makes an object of its pairs, or raises ValueError.
+
+    Raises:
+        InputError: it is not JSON, nested too deep, or has more values than are read.
+    """
+    try:
+        check_json_size(data)
+        return json.loads(data, object_pairs_hook=make_object)
+    except RecursionError:
+        raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
+    except InputError as error:
+        raise error.inside(where) from None
+    except ValueError as error:  # not JSON, not UTF-8, a number of too many digits
+        raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=fix) from None
+
+
+def unique_members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of JSON that pairs of keys and values make; raises InputError for a key that stands twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        repeated, _ = counts.most_common(1)[0]
+        problem = f"key {repeated!r:.80} stands twice in one object"
+        raise InputError(problem, fix="Keep one of them")
+    return members
+
+
+def check_json_size(data: bytes) -> None:
+    """Raises InputError for more values than are read, each of which stands behind one of these characters."""
+    bound = limits().json_values
+    if len(data) <= min(_FEW_BYTES, bound) or sum(map(data.count, (b",", b"[", b"{"))) <= bound:
+        return
+    # Those in texts are no values; only now is it worth while to tell them apart.
+    marks = (match for match in _MARK_OR_TEXT.finditer(data) if data[match.start()] != ord('"'))
+    if next(islice(marks, bound, None), None) is not None:
+        problem = f"more than {bound} values in one line or file of JSON"
+        raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
+
+
+def parse_json(line: bytes) -> Any:
+    """The value in a line of UTF-8.
+
+    Raises:
+        InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
+            whole number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
+    """
+    check_json_size(line)
+    try:
+        value = _DECODER.decode(line.decode())
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg} at column {error.colno}"
+        raise InputError(problem, fix="Write one object per line") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", fix="Save it as UTF-8") from error
+    except ValueError as error:
+        problem = "a whole number with too many digits"
+        raise InputError(problem, fix="Write it as text or as 1e9") from error
+    if line.count(b"[") + line.count(b"{") > DEPTH:
+        _check_depth(value)
+    if surrogate := _ESCAPED_SURROGATE.search(line):
+        _check_surrogates(value, surrogate.group().decode())
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_members)
+
+
+def _check_surrogates(value: Any, first: str) -> None:
+    """Raises InputError for text that UTF-8 cannot hold; `first` is the first escape that may be the cause."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        problem = f"half of a surrogate pair (escapes from {first} on), which is no character"
+        raise InputError(problem, fix="Escape whole pairs") from error
+
+
+def _check_depth(value: Any) -> None:
+    """Raises InputError below `DEPTH`, which leaves room for those who walk the value by recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH):
+        level = [child for parent in level for child in _nested(parent)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _nested(parent: dict[str, Any] | list[Any]) -> Iterator[dict[str, Any] | list[Any]]:
+    """The objects and arrays directly inside an object or array."""
+    children = parent.values() if isinstance(parent, dict) else parent
+    for child in children:
+        if isinstance(child, dict | list):
+            yield child
+
+
+def _too_deep() -> InputError:
+    return InputError("nested too deeply", fix=f"Expected at most {DEPTH} levels")
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        InputError: the file cannot be read, is too large, is not UTF-8, is not YAML or not a mapping, or holds an
+            alias (aliases can make a small file expand without bound) or a key twice.
+    """
+    data = read_small_file(path, "Give a YAML file of settings, which are small", name="yaml_bytes")
+    try:
+        return parse_yaml(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"not UTF-8 at byte {error.start}",
+            where=str(path),
+            fix="Save it as UTF-8",
+        ) from error
+    except InputError as error:
+        raise error.inside(str(path)) from None
+
+
+def parse_yaml(text: str) -> dict[str, Any]:
+    """The mapping in a YAML text; errors as `read_yaml`."""
+    mapping = parse_yaml_value(text)
+    if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
+        raise InputError(
+            f"found {excerpt(mapping)}, expected a mapping with text keys",
+            fix="Write it as key: value lines",
+        )
+    return mapping
+
+
+def parse_yaml_value(text: str) -> Any:
+    """The value that a YAML text holds; errors as `read_yaml`."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Plain data only, every node written out once."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError(f"alias in line {self.line + 1}: write the value out")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            mapping = super().construct_mapping(node, deep=deep)
+            if len(mapping) != len(node.value):
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"a key stands twice in the mapping at line {line}")
+            return mapping
+
+    try:
+        loader = Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except RecursionError as error:
+        raise InputError("nested too deeply", fix="Settings are flat") from error
+    except (yaml.YAMLError, *_YAML_ERRORS) as error:
+        message = " ".join(str(error).split())[:200]
+        raise InputError(f"not YAML: {message}", fix="Check the syntax") from error
