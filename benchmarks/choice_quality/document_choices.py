@@ -57,7 +57,6 @@ ROLES = "pdd"  # by a classifier of English sentences
 ALIGNED = {
     "chrf, joined": ("chrf", "joined"),
     "chrf, monotone": ('chrf(align="monotone")', "sentences"),
-    "chrf, transport": ('chrf(align="transport")', "sentences"),
 }
 ALIGNED_SETS = ("summeval", "realsumm", "newsroom_ner18", "wmt23.en-de")
 WEIGHTS = (0.0, 0.5, 1.0)  # of every part, where weights are chosen on other sets

@@ -27,8 +27,6 @@ from discorank.metrics.text.sentence_splitting import sentences
 FORMS = (
     'chrf(align="monotone")',
     'chrf(align="monotone",align_weights="sentences")',
-    'chrf(align="transport")',
-    'chrf(align="unbalanced",align_skip=20)',
     "chrf",
 )
 

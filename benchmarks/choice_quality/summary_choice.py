@@ -41,7 +41,12 @@ UTILITIES = (
     "rouge-l(stemmer=true)",
     'bertscore(model="minilm")',
 )
-ALONE = ("rc", "lc", "entity-graph", "lexical-graph")
+ALONE = (
+    'cohesion(measure="rc")',
+    "cohesion",
+    "entity-graph",
+    'entity-graph(focus="entity")',
+)
 RESAMPLES = 2000
 Scores = np.ndarray[Any, Any]
 

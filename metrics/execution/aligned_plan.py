@@ -109,7 +109,7 @@ class AlignedPlan:
         if reading.align == "join":
             return links_by_place(sides.rows, sides.columns)
         values = stand_in_values(reading.align_by, sides.rows, sides.columns)
-        return links_of(reading, values, sides.rows, sides.columns)
+        return links_of(values, sides.rows, sides.columns)
 
 
 class UnitPiece(NamedTuple):
@@ -139,7 +139,7 @@ class UnitPiece(NamedTuple):
         matrix = self.matrix(matrices)
         if self.known_links is None:
             values = self._utilities(matrix)
-            return self.sign * values_of_documents(self.reading, values, *self.sides[:2])
+            return self.sign * values_of_documents(values, *self.sides[:2])
         links = self.known_links
         shape = len(self.sides.rows), len(self.sides.columns)
         pair = np.ravel_multi_index((links.row, links.column), shape)
@@ -151,7 +151,7 @@ class UnitPiece(NamedTuple):
         if self.known_links is not None:
             return self.known_links
         values = self._utilities(self.matrix(matrices))
-        return links_of(self.reading, values, *self.sides[:2])
+        return links_of(values, *self.sides[:2])
 
     def matrix(self, matrices: Sequence[FloatArray]) -> FloatArray:
         """The values of all units; nan where nothing was compared."""

@@ -1,13 +1,10 @@
-"""From values of units to values of documents: monotone alignment, or optimal transport, of many pairs at once.
+"""From values of units to values of documents: monotone alignment of many pairs at once.
 
-    monotone    u(h, r) = max over alignments of sum over beads of (A + B) / 2 u(bead)
-    transport   u(h, r) = max over P of sum_ij P_ij u(h_i, r_j),  sum_j P_ij = a_i,  sum_i P_ij = b_j
-    unbalanced  the same with sum_j P_ij <= a_i and sum_i P_ij <= b_j; what is left over is worth half its mass times
-                the value of the sentence and no sentence
+    u(h, r) = max over alignments of sum over beads of (A + B) / 2 u(bead)
 
 A sentence's share of its document is a_i or b_j, in sum 1; A and B are those of a bead's sentences. A bead of 1-0 or
-0-1, like what transport leaves over, is compared with the empty text. One sentence with one sentence is their value. A
-pair's value depends on its own units alone, to the last bit.
+0-1 is compared with the empty text. One sentence with one sentence is their value. A pair's value depends on its own
+units alone, to the last bit.
 """
 
 from __future__ import annotations
@@ -19,10 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alignment.monotone import BEADS, LONGEST, Beads, Gains, Paths, monotone
-from ..alignment.sinkhorn import sinkhorn
-from ..alignment.transport import transport
 from ..representations import FloatArray, IntArray
-from ..scorer import DocumentReading
 from .document_units import DocumentUnits
 from .unit_values import LengthValues, UnitValues, neighbours, shares, side_by_side
 
@@ -74,25 +68,19 @@ class DocumentPairs(NamedTuple):
 
 
 def values_of_documents(
-    reading: DocumentReading, values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
+    values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
 ) -> FloatArray:
     """The utilities of all documents of the rows with all of the columns, [H, R]; nan where there is no finite one."""
     result = np.empty((len(rows), len(columns)))
     for pairs in _batches(values, rows, columns):
-        if reading.align == "monotone":
-            of_pairs = _paths(pairs).values
-        else:
-            plans, worth = _plans(reading, pairs)
-            of_pairs = _in_order(plans * worth)
+        of_pairs = _paths(pairs).values
         of_single = values.matched(pairs.row, pairs.column, 1, 1)[0, 0]
         of_pairs = np.where(pairs.are_single, of_single, of_pairs)
         result[pairs.row, pairs.column] = np.where(np.isfinite(of_pairs), of_pairs, np.nan)
     return result
 
 
-def links_of(
-    reading: DocumentReading, values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
-) -> Links:
+def links_of(values: UnitValues, rows: DocumentUnits, columns: DocumentUnits) -> Links:
     """What is compared with what in all documents of the rows with all of the columns."""
     parts = []
     for pairs in _batches(values, rows, columns):
@@ -100,10 +88,7 @@ def links_of(
         parts.append(_single_links(pairs.some(is_single)))
         others = pairs.some(~is_single)
         if len(others.row):
-            is_monotone = reading.align == "monotone"
-            parts.append(
-                _monotone_links(others) if is_monotone else _transport_links(reading, others)
-            )
+            parts.append(_monotone_links(others))
     return Links.concat(parts)
 
 
@@ -159,66 +144,6 @@ def _gain(share: FloatArray, values: FloatArray) -> FloatArray:
     return np.where(is_finite, 0.5 * share * np.where(is_finite, values, 0.0), -np.inf)
 
 
-def _plans(reading: DocumentReading, pairs: DocumentPairs) -> tuple[FloatArray, FloatArray]:
-    """How much of each pair's mass goes where, and what a mass of 1 is worth there; both [N, M, P].
-
-    If unbalanced, the last row and column stand for no sentence.
-    """
-    worth = pairs.values.matched(pairs.row, pairs.column, 1, 1)
-    supply = side_by_side([pairs.rows.masses[i] for i in pairs.row.tolist()])
-    demand = side_by_side([pairs.columns.masses[i] for i in pairs.column.tolist()])
-    # whole numbers of one sum on both sides
-    supply, demand = supply * demand.sum(axis=0), demand * supply.sum(axis=0)
-    total = supply.sum(axis=0)
-    is_row = np.arange(len(supply))[:, None] < pairs.num_rows
-    is_column = np.arange(len(demand))[:, None] < pairs.num_columns
-    if reading.align == "unbalanced":
-        rows, columns = pairs.values.skipped(pairs.row, pairs.column)
-        worth = _with_none(worth, rows / 2, columns / 2)
-        is_row, is_column = (np.vstack([known, total > 0]) for known in (is_row, is_column))
-        supply, demand = np.vstack([supply, total]), np.vstack([demand, total])
-        total = 2 * total
-    is_unit = is_row[:, None] & is_column
-    is_whole = (np.isfinite(worth) | ~is_unit).all(axis=(0, 1))
-    worth = np.where(is_unit & is_whole, worth, np.nan)
-    costs = _costs(worth)
-    if reading.align_entropy:
-        plans = sinkhorn(costs, supply / total, demand / total, reading.align_entropy)
-    else:
-        ways = [
-            np.ascontiguousarray(np.moveaxis(array, -1, 0)) for array in (costs, supply, demand)
-        ]
-        plans = np.moveaxis(transport(*ways), 0, -1) / total
-    if reading.align == "unbalanced":
-        plans = 2 * plans
-    return plans, np.where(is_unit, worth, 0.0)
-
-
-def _with_none(worth: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
-    """A further row and column for no sentence, [N + 1, M + 1, P]; nothing with nothing is worth 0."""
-    height, width, num_pairs = worth.shape
-    result = np.zeros((height + 1, width + 1, num_pairs))
-    result[:-1, :-1] = worth
-    result[:-1, -1] = rows
-    result[-1, :-1] = columns
-    return result
-
-
-def _costs(worth: FloatArray) -> FloatArray:
-    """From 0 for what is worth most in a pair to 1 for what is worth least, or nan."""
-    is_known = ~np.isnan(worth)
-    most = np.where(is_known, worth, -np.inf).max(axis=(0, 1))
-    least = np.where(is_known, worth, np.inf).min(axis=(0, 1))
-    varies = np.isfinite(most - least) & (most > least)
-    width = np.where(varies, most - least, 1.0)
-    return np.where(is_known, (most - worth) / width, 1.0)
-
-
-def _in_order(values: FloatArray) -> FloatArray:
-    """Sums over [N, M] of every pair, [P], added up in one order, so that zeros between change nothing."""
-    return np.asarray(values.reshape(-1, values.shape[-1]).cumsum(axis=0)[-1])
-
-
 def _monotone_links(pairs: DocumentPairs) -> Links:
     """The beads of the best alignments."""
     beads = _paths(pairs).beads()
@@ -233,19 +158,6 @@ def _monotone_links(pairs: DocumentPairs) -> Links:
         share += 0.5 * (ends[first + length, beads.pair] - ends[first, beads.pair])
     row_unit, column_unit = units
     return Links(pairs.row[beads.pair], pairs.column[beads.pair], row_unit, column_unit, share)
-
-
-def _transport_links(reading: DocumentReading, pairs: DocumentPairs) -> Links:
-    """What goes where in the best plans."""
-    plans, _ = _plans(reading, pairs)
-    if reading.align == "unbalanced":  # what goes to no sentence counts half
-        plans[-1], plans[:, -1] = plans[-1] / 2, plans[:, -1] / 2
-        plans[-1, -1] = 0.0
-    pair, i, j = np.nonzero(np.ascontiguousarray(np.moveaxis(plans, -1, 0)))
-    row_unit = _places(pairs.rows, pairs.row)[1, i, pair]
-    column_unit = _places(pairs.columns, pairs.column)[1, j, pair]
-    share = plans[i, j, pair]
-    return Links(pairs.row[pair], pairs.column[pair], row_unit, column_unit, share)
 
 
 def _places(units: DocumentUnits, documents: IntArray) -> IntArray:

@@ -60,7 +60,7 @@ def scores_and_statistics(
     corpus scores are means, one of its value; these rows come last.
 
     Raises:
-        InputError: documents are transported, and the metric's corpus score is no mean.
+        InputError: documents are read in windows, and the metric's corpus score is no mean.
     """
     scorer = metric.scorer
     store = store or Store(scorer)
@@ -85,15 +85,13 @@ def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Compar
     """The beads of a hypothesis with the reference it is nearest to.
 
     Raises:
-        InputError: documents are transported, or read in windows.
+        InputError: documents are read in windows.
     """
     from .document_links import links_of_pair
 
-    reading = metric.documents
-    if reading.align != "monotone" or reading.windows is not None:
-        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
+    if metric.documents.windows is not None:
         raise InputError(
-            f"its corpus score adds up counts, which {setting} has none of",
+            "its corpus score adds up counts, which windows has none of",
             where=metric.signature(),
             fix='Set align="monotone", without windows',
         )

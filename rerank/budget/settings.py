@@ -141,10 +141,7 @@ def asked_parts(utility: Utility, force: bool) -> list[int]:
 
 
 # utilities whose lists the constants of statements were fitted on, and their kind
-_KINDS = {
-    "ter": ("ter",),
-    "kernel": ("dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1"),
-}
+_KINDS = {"ter": "ter", "dr-lex": "kernel"}
 
 
 def kind_of(utility: Utility, force: bool) -> str:
@@ -152,8 +149,7 @@ def kind_of(utility: Utility, force: bool) -> str:
     asked = [utility.parts[i][1] for i in asked_parts(utility, force)]
     if len(asked) != 1:
         return ""
-    name = asked[0].name
-    return next((kind for kind, names in _KINDS.items() if name in names), "")
+    return _KINDS.get(asked[0].name, "")
 
 
 def two_texts_are_one_pair(utility: Utility, force: bool) -> bool:

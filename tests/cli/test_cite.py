@@ -41,7 +41,7 @@ def test_every_paper_is_used_and_well_formed() -> None:
         {"prompt": "mqm", "logprobs": True},
         {"prompt": "pairwise"},
         {"align": "monotone"},
-        {"align": "transport"},
+        {"focus": "entity"},
     ]
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()

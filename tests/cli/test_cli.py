@@ -298,16 +298,16 @@ def test_explain_says_why(capsys: Captured) -> None:
         "explain",
         DEMO.replace("demo", "summaries"),
         "-u",
-        "lexical-chain + rc",
+        "lexical-chain + cohesion",
         "--id",
         "library",
         "--quiet",
     ]
     assert main([*command, "--format", "json"]) == 0
     best = json.loads(capsys.readouterr().out)["ranking"][0]
-    assert sorted(best["why"]) == ["lexical-chain", "rc"]
+    assert sorted(best["why"]) == ["cohesion", "lexical-chain"]
     assert sorted(best["why"]["lexical-chain"]) == ["added", "missed", "shared"]
-    assert "library" in best["why"]["rc"]["repeated"]
+    assert "library" in best["why"]["cohesion"]["repeated"]
     assert main(command) == 0
     assert "repeated: library" in capsys.readouterr().out
 

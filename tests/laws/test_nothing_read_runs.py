@@ -474,8 +474,8 @@ def test_files_of_words_and_trees(tmp_path: Path, content: bytes) -> None:
     readers: list[Callable[[], object]] = [
         lambda: load_metric("dr", trees=path).score(["a b"], [["a b"]]),
         lambda: read_treebank(Path(path)),
-        lambda: load_metric("lexical-graph", vectors=packed).score([text], [[text]]),
-        lambda: load_metric("lexical-graph", vectors=path).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=packed).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=path).score([text], [[text]]),
         lambda: load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=1, idf=path),
         lambda: load_metric("dr", weights=path).score(["a b"], [["a b"]]),
     ]

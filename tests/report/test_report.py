@@ -563,7 +563,7 @@ def test_compare_saves_what_report_reads(
 ) -> None:
     systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(4)))
     folder = tmp_path / "run"
-    common = ["-m", "chrf", "lc", "--human", "mqm:lower", "--draws", "100", "--quiet"]
+    common = ["-m", "chrf", "cohesion", "--human", "mqm:lower", "--draws", "100", "--quiet"]
     assert main(["compare", systems, *common, "--save", str(folder)]) == 0
     Path(systems).unlink()  # the folder alone is enough
     page = tmp_path / "page.html"

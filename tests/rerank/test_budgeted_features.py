@@ -103,7 +103,7 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
     [
         ({"normalize": "zscore"}, "zscore needs every candidate"),
         ({"features": {"logprob": 1.0}}, "no feature is costly"),
-        ({"features": {"rc": 1.0}}, "no feature is costly"),
+        ({"features": {"cohesion": 1.0}}, "no feature is costly"),
     ],
 )
 def test_refusals(more: dict[str, Any], words: str) -> None:

@@ -650,12 +650,12 @@ def test_expected_utility_is_a_feature() -> None:
 def test_expected_utility_beside_a_reference_free_metric() -> None:
     decoder = MBRDecoder(utility="chrf")
     ranking = next(
-        Reranker({"expected": 1.0, "length": -2.0, "lc": 3.0}, nbest=None, decoder=decoder).decode(
-            LISTS
-        )
+        Reranker(
+            {"expected": 1.0, "length": -2.0, "cohesion": 3.0}, nbest=None, decoder=decoder
+        ).decode(LISTS)
     )
     texts = [one["text"] for one in LISTS[0]["candidates"]]
-    cohesion = load_metric("lc").score(texts)
+    cohesion = load_metric("cohesion").score(texts)
     values = plain(texts, texts, [1] * 3, utility)
     summed = [
         float(v or 0) - 2 * len(t) + 3 * c for v, t, c in zip(values, texts, cohesion, strict=True)

@@ -230,9 +230,9 @@ def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
 
 def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     documents = two()
-    deciders = {name: decider_of(load_metric(name)) for name in ("chrf", "chrf + bleu", "lc")}
+    deciders = {name: decider_of(load_metric(name)) for name in ("chrf", "chrf + bleu", "cohesion")}
     assert isinstance(deciders["chrf + bleu"], MBRDecoder)
-    assert isinstance(deciders["lc"], Reranker)
+    assert isinstance(deciders["cohesion"], Reranker)
     metrics = [load_metric("chrf++"), load_metric("ter")]
     comparison = compare_choosers(
         deciders, choices(documents, HUMAN), HUMAN, metrics, settings=FEW_DRAWS
@@ -380,7 +380,7 @@ def test_the_command_compares_choosers_and_runs(
         "mqm:lower",
         "--choosers",
         "chrf++",
-        "lc",
+        "cohesion",
         "--decoded",
         out,
     ]
@@ -391,14 +391,17 @@ def test_the_command_compares_choosers_and_runs(
     assert "warning: by-ter chose by ter" in printed.err
     choosers = json.loads(printed.out)["choosers"]
     rows = choosers["by_dimension"]["mqm"]
-    assert list(rows["choosers"]) == ["chrf(word_order=2)", "lc", "by-ter"]
+    assert list(rows["choosers"]) == ["chrf(word_order=2)", "cohesion", "by-ter"]
     assert list(rows["baselines"]) == list(BASELINES)
     one = rows["choosers"]["by-ter"]
     assert one["regret"] == pytest.approx(one["score"] - rows["baselines"]["oracle"]["score"])
     assert one["gain_over_best"] == pytest.approx(
         rows["baselines"]["best single system"]["score"] - one["score"]
     )
-    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == ("chrf(word_order=2)", "lc")
+    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == (
+        "chrf(word_order=2)",
+        "cohesion",
+    )
     assert choosers["metrics"]["by-ter"]["ter"]["optimised"] is True
     assert choosers["metrics"]["by-ter"]["chrf"]["optimised"] is False
 
@@ -414,7 +417,7 @@ def test_choosers_alone_in_every_format(
         "mqm:lower",
         "--choosers",
         "chrf",
-        "lc",
+        "cohesion",
         "--draws",
         "50",
         "--quiet",
@@ -424,7 +427,11 @@ def test_choosers_alone_in_every_format(
     if format == "csv":
         facts = list(csv.DictReader(io.StringIO(shown)))
         assert {f["table"] for f in facts} == {"choosers", "chooser pairs"}
-        assert {f["a"] for f in facts if f["table"] == "choosers"} == {"chrf", "lc", *BASELINES}
+        assert {f["a"] for f in facts if f["table"] == "choosers"} == {
+            "chrf",
+            "cohesion",
+            *BASELINES,
+        }
     else:
         assert "best single system (B)" in shown
         assert "4 of 5 segments, 3 systems" in shown

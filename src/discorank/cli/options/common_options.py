@@ -28,7 +28,7 @@ class CommonOptions:
         cache_bytes: how many bytes are kept there.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
-        align: how metrics of segments compare whole documents: monotone, transport or unbalanced.
+        align: how metrics of segments compare whole documents: monotone.
         align_by: what finds the alignment in place of the metric: chrf or length.
         windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit.
         stride: how many sentences further the next window begins; half a window if not given.
