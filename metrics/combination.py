@@ -160,7 +160,7 @@ def _check_plain(spec: str) -> None:
     own_names = {Combination.name, f"{__name__}:{Combination.__name__}"}
     if spec.endswith((".yaml", ".yml")):
         raise InputError("is a file", where=spec, fix="Write the metric's signature")
-    if any(term.name in own_names for term in parse(spec)):
+    if any(call.name in own_names for term in parse(spec) for call in term.every):
         raise InputError(
             "is a combination itself",
             where=spec,

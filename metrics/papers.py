@@ -6,7 +6,7 @@ declared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -455,11 +455,6 @@ OF_BUDGETS = {
 
 
 # of the forms of aligning documents
-OF_ALIGNMENT: Mapping[str, tuple[Paper, ...]] = {
-    "monotone": (GALE_1993,),
-}
-
-
 def bibtex(papers: Iterable[Paper]) -> str:
     """The entries, each once."""
     return "\n".join(map(_entry, dict.fromkeys(papers)))

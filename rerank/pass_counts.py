@@ -10,27 +10,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..metrics.base import Metric
-from ..metrics.execution.by_sentence import compared, is_aligned, lift
+from ..metrics.execution.by_sentence import compared, is_by_units, lift
 from ..metrics.execution.meter import Meter
 from ..metrics.execution.store import Fresh, Store
 from ..metrics.representations import Block, Reps
 from ..metrics.scorer import Scorer
 from ..metrics.text.texts import NO_CONTEXT, Comparison, Text
-
-
-class UnloadedMetric:
-    """A metric with a scorer that has no weights, by which windows of documents are found.
-
-    Args:
-        metric: the metric.
-        scorer: its `unloaded` scorer.
-    """
-
-    def __init__(self, metric: Metric, scorer: Scorer) -> None:
-        self.scorer = scorer
-        self.name, self.info = metric.name, metric.info
-        self.reads, self.documents = metric.reads, metric.documents
-        self.signature = metric.signature
 
 
 class PassCounts:
@@ -42,7 +27,7 @@ class PassCounts:
     """
 
     def __init__(self, metric: Metric, scorer: Scorer) -> None:
-        self.metric, self.scorer = metric, scorer
+        self.metric, self.scorer = metric.with_scorer(scorer), scorer
         self.passes = 0
         self.tokens = 0
         self.flops = 0.0
@@ -62,9 +47,8 @@ class PassCounts:
 
     def add_comparison(self, comparison: Comparison) -> None:
         """Counts one list with the context of its items."""
-        unloaded = UnloadedMetric(self.metric, self.scorer)
-        is_aligned_list = is_aligned(unloaded, comparison)
-        parts = compared(unloaded, comparison) if is_aligned_list else lift(unloaded, comparison)
+        in_units = is_by_units(self.metric, comparison)
+        parts = (compared if in_units else lift)(self.metric, comparison)
         for part in parts:
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..execution.batches import in_batches
-from ..neural.comet.pooling import Mixer
+from ..neural.comet.network import Mixer
 from ..neural.models.context_tokens import Frame, Reader
 from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..errors import MetricError, ModelLoadError
 from ..execution.batches import in_batches
+from ..neural.models.attention import ROWS
 from ..neural.models.context_tokens import Frame
 from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files
-from ..neural.models.packed_attention import ROWS
 from ..neural.models.pretrained import pretrained, tokenizer_of
 from ..representations import IntArray, Ragged
 from .spaced_words import Words

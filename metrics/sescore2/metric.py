@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ..errors import ModelLoadError
-from ..neural.comet.head import Head
-from ..neural.comet.pooling import Mixer
-from ..neural.comet.regression import RegressionScorer
+from ..neural.comet.network import Head, Mixer
+from ..neural.comet.scorers import RegressionScorer
 from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files
 from ..neural.models.settings import CheckpointMetric

@@ -2,7 +2,7 @@
 
 A folder is that of the encoder (config.json, model.safetensors, tokenizer) with the head in ``estimator.safetensors``
 and ``sescore2.json`` beside it, which tells of damage. A released checkpoint is one pickled torch module, of classes
-that are not imported: it is read as inert data, and its encoder's tokenizer is named by `encoder_path`.
+that are not imported: torch reads it with stubs in their place, and its encoder's tokenizer is named by `encoder_path`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import InputError, ModelLoadError, excerpt
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import longest_input
 from ..neural.models.files import model_files as files
-from ..neural.models.files.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
+from ..neural.models.files.torch_checkpoint import Stub, TorchCheckpoint, read_torch_checkpoint
 from ..neural.models.files.written_models import check_written, with_files
 from ..neural.models.pretrained import from_state, pretrained, quietly, tokenizer_of
 from ..storage.atomic_files import complete_folder
@@ -223,7 +223,7 @@ def _released(path: Path, encoder_path: str | None) -> SEScore2Model:
     if not path.is_file():
         fix = "Give a model's folder or .ckpt file"
         raise ModelLoadError("no such file or folder", where=str(path), fix=fix)
-    checkpoint = read_inert(open_archive(path))
+    checkpoint = read_torch_checkpoint(path)
     state = checkpoint.tensors(checkpoint.root)
     name, width = _encoder_name(checkpoint, path)
     try:
@@ -262,13 +262,13 @@ def _parts(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[s
     return encoder, head
 
 
-def _encoder_name(checkpoint: InertCheckpoint, path: Path) -> tuple[str | None, int | None]:
+def _encoder_name(checkpoint: TorchCheckpoint, path: Path) -> tuple[str | None, int | None]:
     """The name on the hub and the width of the encoder in a checkpoint's configuration."""
     root = checkpoint.root
-    modules = root.attributes.get("_modules") if isinstance(root, Inert) else None
+    modules = root.attributes.get("_modules") if isinstance(root, Stub) else None
     encoder = modules.get("xlm") if isinstance(modules, dict) else None
-    config = encoder.attributes.get("config") if isinstance(encoder, Inert) else None
-    if not isinstance(config, Inert):
+    config = encoder.attributes.get("config") if isinstance(encoder, Stub) else None
+    if not isinstance(config, Stub):
         fix = "Give a checkpoint of SEScore2"
         raise ModelLoadError("it holds no encoder called xlm", where=str(path), fix=fix)
     kind = config.attributes.get("model_type")

@@ -63,7 +63,7 @@ def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
 
 def is_linear(metric: Metric, keep_matrix: bool) -> bool:
     """Whether the list is valued without its matrix."""
-    return metric.info.linear and not keep_matrix and not metric.documents.by_units
+    return metric.info.linear and not keep_matrix
 
 
 def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:

@@ -136,7 +136,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
         ),
         (
             ["compare", SYSTEMS, "--choosers", "c.json"],
-            "discorank decode SYSTEMS --from systems --chooser c.json -o CHOSEN, then --decoded CHOSEN",
+            "decode SYSTEMS --from systems -u chrf --prior c.json -o CHOSEN, then --decoded CHOSEN",
         ),
         (["sample", SYSTEMS, "-o", "{out}.feather"], "Leave .feather off"),
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),

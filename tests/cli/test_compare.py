@@ -14,7 +14,7 @@ import yaml
 
 from discorank import load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.systems import read_documents
+from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import with_references
 from discorank.rerank.selection.system_scores import score_systems
@@ -397,7 +397,7 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
     assert main([*command, *options, "--details"]) == 0
     printed = capsys.readouterr()
     assert "warning: segments of one document are not independent" in printed.err
-    assert "lc: scores whole documents, which its draws take" in printed.err
+    assert "cohesion: scores whole documents, which its draws take" in printed.err
     assert "intervals by segment or document; one rank where no line" in printed.out
     assert "p corrected (Holm)" in printed.out
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):

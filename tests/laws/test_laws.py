@@ -29,12 +29,13 @@ from discorank import (
     Scorer,
     load_metric,
 )
+from discorank.metrics.documents.aligned import Aligned
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
-from discorank.metrics.execution.reading_plan import comparisons_of
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.execution.tiles import tiles_of
+from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.registry import BUILT_IN, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -584,9 +585,8 @@ def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Met
 
 @every_segment_metric
 def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
-    """In any company, to the last bit; by a stand-in where each pair costs much."""
-    cheap = "length" if metric.costly_pairs else "metric"
-    metric = metric.with_defaults(align="monotone", align_by=cheap)
+    """In any company, to the last bit; by lengths where each pair costs much."""
+    metric = Aligned(metric, by="length" if metric.costly_pairs else None)
     two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
     texts: list[str | Document] = [two, three, "cat"]
     source = Document(["the cat sat", "on", "the mat"])

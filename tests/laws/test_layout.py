@@ -112,7 +112,10 @@ KNOWS_NOTHING_OF = {
     "metrics.lexical.weighted_matches": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.word_columns": ("metrics.lexical.ngrams", "metrics.scorer"),
     "metrics.neural.models.encoder": ("metrics.text", "metrics.scorer"),
-    "metrics.neural.models.files.inert_pickle": ("metrics.neural.models.encoder", "metrics.scorer"),
+    "metrics.neural.models.files.torch_checkpoint": (
+        "metrics.neural.models.encoder",
+        "metrics.scorer",
+    ),
     "metrics.neural.models.shared_prefix": ("metrics.neural.models.seq2seq",),
     "metrics.representations": ("metrics.text", "metrics.scorer"),
     "metrics.scorer": ("metrics.execution", "metrics.storage.line_source", "rerank"),
@@ -201,18 +204,28 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
     others = ("pydantic", "tqdm", "importlib.metadata", "sacrebleu", "yaml", "sqlite3", "asyncio")
     own = (
         "integrations.arrow.arrow_source",
-        "integrations.formats.document_forms",
+        "integrations.formats.readers.flat",
         "integrations.formats.written_lists",
-        "metrics.alignment",
+        "metrics.documents",
         "metrics.execution.cache",
         "rerank.budgeted_list",
         "rerank.budget.plan",
-        "rerank.chooser",
         "rerank.documents.document_scheduler",
         "rerank.selection",
+        "rerank.training",
     )
     assert not imported & {*others, *(f"discorank.{name}" for name in own)}
     assert len([name for name in imported if name.startswith("discorank")]) < 160
+
+
+def test_decoding_systems_imports_no_training(tmp_path: Path) -> None:
+    systems = str(ROOT / "examples" / "systems.jsonl")
+    command = ["decode", systems, "--from", "systems", "-u", "chrf", "-o", str(tmp_path / "out")]
+    code = (
+        f"import sys; from discorank.cli.main import main; main({command!r}); print(*sys.modules)"
+    )
+    imported = run_python(code).split()
+    assert not [name for name in imported if name.startswith("discorank.rerank.training")]
 
 
 def test_help_is_light() -> None:

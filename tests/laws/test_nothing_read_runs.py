@@ -408,27 +408,6 @@ def test_a_prior(tmp_path: Path) -> None:
     refused(*command[:-1], written(prior, PICKLE))
 
 
-def test_a_chooser(tmp_path: Path) -> None:
-    systems = [
-        {
-            "id": f"d{i}",
-            "systems": {"A": [f"a {i}"], "B": ["b"]},
-            "human": {"h": {"A": [1.0 + i], "B": [0.5]}},
-        }
-        for i in range(4)
-    ]
-    file, chooser = written(tmp_path / "systems", systems), tmp_path / "chooser.json"
-    fine("train", "chooser", file, "--human", "h", "-o", chooser)
-    command = ["decode", str(file), "--from", "systems", "--chooser", str(chooser)]
-    rewritten(chooser, lambda value: value.update(provenance=CODE_NAME))
-    main([*command, "--human", "h", "--quiet"])
-    rewritten(chooser, lambda value: value.update(utility=CODE_NAME))
-    refused(*command)
-    rewritten(chooser, lambda value: value.update(utility="chrf", weights={CODE_NAME: 1.0}))
-    refused(*command)
-    refused(*command[:-1], written(chooser, PICKLE))
-
-
 def test_a_cache(tmp_path: Path) -> None:
     import sqlite3
 

@@ -23,10 +23,9 @@ from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
-from discorank.report.labels import Box, placed
-from discorank.report.metric_advice import believed
 from discorank.report.page import rendered
-from discorank.report.summary_text import summary
+from discorank.report.plots import Box, placed
+from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import comparison_folder
 from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
 from discorank.rerank.selection.kept_comparison import KeptComparison

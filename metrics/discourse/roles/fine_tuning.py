@@ -14,7 +14,7 @@ from ...errors import ModelLoadError
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import device_of
 from ...neural.models.files import model_files as files
-from ...neural.models.files.gguf_models import LOCAL
+from ...neural.models.files.gguf_files import LOCAL
 from ...neural.models.pretrained import check_kernels, quietly, tokenizer_of
 from ...representations import Ragged
 from .labelled_documents import Labelled, read_sentences

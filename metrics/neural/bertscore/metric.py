@@ -34,8 +34,7 @@ from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ContextModelMetric
-from .document_frequencies import document_frequencies
-from .token_scorer import BERTScorer
+from .token_scorer import BERTScorer, document_frequencies
 
 # The layer that correlates best with human judgements, by the authors' measurements.
 LAYERS: Mapping[str, int] = {

@@ -29,12 +29,9 @@ from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .checkpoint import CometCheckpoint, read_checkpoint
-from .head import Head
-from .pooling import Mixer, sparsemax
-from .regression import RegressionScorer
-from .side_by_side import SideBySide
-from .token_limits import TokenLimits
-from .unified import UnifiedScorer
+from .network import Head, Mixer, sparsemax
+from .scorers import RegressionScorer, UnifiedScorer
+from .side_by_side import SideBySide, TokenLimits
 
 
 class CometMetric(CheckpointMetric):

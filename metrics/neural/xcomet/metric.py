@@ -27,16 +27,14 @@ from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
 from ..comet.metric import encoder_folder, head_of, mixer_of
-from ..comet.side_by_side import SideBySide
-from ..comet.token_limits import TokenLimits
+from ..comet.side_by_side import SideBySide, TokenLimits
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .error_spans import ErrorSpan, Rule
-from .input_reader import InputReader
-from .xcomet_scorer import Output, Settings, XCometScorer
+from .xcomet_scorer import InputReader, Output, Settings, XCometScorer
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 1

@@ -12,9 +12,8 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ....metrics.base import Metric
-from ....metrics.errors import DiscorankError, ResourceError
+from ....metrics.errors import DiscorankError, ResourceError, is_interrupt
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
 from ....metrics.execution.tiles import Tile

@@ -72,7 +72,7 @@ def test_parse(text: str, expected: list[tuple[float, str, dict[str, Any]]]) -> 
         ("", "expected the name of a metric, found '' at character 1"),
         ("chrf +", "expected the name of a metric"),
         ("chrf bleu", "expected \\+ or the end, found 'bleu' at character 6"),
-        ("chrf(beta)", "expected setting=value"),
+        ("chrf(beta=1,2)", "expected setting=value"),
         ("chrf(beta=)", "expected a JSON value"),
         ("chrf(beta='a\"b')", "expected a JSON value"),
         ("chrf(beta='a", "expected a JSON value"),

@@ -247,11 +247,11 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
     "documents of unequal sentences": [
         (MBRDecoder(utility=utility, nbest=None), UNEQUAL)
         for utility in (
-            'chrf(align="monotone")',
-            'ter(align="monotone",align_by="chrf")',
-            f'bertscore({TINY},align="monotone")',
+            "aligned(chrf)",
+            'aligned(ter,by="chrf")',
+            f"aligned(bertscore({TINY}))",
             f"bertscore({TINY},windows=2)",
-            f"bertscore({TINY},windows=3,stride=1)",
+            f"windows(bertscore({TINY}),size=3,stride=1)",
         )
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
@@ -855,7 +855,7 @@ def test_without_ray_the_error_says_what_to_install(
 
 
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
-    interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The interrupt comes while the worker waits at a gate, which is open when the run goes on."""
     lists = list(made_lists(300))

@@ -533,19 +533,9 @@ def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
     assert content("out") == content("whole")
 
 
-def not_ignoring_interrupts() -> None:
-    """Takes back what a shell sets for commands in the background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def begun(command: list[str]) -> subprocess.Popen[bytes]:
-    """A command that heeds interrupts."""
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=not_ignoring_interrupts,
-    )
+    """A command that says nothing."""
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def killed(command: list[str], seconds: float) -> int:

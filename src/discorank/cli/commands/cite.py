@@ -13,7 +13,7 @@ from typing import Any
 from ...metrics.combination import Combination
 from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.papers import OF_BUDGETS, OF_TESTS, Paper, bibtex
-from ...metrics.registry import names, papers_of
+from ...metrics.registry import WRAPPERS, names, papers_of
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
@@ -81,7 +81,9 @@ def _without_papers(papers: Sequence[Paper] | None) -> str:
 
 def _calls(signature: str, quiet: bool) -> Iterator[Call]:
     """The terms of a signature, a combination followed by the metrics it is made of."""
-    for call in parse(signature):
+    for call in (call for term in parse(signature) for call in term.every):
+        if call.name in WRAPPERS and not papers_of(call.name, call.settings):
+            continue
         yield call
         if call.name != Combination.name:
             continue
@@ -144,8 +146,8 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
-        for call in parse(name):
-            if ":" not in call.name and call.name not in names():
+        for call in (call for term in parse(name) for call in term.every):
+            if ":" not in call.name and call.name not in {*names(), *WRAPPERS}:
                 raise unknown("metric", call.name, names())
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)

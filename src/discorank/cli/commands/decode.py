@@ -14,10 +14,9 @@ from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
-from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
 @settings
@@ -43,10 +42,9 @@ OPTIONS = Options(
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         SavedOptions,
-        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -62,10 +60,6 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     with_every_place(values)
     check_choice(values)
-    if values["chooser"]:
-        return run_chooser(values, OPTIONS.defaults)
-    if values["abstain"]:
-        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
     budget = budget_in(values)
     saved = None

@@ -12,9 +12,7 @@ from typing import Annotated, Literal
 from ...integrations.formats.open_lists import Lists
 from ...metrics.errors import MAX_NAMES, InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...report.explanation import explanation
-from ...report.explanation_text import explanation_text
-from ...report.number_legend import legend
+from ...report.explanation import explanation, explanation_text, legend
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder

@@ -23,7 +23,7 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
 
@@ -57,7 +57,7 @@ OPTIONS = Options(
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         CodeOptions,
         JudgeOptions,

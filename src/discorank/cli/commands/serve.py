@@ -14,7 +14,7 @@ from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.storage.stop_signals import NUMBERS
+from ...metrics.storage.stop_signals import heeded
 from ...rerank.features import EXPECTED
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
@@ -87,7 +87,7 @@ async def _served(server: ProxyServer) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
-        for number in NUMBERS:
+        for number in heeded():
             loop.add_signal_handler(number, server.stop)
     await server.serve()
 

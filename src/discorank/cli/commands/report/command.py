@@ -16,11 +16,10 @@ from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.checked_settings import Field, settings
 from ....metrics.spec.user_code import CodeRefusedError
 from ....report.choices import ChosenRun, explained, read_run
-from ....report.explanation import explanation
-from ....report.extra import plot_package, template_package
-from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
+from ....report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
 from ....report.page import rendered
-from ....report.words import with_noun
+from ....report.summary_text import with_noun
+from ....report.svg import plot_package, template_package
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
 from ....rerank.mbr_decoder import MBRDecoder
