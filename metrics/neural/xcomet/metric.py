@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ...errors import InputError, ModelLoadError
 from ...execution.store import Store
-from ...papers import GUERREIRO_2024, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
@@ -62,7 +61,7 @@ class XCometMetric(CheckpointMetric):
             object.__setattr__(self, "info", info)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The paper of XCOMET; its windows are in no paper."""
         return cls.info.papers
 
@@ -154,7 +153,7 @@ class XComet(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         takes_source=True,
         multi_reference="mean",
         bucketed=True,
@@ -193,7 +192,7 @@ class XCometQE(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         needs_source=True,
         needs_references=False,
         bucketed=True,

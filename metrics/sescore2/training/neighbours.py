@@ -6,6 +6,8 @@ Search is exact: tiles of a matrix product, or a flat index of faiss where that 
 A text is no neighbour of itself, neither by number nor by text; the released code counts it among its own k neighbours
 (``count_self``). A margin compares a pair with what is usual around both, so k has to be large against the number of
 texts that say the same.
+
+Vectors are means of an encoder's last layer over all tokens, of length 1.
 """
 
 from __future__ import annotations
@@ -17,8 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from ..representations import Array, FloatArray, IntArray
+from ...errors import InputError
+from ...execution.batches import in_batches
+from ...neural.comet.network import Mixer
+from ...neural.models.context_tokens import Frame, Reader
+from ...neural.models.encoder import Encoder
+from ...neural.models.files import model_files as files
+from ...neural.models.pretrained import pretrained, tokenizer_of
+from ...representations import Array, FloatArray, IntArray
+from ...text.texts import Item
 
 Floats = NDArray[np.float32]
 NEIGHBOUR = np.dtype([("id", "<i4"), ("cosine", "<f4")])
@@ -166,3 +175,50 @@ def _faiss_index(vectors: Floats) -> Any | None:
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     return index
+
+
+class SentenceEncoder:
+    """Makes vectors of texts.
+
+    Args:
+        model: minilm, a folder or a name on the hub.
+        device: where it runs; the first GPU if there is one.
+        batch_tokens: tokens in one batch, chosen by device if not given.
+
+    Raises:
+        ModelLoadError: it is not there, or no encoder.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        device: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        folder = files.locate(model)
+        tokenizer = tokenizer_of(folder)
+        self.encoder = Encoder(pretrained(folder), device, "float32")
+        self.encoder.batch_tokens = batch_tokens or self.encoder.batch_tokens
+        max_tokens = min(512, self.encoder.max_tokens)
+        self.reader = Reader(tokenizer, Frame.of(tokenizer), max_tokens, "oldest-context")
+        self.mixer = Mixer(None, None, False, "avg")
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors, float32 [n, d]."""
+        items = [Item(text) for text in texts]
+        ids = self.reader.read(items)["ids"]
+        width = self.encoder.config.hidden_size
+
+        def represent(rows: IntArray) -> Floats:
+            vectors = np.empty((len(rows), width), np.float32)
+            for places, states in self.encoder.states(ids[rows]):
+                vectors[places] = self.mixer.vectors(states, None).cpu().numpy()
+            return vectors
+
+        parts, places = in_batches(ids.lengths, self.encoder.batch_tokens, represent)
+        return unit(np.concatenate(parts)[places])
+
+
+def digest_of(model: str) -> str:
+    """The digest of an encoder's files."""
+    return files.digest(files.locate(model))

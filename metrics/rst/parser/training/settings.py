@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ...spec.checked_settings import Field, settings
-from .tagging import Tagger
+from ....spec.checked_settings import Field, settings
+from .treebank import Tagger
 
 Count = Annotated[int, Field(ge=1)]
 

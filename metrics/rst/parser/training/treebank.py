@@ -4,23 +4,53 @@ A line of the JSONL is a document: ``id``; ``edus``, a text or list of words eac
 of each EDU; ``tree``, where a leaf is the place of an EDU and a node ``[nuclearity, relation, ..., child, child, ...]``
 (texts between relation and children are ignored); ``split``, "train", "dev" or "test", else drawn by the id. A sentence
 whose EDUs are a constituent of the document's tree has a gold tree; of the others, the constituents inside are used.
+
+Part-of-speech tags for training only: the parser's own tagger learns from them, and is all that runs later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
-from ...errors import InputError, excerpt
-from ...storage.json_and_yaml import parse_small_json
-from ...text.lines import numbered_lines
-from ..relations import coarse
-from ..trees import split_right
-from .parser import Cut, Cuts
+from ....errors import InputError, ModelLoadError, excerpt
+from ....storage.json_and_yaml import parse_small_json
+from ....text.lines import numbered_lines
+from ...relations import coarse
+from ...trees import split_right
+from ..parser import Cut, Cuts
+
+Tagger = Literal["auto", "hanta", "none"]
+NO_TAG = "-"
+
+
+def tagged(sentences: Sequence[Sequence[str]], tagger: Tagger = "auto") -> list[list[str]]:
+    """The tags of every sentence; `NO_TAG` throughout with "none", or with "auto" where HanTa is not installed.
+
+    Raises:
+        ModelLoadError: "hanta" was asked for and is not installed.
+    """
+    if tagger != "none":
+        try:
+            from HanTa.HanoverTagger import HanoverTagger
+        except ImportError:
+            if tagger == "hanta":
+                fix = "Install it: pip install HanTa"
+                raise ModelLoadError("HanTa is not installed", where="tagger", fix=fix) from None
+        else:
+            model = HanoverTagger("morphmodel_en.pgz")
+            return [_tags(model, words) for words in sentences]
+    return [[NO_TAG] * len(words) for words in sentences]
+
+
+def _tags(model: Any, words: Sequence[str]) -> list[str]:
+    tokens = model.tag_sent(list(words))  # word, lemma, tag
+    return [str(tag) for _, _, tag in tokens]
+
 
 SPLITS = ("train", "dev", "test")
 _FIX = "See the module discorank.metrics.rst.parser.treebank for the form"

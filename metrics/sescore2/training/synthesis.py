@@ -15,16 +15,24 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from ..errors import InputError
-from ..neural.models.encoder import device_of
-from ..representations import Array, FloatArray, IntArray
-from ..spec.checked_settings import Field, settings
-from .edit_sampling import Operations, mined, random_edits, sampled
-from .edits import Edit, applied, edits_between
-from .embedding import SentenceEncoder, digest_of
+from ...errors import InputError
+from ...neural.models.encoder import device_of
+from ...representations import Array, FloatArray, IntArray
+from ...spec.checked_settings import Field, settings
+from .edits import (
+    Edit,
+    Operations,
+    Words,
+    applied,
+    edits_between,
+    joined,
+    mined,
+    random_edits,
+    sampled,
+    word_splitter,
+)
 from .job_stages import OnProgress, Stage, finished, opened
-from .neighbours import Search, margins, means
-from .spaced_words import Words, joined, word_splitter
+from .neighbours import Search, SentenceEncoder, digest_of, margins, means
 
 SHARD = 1024  # texts
 Row = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """Trains the splitters: bags of hashed features that score where a span is cut, and the label of the node.
 
-The network is that of `parser_network`. Rows of features that training never meets stay zero, so that they say nothing.
+The network is that of `..weights`. Rows of features that training never meets stay zero, so that they say nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...representations import Array, IntArray
-from .parser_features import SPLIT_ROWS
+from ....representations import Array, IntArray
+from ..parser_features import SPLIT_ROWS
 from .settings import ParserTraining
 
 if TYPE_CHECKING:
     import torch
+
 
 WIDTH = 24
 DROPOUT, FEATURE_DROPOUT = 0.4, 0.2

@@ -1,4 +1,4 @@
-"""Trains the encoders: two-layer bidirectional GRUs that tag words and say where EDUs begin; see `parser_network`."""
+"""Trains the encoders: two-layer bidirectional GRUs that tag words and say where EDUs begin; see `weights`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...representations import Array
-from .parser_features import TABLES, sentence_numbers
+from ....representations import Array
+from ..parser_features import TABLES, sentence_numbers
 from .settings import ParserTraining
 from .treebank import Sentence
 
 if TYPE_CHECKING:
     import torch
+
 
 WIDTHS = (40, 24, 12, 12, 4)  # of the tables
 UNITS = 64
@@ -94,7 +95,7 @@ def _batch(
 
 
 def _network(num_tags: int) -> Any:
-    """One member, with random weights; its parts are named as in `parser_network`."""
+    """One member, with random weights; its parts are named as in `..weights`."""
     from torch import nn
 
     tables = [nn.Embedding(rows, width) for rows, width in zip(TABLES, WIDTHS, strict=True)]
@@ -166,7 +167,7 @@ def _loss(net: Any, batch: _Batch) -> torch.Tensor:
 
 
 def _arrays(net: Any) -> dict[str, Array]:
-    """One member's weights in the layout of `parser_network`."""
+    """One member's weights in the layout of `..weights`."""
     arrays = {f"table{i}": _plain(table.weight) for i, table in enumerate(net["tables"])}
     for layer in ("lower", "upper"):
         for ours, theirs in _GRU_ARRAYS.items():

@@ -4,43 +4,223 @@ A step is a function of the weights before it, the seed and its number: batches 
 a run that is resumed from its last state ends in the same weights on the same machine. The best model by validation is
 kept, where there is validation, which goes by rank or correlation: without dropout all scores are nearer to 0. Scores
 of the test data must not serve for that.
+
+An epoch has synthetic pairs, identical pairs and pairs of strangers, in batches of like length. As in the released
+code, an anchor is paired with itself (score 0; dropout makes two views of it) and with another anchor (score -50),
+each with its own probability, beside every synthetic pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from ..errors import InputError, ResumeError
-from ..neural.models.encoder import device_of
-from ..neural.models.files import model_files as files
-from ..neural.models.pretrained import pretrained
-from ..representations import FloatArray, Ragged
-from ..storage.atomic_files import complete_file
-from ..storage.bounded_files import check_regular
-from ..text.texts import Item
-from .examples import MIN_HELD_OUT, Examples, sample
-from .job_stages import Stage
+from ...errors import InputError, ResumeError
+from ...neural.models.encoder import device_of
+from ...neural.models.files import model_files as files
+from ...neural.models.pretrained import pretrained
+from ...representations import FloatArray, IntArray, Ragged
+from ...spec.checked_settings import Field, settings
+from ...storage.atomic_files import complete_file
+from ...storage.bounded_files import check_regular
+from ...text.texts import Item
+from ..saved_models import reader_of
+from .job_stages import Stage, finished, opened
 from .regression_network import (
     UNIT,
     batch_of,
+    bounds,
+    check_free,
     freeze,
     head_scores,
     make_network,
     pooled,
+    save_model,
     scores,
     set_dropout,
+    stage_of,
     vectors_of,
 )
-from .rescaling import bounds
-from .saved_models import reader_of, save_model
-from .training_settings import Training, lasting
+
+
+@settings
+class Training:
+    """How the model is trained.
+
+    Args:
+        backbone: the encoder to start from: minilm, a folder or a name on the hub.
+        pairs: how many synthetic pairs are used, drawn at random; all if not given.
+        epochs: passes over them.
+        batch_size: pairs in one step of the optimiser.
+        accumulation: parts that a batch is computed in, one after the other, where it does not fit the memory.
+        learning_rate: of the encoder at the first step; it falls to 0 in a line.
+        head_learning_rate: of the head, which starts from nothing.
+        warmup: share of the steps over which rates rise first.
+        weight_decay: of AdamW.
+        dropout: of encoder and head.
+        frozen_layers: the embeddings and so many layers of the encoder stay as they are; -1 for all of it, so that each
+            text is encoded once, without dropout, and only the head is trained.
+        identical: how often an anchor is paired with itself, beside each synthetic pair.
+        strange: how often with another anchor.
+        max_tokens: the longest text.
+        validate_every: steps between validations; once an epoch if not given.
+        patience: so many validations in a row without gain end the training; never if not given. It needs validation.
+        save_every_seconds: time between states to resume from.
+        devices: GPUs that share the work, such as cuda:0 cuda:1; --device alone if not given.
+        seed: of all draws.
+    """
+
+    backbone: str = "minilm"
+    pairs: Annotated[int, Field(ge=1)] | None = None
+    epochs: Annotated[int, Field(ge=1)] = 1
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    accumulation: Annotated[int, Field(ge=1)] = 1
+    learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
+    head_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-4
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    frozen_layers: Annotated[int, Field(ge=-1)] = 0
+    identical: Annotated[float, Field(ge=0, le=1)] = 1 / 16
+    strange: Annotated[float, Field(ge=0, le=1)] = 1 / 16
+    max_tokens: Annotated[int, Field(ge=8)] = 256
+    validate_every: Annotated[int, Field(ge=1)] | None = None
+    patience: Annotated[int, Field(ge=1)] | None = None
+    save_every_seconds: Annotated[float, Field(ge=0)] = 120.0
+    devices: tuple[str, ...] = ()
+    seed: Annotated[int, Field(ge=0)] = 1
+
+
+def lasting(settings: Training) -> dict[str, Any]:
+    """The settings that weights depend on."""
+    passing = {"save_every_seconds", "devices"}
+    return {name: value for name, value in asdict(settings).items() if name not in passing}
+
+
+SAME = 0.0
+STRANGE = -50.0
+MIN_HELD_OUT = 20  # references that can tell one model from another
+POOL = 64  # batches whose pairs are sorted by length together
+
+
+def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
+    """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
+    if size is None or size >= count:
+        return None
+    order = np.random.default_rng([seed, 5]).permutation(count)
+    return frozenset(order[:size].tolist())
+
+
+class Examples(NamedTuple):
+    """Pairs of texts with scores."""
+
+    texts: list[str]  # distinct
+    hypotheses: IntArray  # [n], numbers of texts
+    references: IntArray  # [n]
+    scores: FloatArray  # [n]
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None
+    ) -> Examples:
+        """The rows of `severity.label`, those with the chosen numbers alone where some are.
+
+        Raises:
+            InputError: there is none.
+        """
+        number: dict[str, int] = {}
+        pairs: list[tuple[int, int, float]] = []
+        for place, row in enumerate(rows):
+            if chosen is not None and place not in chosen:
+                continue
+            hypothesis = number.setdefault(row["hypothesis"], len(number))
+            reference = number.setdefault(row["reference"], len(number))
+            pairs.append((hypothesis, reference, float(row["score"])))
+        if not pairs:
+            fix = "Give more texts, or a smaller margin"
+            raise InputError("no synthetic pair", where="examples", fix=fix)
+        hypotheses, references, scores = zip(*pairs, strict=True)
+        return cls(
+            list(number),
+            np.array(hypotheses),
+            np.array(references),
+            np.array(scores),
+        )
+
+    def split(
+        self,
+        share: float,
+        max_references: int,
+        seed: int,
+    ) -> tuple[Examples, Examples]:
+        """Those to train on, and those held out: the pairs of a share of the references, of `max_references` at most.
+
+        None are held out where that would be fewer than `MIN_HELD_OUT` references.
+        """
+        references = np.unique(self.references)
+        count = min(max_references, int(share * len(references)))
+        if count < MIN_HELD_OUT:
+            count = 0
+        order = np.random.default_rng([seed, 1]).permutation(references)
+        held_out = np.isin(self.references, order[:count])
+        return self._take(~held_out), self._take(held_out)
+
+    def epoch(
+        self,
+        number: int,
+        identical: float,
+        strange: float,
+        seed: int,
+    ) -> Examples:
+        """The pairs of an epoch: the synthetic ones, and more of the other two kinds."""
+        random = np.random.default_rng([seed, 2, number])
+        count = len(self.references)
+        same = self.references[random.random(count) < identical]
+        anchors = self.references[random.random(count) < strange]
+        others = self.references[random.integers(count, size=len(anchors))]
+        differ = anchors != others
+        same_scores = np.full(len(same), SAME)
+        strange_scores = np.full(int(differ.sum()), STRANGE)
+        return Examples(
+            self.texts,
+            np.concatenate((self.hypotheses, same, others[differ])),
+            np.concatenate((self.references, same, anchors[differ])),
+            np.concatenate((self.scores, same_scores, strange_scores)),
+        )
+
+    def batches(
+        self,
+        size: int,
+        lengths: IntArray,
+        seed: int,
+        number: int,
+    ) -> list[IntArray]:
+        """Numbers of pairs: batches of like length in random order; `lengths` are those of the texts."""
+        random = np.random.default_rng([seed, 3, number])
+        order = random.permutation(len(self.scores))
+        longest = np.maximum(lengths[self.hypotheses], lengths[self.references])  # [n]
+        batches = []
+        for start in range(0, len(order), POOL * size):
+            pool = order[start : start + POOL * size]
+            pool = pool[np.argsort(longest[pool], kind="stable")]
+            batches += [pool[i : i + size] for i in range(0, len(pool), size)]
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def _take(self, chosen: Any) -> Examples:
+        return Examples(
+            self.texts,
+            self.hypotheses[chosen],
+            self.references[chosen],
+            self.scores[chosen],
+        )
+
 
 Predict = Callable[[Sequence[str], Sequence[str]], FloatArray]
 HELD_OUT, MAX_HELD_OUT = 0.02, 500  # references
@@ -336,3 +516,50 @@ class Run:
             problem = f"cannot be read: {type(error).__name__}"
             fix = "Remove its folder and run the stage again"
             raise ResumeError(problem, where=str(path), fix=fix) from error
+
+
+def fit(
+    work: Path,
+    out: Path,
+    settings: Training,
+    device: str | None = None,
+    validate: Callable[[Predict], float] | None = None,
+    validation: str | None = None,
+    on_progress: Callable[[TrainingProgress], None] = lambda progress: None,
+    before: str = "label",
+    folder: str = "fit",
+) -> Stage:
+    """Trains on the pairs of a work folder and writes the model to `out`.
+
+    Args:
+        work: the work folder.
+        out: the folder of the model.
+        settings: the settings.
+        device: where it is trained, unless the settings name several devices.
+        validate: says how good a model is, higher is better; the correlation on pairs held out if not given.
+        validation: the digest of the data of `validate`; a training is not resumed on other data.
+        on_progress: called after every step.
+        before: the stage with the pairs.
+        folder: the stage of the training.
+
+    Raises:
+        ResumeError: the pairs are not there, or a training with other settings is.
+        InputError: the training diverged.
+        ModelLoadError: something else than a model of this kind stands at `out`.
+    """
+    check_free(out)
+    pairs = finished(work / before)
+    encoder = files.digest(files.locate(settings.backbone))
+    identity = {
+        "before": pairs.digest,
+        "encoder": encoder,
+        "validation": validation,
+        **lasting(settings),
+    }
+    with opened(work / folder, identity) as stage:
+        if not stage.complete or stage_of(out) != stage.digest:
+            run = Run(stage, pairs, settings, device, validate, on_progress)
+            counts = run.train()
+            run.write(out)
+            stage.finish(counts)
+        return stage

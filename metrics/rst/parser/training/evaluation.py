@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ...representations import FloatArray
-from .parser import MAX_UNITS, Cut, Cuts, Parser
-from .parser_features import Units
+from ....representations import FloatArray
+from ..parser import MAX_UNITS, Cut, Cuts, Parser
+from ..parser_features import Units
 from .treebank import Sentence
 
 # by document: for every measure the numbers of right, guessed and gold ones, [measures, 3]

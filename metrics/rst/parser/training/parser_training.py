@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...optional_packages import require
-from ...representations import Array
+from ....optional_packages import require
+from ....representations import Array
+from ..parser import Parser
+from ..parser_features import SPLIT_ROWS, Triple, Units, split_numbers
+from ..weights import build, packed, unpacked
 from .encoder_training import train_encoders
 from .evaluation import report
-from .parser import Parser
-from .parser_features import SPLIT_ROWS, Triple, Units, split_numbers
 from .settings import ParserTraining
 from .splitter_training import Example, train_splitters
-from .tagging import tagged
-from .treebank import Sentence, read_treebank
-from .weights import build, packed, unpacked
+from .treebank import Sentence, read_treebank, tagged
 
 Label = tuple[str, str]  # nuclearity, relation
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, ResumeError
-from ..representations import Array
-from ..storage.atomic_files import complete_file, locked
-from ..storage.bounded_files import check_regular
-from ..storage.checksums import check, digest_of, with_checksum
-from ..storage.json_and_yaml import parse_small_json, read_small_json
-from ..storage.line_source import LineSource
+from ...errors import InputError, ResumeError
+from ...representations import Array
+from ...storage.atomic_files import complete_file, locked
+from ...storage.bounded_files import check_regular
+from ...storage.checksums import check, digest_of, with_checksum
+from ...storage.json_and_yaml import parse_small_json, read_small_json
+from ...storage.line_source import LineSource
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
