@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 from .base import Metric
 from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
-from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
 from .spec.signature import call, parse
 from .storage.bounded_files import read_small_file
@@ -49,11 +48,11 @@ class Combination(Mix):
     name: ClassVar[str] = "combination"
     info: ClassVar[Info] = Info(
         summary="metrics weighted by training on preferences (needs model=)",
-        papers=(JOTY_2014, JOTY_2017),
+        papers=("joty2014discotk", "joty2017discourse"),
     )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the combination itself."""
         return cls.info.papers
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 from .errors import DiscorankError, InputError, ModelLoadError, is_interrupt
 from .log import LOG
 from .optional_packages import missing_package
-from .papers import VERNIKOS_2022, Paper
 from .reading_plan import UnitPlan
 from .scorer import Info, Reading, Scorer
 from .spec import signature
@@ -122,9 +121,12 @@ class MetricSettings(ABC):
         return self
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the metric with these settings; context has one of its own."""
-        return (*cls.info.papers, *((VERNIKOS_2022,) if settings.get("context") else ()))
+        return (
+            *cls.info.papers,
+            *(("vernikos2022embarrassingly",) if settings.get("context") else ()),
+        )
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""

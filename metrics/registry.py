@@ -22,7 +22,6 @@ from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
 from .model_names import metric_of_model
-from .papers import Paper
 from .spec.checked_settings import build
 from .spec.signature import Call, parse
 from .spec.user_code import AllowedCode, CodeRefusedError, user_module
@@ -161,7 +160,7 @@ def metric_class(name: str) -> type[Metric | Combination]:
     return target
 
 
-def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | None:
+def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The papers of a built-in metric with some settings; None for a metric that is not built in."""
     if name not in BUILT_IN and name not in WRAPPERS:
         return None

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .papers import Paper
 from .representations import Block, FloatArray, IntArray, Reps
 from .text.texts import Item, Truncation
 
@@ -23,7 +22,7 @@ class Info:
     """What the engines and the documentation must know about a metric without loading it."""
 
     summary: str  # one line for people
-    papers: tuple[Paper, ...] = ()  # where it comes from
+    papers: tuple[str, ...] = ()  # where it comes from: keys of papers.bib
     reasons: str = ""  # what `describe` says, for people: each of its words, and scale and direction of its numbers
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False

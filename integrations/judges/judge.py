@@ -26,7 +26,6 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
-from ...metrics.papers import KOCMI_2023, KOCMI_MQM_2023, LIU_2023, ZHENG_2023, Paper
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Reading, Requested, Scorer
 from ...metrics.spec.checked_settings import Field, settings
@@ -338,11 +337,11 @@ class JudgeMetric(Metric):
         return self.with_defaults(target_lang=lang)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the judge with these settings."""
-        of_prompts = {"mqm": (KOCMI_MQM_2023,), "pairwise": (ZHENG_2023,)}
+        of_prompts = {"mqm": ("kocmi2023gemba",), "pairwise": ("zheng2023judging",)}
         of_prompt = of_prompts.get(str(settings.get("prompt")), ())
-        of_logprobs = (LIU_2023,) if settings.get("logprobs") else ()
+        of_logprobs = ("liu2023geval",) if settings.get("logprobs") else ()
         return (*super().cited(settings), *of_prompt, *of_logprobs)
 
     def unloaded(self) -> JudgeScorer:
@@ -406,7 +405,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         takes_source=True,
@@ -427,7 +426,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         needs_source=True,

@@ -24,7 +24,6 @@ from ..base import Metric
 from ..errors import InputError, excerpt
 from ..execution.store import Store
 from ..metric_settings import MetricSettings
-from ..papers import GALE_1993, Paper
 from ..reading_plan import Link
 from ..representations import FloatArray, IntArray
 from ..spec.checked_settings import Converted, Field, settings
@@ -97,7 +96,7 @@ class Aligned(Wrapper):
     weights: Literal["length", "sentences"] = "length"
     skip: Annotated[float, Field(allow_inf_nan=False)] | None = None
     wrapper_name: ClassVar[str] = "aligned"
-    wrapper_papers: ClassVar[tuple[Paper, ...]] = (GALE_1993,)
+    wrapper_papers: ClassVar[tuple[str, ...]] = ("gale1993program",)
 
     @property
     def by_units(self) -> bool:

@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, Self
 
 from ..base import Metric
 from ..errors import InputError, excerpt
-from ..papers import Paper
 from ..scorer import Info, Reading, Scorer
 from ..spec.checked_settings import Converted, Field, changed, settings
 from ..spec.signature import call
@@ -52,7 +51,7 @@ class Wrapper(Metric, ABC):
 
     metric: Annotated[Metric, Converted(_of_segments)]
     wrapper_name: ClassVar[str]
-    wrapper_papers: ClassVar[tuple[Paper, ...]] = ()
+    wrapper_papers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.metric, Wrapper) and type(self) in self.metric.kinds:
@@ -85,7 +84,7 @@ class Wrapper(Metric, ABC):
         return call(self.wrapper_name, texts, self.metric.signature())
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the wrapper alone."""
         return cls.wrapper_papers
 

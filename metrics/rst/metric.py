@@ -24,7 +24,6 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError
-from ..papers import GUZMAN_2014, JOTY_2014, JOTY_2017, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
@@ -97,10 +96,10 @@ class TreeKernel(Metric):
         return TreeKernelScorer(self)
 
 
-KERNEL_PAPERS = (GUZMAN_2014, JOTY_2017)
+KERNEL_PAPERS = ("guzman2014discourse", "joty2017discourse")
 
 
-def _info(summary: str, papers: tuple[Paper, ...] = KERNEL_PAPERS) -> Info:
+def _info(summary: str, papers: tuple[str, ...] = KERNEL_PAPERS) -> Info:
     return Info(
         summary=summary,
         reasons="the discourse trees that are compared",
@@ -164,7 +163,9 @@ class DiscoTKLight(TreeKernel):
     """The mean of five kernels: DR, DR-LEX, DR-LEX1.1, DR-LEX2, DR-LEX2.1."""
 
     name: ClassVar[str] = "discotk-light"
-    info: ClassVar[Info] = _info("mean of the five discourse tree kernels", (JOTY_2014, JOTY_2017))
+    info: ClassVar[Info] = _info(
+        "mean of the five discourse tree kernels", ("joty2014discotk", "joty2017discourse")
+    )
 
     @property
     def representations(self) -> tuple[Representation, ...]:

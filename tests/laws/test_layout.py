@@ -140,6 +140,25 @@ def test_modules_know_nothing_of_what_they_say() -> None:
             assert not chains, chains
 
 
+# packages that train, and what alone imports them
+TRAINING = {
+    "metrics.discourse.roles.training": "cli.commands.train.train_roles",
+    "metrics.rst.parser.training": "cli.commands.train.train_rst",
+    "metrics.sescore2.training": "cli.commands.train.train_sescore2",
+}
+
+
+def test_decoding_imports_no_training() -> None:
+    graph = build_graph("discorank", cache_dir=None)
+    for name, command in TRAINING.items():
+        package = f"discorank.{name}"
+        inside = {package, *graph.find_descendants(package)}
+        importers: set[str] = set()
+        for module in inside:
+            importers |= graph.find_modules_that_directly_import(module) - inside
+        assert importers == {f"discorank.{command}"}
+
+
 def test_module_names_are_unique() -> None:
     places = defaultdict(list)
     for path in every_file():

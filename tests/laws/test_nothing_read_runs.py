@@ -26,13 +26,12 @@ import torch
 from discorank import Document, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.corpora import read_rated, read_texts
-from discorank.metrics.discourse.roles.labelled_documents import read_labelled
-from discorank.metrics.discourse.roles.schemas import Schema
+from discorank.metrics.discourse.roles.role_sources import Schema
+from discorank.metrics.discourse.roles.training.role_training import read_labelled
 from discorank.metrics.errors import DiscorankError
-from discorank.metrics.rst.parser.treebank import read_treebank
-from discorank.metrics.sescore2.job_stages import finished
-from discorank.metrics.sescore2.labelling import label
-from discorank.metrics.sescore2.severity import Severity
+from discorank.metrics.rst.parser.training.treebank import read_treebank
+from discorank.metrics.sescore2.training.job_stages import finished
+from discorank.metrics.sescore2.training.severity import Severity, label
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.json_and_yaml import read_yaml
 

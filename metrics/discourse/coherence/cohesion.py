@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...papers import WONG_2012, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
@@ -39,7 +38,7 @@ class Cohesion(FocusMetric):
     info: ClassVar[Info] = Info(
         summary="share of nouns that are repeated; measure=rc: occurrences of these per noun",
         reasons="repeated: the nouns that come more than once",
-        papers=(WONG_2012, ZHAO_2023),
+        papers=("wong2012extending", "zhao2023discoscore"),
         unit="document",
         needs_references=False,
         bounds=(0, 1),

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...papers import GUINAUDEAU_2013, MESGAR_2016, ZHAO_2023, Paper
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
@@ -49,7 +48,7 @@ class EntityGraph(FocusModelMetric):
         reasons=(
             "shared: each focus of several sentences with the numbers of these, counted from 0"
         ),
-        papers=(GUINAUDEAU_2013, ZHAO_2023),
+        papers=("guinaudeau2013graph", "zhao2023discoscore"),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
@@ -80,10 +79,12 @@ class EntityGraph(FocusModelMetric):
         return super().with_defaults(**values)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers; of similar nouns those of LexicalGraph."""
         is_lexical = settings.get("focus") == "entity"
-        return (MESGAR_2016, ZHAO_2023) if is_lexical else super().cited(settings)
+        return (
+            ("mesgar2016lexical", "zhao2023discoscore") if is_lexical else super().cited(settings)
+        )
 
     def load(self) -> EntityGraphScorer | LexicalGraphScorer:
         """The finder of nouns, and word vectors or the encoder."""

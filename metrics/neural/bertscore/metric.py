@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...papers import ZHANG_2020
 from ...representations import FloatArray
 from ...scorer import Info
 from ...spec.checked_settings import settings
@@ -86,7 +85,7 @@ class BERTScore(ContextModelMetric):
             "P: mean similarity of the tokens of the hypothesis with their best match, R: of those of the reference, "
             "F: their harmonic mean; 1 where all are alike"
         ),
-        papers=(ZHANG_2020,),
+        papers=("zhang2020bertscore",),
         symmetric=True,
         bucketed=True,
         version=2,

@@ -24,7 +24,6 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...execution.batches import in_batches
-from ...papers import PU_2021, SELLAM_2020, Paper
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
@@ -70,7 +69,7 @@ class BLEURT(ModelMetric):
     name: ClassVar[str] = "bleurt"
     info: ClassVar[Info] = Info(
         summary="trained regression over reference and hypothesis read together",
-        papers=(SELLAM_2020, PU_2021),
+        papers=("sellam2020bleurt", "pu2021bleurt20"),
         bucketed=True,
         costly_pairs=True,
         version=2,
@@ -86,7 +85,7 @@ class BLEURT(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of BLEURT; its windows are in no paper."""
         return cls.info.papers
 

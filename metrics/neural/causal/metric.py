@@ -24,7 +24,6 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
-from ...papers import YEE_2019, YU_2020, YUAN_2021, Paper
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage import checksums
@@ -190,7 +189,7 @@ class LM(CausalMetric):
             "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
             "the least likely tokens come first"
         ),
-        papers=(YEE_2019,),
+        papers=("yee2019simple",),
         takes_source=True,
         needs_references=False,
         bounds=(-inf, inf),
@@ -209,9 +208,9 @@ class LM(CausalMetric):
             raise InputError(problem, where=self.name, fix=fix)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """A language model beside consensus; with context, one that reads documents."""
-        return (*cls.info.papers, YU_2020) if settings.get("context") else cls.info.papers
+        return (*cls.info.papers, "yu2020better") if settings.get("context") else cls.info.papers
 
     @property
     def prompts_given(self) -> Given:
@@ -274,7 +273,7 @@ class LMPair(CausalMetric):
             "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
             "the least likely tokens come first"
         ),
-        papers=(YUAN_2021,),
+        papers=("yuan2021bartscore",),
         bounds=(-inf, inf),
         multi_reference="mean",
         bucketed=True,

@@ -19,7 +19,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...papers import REIMERS_2019
 from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
@@ -125,7 +124,7 @@ class Embedding(EmbeddingMetric):
     name: ClassVar[str] = "embedding"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and reference",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         bounds=(-1, 1),
         symmetric=True,
         linear=True,
@@ -152,7 +151,7 @@ class EmbeddingQE(EmbeddingMetric):
     name: ClassVar[str] = "embedding-qe"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and source",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         needs_source=True,
         needs_references=False,
         bounds=(-1, 1),

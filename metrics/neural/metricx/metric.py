@@ -31,7 +31,6 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...execution.batches import in_batches
-from ...papers import JURASKA_2023, JURASKA_2024, Paper
 from ...representations import (
     Block,
     FloatArray,
@@ -99,10 +98,10 @@ class MetricXMetric(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of both versions, or that of the one that is named; its windows are in no paper."""
         version = settings.get("version")
-        papers = {23: (JURASKA_2023,), 24: (JURASKA_2024,)}
+        papers = {23: ("juraska2023metricx",), 24: ("juraska2024metricx",)}
         return papers.get(version, cls.info.papers)  # type: ignore[arg-type]
 
     @property
@@ -199,7 +198,7 @@ class MetricX(MetricXMetric):
     name: ClassVar[str] = "metricx"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         higher_is_better=False,
         bounds=(0, 25),
@@ -230,7 +229,7 @@ class MetricXQE(MetricXMetric):
     name: ClassVar[str] = "metricx-qe"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation without a reference, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         needs_references=False,
         higher_is_better=False,

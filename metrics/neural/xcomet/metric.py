@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ...errors import InputError, ModelLoadError
 from ...execution.store import Store
-from ...papers import GUERREIRO_2024, Paper
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
@@ -54,7 +53,7 @@ class XCometMetric(CometCheckpointMetric):
             object.__setattr__(self, "info", info)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The paper of XCOMET; its windows are in no paper."""
         return cls.info.papers
 
@@ -131,7 +130,7 @@ class XComet(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         takes_source=True,
         multi_reference="mean",
         bucketed=True,
@@ -165,7 +164,7 @@ class XCometQE(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         needs_source=True,
         needs_references=False,
         bucketed=True,

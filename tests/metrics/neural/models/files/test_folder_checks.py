@@ -21,9 +21,9 @@ from discorank.metrics.neural.models.files.folder_checks import check_model
 from discorank.metrics.neural.models.files.model_sizes import read_header
 from discorank.metrics.neural.models.files.torch_checkpoint import check_torch_checkpoint
 from discorank.metrics.rst.parser.weights import load as load_parser
-from discorank.metrics.sescore2.job_stages import Stage, finished
-from discorank.metrics.sescore2.saved_models import stage_of
-from discorank.metrics.sescore2.stopwords import stop_words
+from discorank.metrics.sescore2.training.edits import stop_words
+from discorank.metrics.sescore2.training.job_stages import Stage, finished
+from discorank.metrics.sescore2.training.regression_network import stage_of
 from discorank.metrics.storage.bounded_files import check_archive
 from discorank.metrics.storage.checksums import check_file
 from discorank.metrics.storage.json_and_yaml import read_small_json, read_yaml
