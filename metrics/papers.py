@@ -13,10 +13,7 @@ from typing import NamedTuple
 
 # of the methods of decoding under a budget, by name, and of diverse k-best lists
 OF_BUDGETS = {
-    "pruning": "cheng2023pruning",
     "halving": "jinnai2024faster",
-    "low-rank": "trabelsi2024lowrank",
-    "centroids": "deguchi2024centroid",
     "diverse": "jinnai2024diverse",
 }
 OF_TESTS = ("riezler2005pitfalls", "koehn2004statistical")  # of the tests of ``compare``

@@ -32,9 +32,6 @@ class PassCounts:
         self.tokens = 0
         self.flops = 0.0
         self.requests: dict[bytes, int] = {}  # about how many tokens each has, by its key
-        self.in_contexts: dict[
-            bytes, int
-        ] = {}  # how often each is asked, at most: once in every context
         self.num_answered: Callable[[Sequence[bytes]], int] = lambda keys: 0
 
     def add(
@@ -42,20 +39,14 @@ class PassCounts:
         hypotheses: Sequence[Text],
         references: Sequence[Text],
         source: Text | None,
-        num_contexts: int = 1,
     ) -> None:
-        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing.
-
-        A metric that reads context reads it in each of `num_contexts`.
-        """
+        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing."""
         if self.metric.needs_source and source is None:
             return
-        times = num_contexts if self.metric.reads.context else 1
-        comparison = self.metric.comparison(hypotheses, references, source, NO_CONTEXT)
-        self.add_comparison(comparison, times)
+        self.add_comparison(self.metric.comparison(hypotheses, references, source, NO_CONTEXT))
 
-    def add_comparison(self, comparison: Comparison, times: int = 1) -> None:
-        """Counts one list with the context of its items, `times` times."""
+    def add_comparison(self, comparison: Comparison) -> None:
+        """Counts one list with the context of its items."""
         in_units = is_by_units(self.metric, comparison)
         parts = (compared if in_units else lift)(self.metric, comparison)
         for part in parts:
@@ -63,21 +54,19 @@ class PassCounts:
             requested = self.scorer.requested(prepared, block)
             if requested is not None:
                 self.requests |= requested.tokens
-                for key in requested.tokens:
-                    self.in_contexts[key] = max(times, self.in_contexts.get(key, 0))
                 self.num_answered = requested.num_answered
             passes = self.scorer.passes(prepared, block)
-            self.passes += times * len(passes.lengths)
-            self.tokens += times * int(passes.lengths.sum())
-            self.flops += times * passes.flops
+            self.passes += len(passes.lengths)
+            self.tokens += int(passes.lengths.sum())
+            self.flops += passes.flops
 
     def calls(self) -> dict[str, int]:
         """The calls of servers that lists need, those already answered, and about how many tokens prompts have."""
         keys = list(self.requests)
         return {
-            "calls": sum(self.in_contexts.values()),
+            "calls": len(keys),
             "kept_answers": self.num_answered(keys),
-            "prompt_tokens": sum(self.requests[key] * self.in_contexts[key] for key in keys),
+            "prompt_tokens": sum(self.requests.values()),
         }
 
     def _prepared(self, comparison: Comparison) -> tuple[Reps, Block]:

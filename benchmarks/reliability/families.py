@@ -67,7 +67,6 @@ FAMILIES: Mapping[str, Trial] = {
         if declared.written
     },
     "decode-cache": storm(decode_storms.decode_cached),
-    "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "decode-budget-stops": storm(
         partial(

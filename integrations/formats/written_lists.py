@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.line_source import LineSource
 from ...metrics.text.texts import Document, Text
-from ...rerank.choice import LOOKED_AHEAD, Ranking, in_order
+from ...rerank.choice import Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList, write_list
 from ...rerank.runs.rows import as_line
 from .format_table import FEATURE, ListWriting, Order, writer_of
@@ -365,9 +365,6 @@ def decision_values(ranking: Ranking) -> list[float]:
             num_below += 1
         value_of[place.text] = lowest - num_below * step if place.utility is None else place.utility
     below_all = lowest - (num_below + 1) * step
-    if LOOKED_AHEAD in ranking.flags:
-        highest = max(value_of.values())
-        value_of[ranking.text] = highest + _STEP * max(1.0, abs(highest))
     return [value_of.get(candidate.text, below_all) for candidate in ranking.candidates]
 
 

@@ -44,7 +44,7 @@ class Budget:
         correction: of what is stated, as `correction_of` learns it from lists whose pairs are all computed.
 
     Raises:
-        InputError: a share out of range, an unknown method, centroids without a cheap utility, something to stop at
+        InputError: a share out of range, an unknown method, something to stop at
             with a method that does not stop.
     """
 
@@ -58,9 +58,6 @@ class Budget:
     correction: Correction = NO_CORRECTION
 
     def __post_init__(self) -> None:
-        if self.method == "centroids" and self.cheap is None:
-            problem = "centroids without a cheap utility to cluster by"
-            raise InputError(problem, where="budget", fix="Give one, or take another method")
         if self.target.is_set and self.method != "adaptive":
             problem = f"{self.method} stops by its own rule, and not at a confidence or a regret"
             fix = "Leave them out, or take the method adaptive"

@@ -422,11 +422,6 @@ def test_refusals(settings: dict[str, Any], words: str) -> None:
         MBRDecoder(**settings)
 
 
-def test_centroids_need_a_cheap_utility() -> None:
-    with pytest.raises(InputError, match="centroids without a cheap utility"):
-        Budget(0.1, method="centroids", cheap_utility=None)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_forced_budget_of_algebra(method: Any) -> None:
     records = lists(3)

@@ -228,8 +228,7 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         layer = self.layer
         if layer is None:
             layer = min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers)
-        encoder = Encoder(model, self.device, self.dtype, layer)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        encoder = Encoder(model, self.device, self.dtype, layer, self.batch_tokens)
         max_tokens = min(
             self.max_tokens or 1 << 30,
             int(tokenizer.model_max_length),

@@ -78,7 +78,7 @@ class Share:
         lacks_references = self.metric.info.needs_references and not comparison.references
         if not comparison.hypotheses or lacks_references:
             return PlanOfMeans([])
-        if is_linear(self.metric, task.needs_matrix):
+        if is_linear(self.metric, task.keep_matrix):
             return PlanOfMeans([MeanPiece(lift(self.metric, comparison))])
         return plan_of(self.metric, comparison)
 
@@ -147,7 +147,7 @@ class Share:
             if (
                 fresh is not None
                 and self.plans[place].pieces
-                and is_linear(self.metric, task.needs_matrix)
+                and is_linear(self.metric, task.keep_matrix)
             ):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
             elif self._is_tiled(place):

@@ -22,7 +22,6 @@ from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
-from ...robust import Estimator
 from ..interface import Loaded, Result, Task, loaded_as
 from ..list_results import problem_of
 from ..local import LocalEngine
@@ -54,12 +53,6 @@ class SentTask(NamedTuple):
     own: FloatArray | None  # [H]
     keep_matrix: bool
     whole: tuple[Comparison, ...]
-    estimator: Estimator | None
-
-    @property
-    def needs_matrix(self) -> bool:
-        """Whether all pairs of the list are there at once."""
-        return self.keep_matrix or self.estimator is not None
 
     @classmethod
     def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:

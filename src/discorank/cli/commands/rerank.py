@@ -42,7 +42,7 @@ class FeatureOptions:
 
 OF_EXPECTED = (
     *("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"),
-    *("expectation", "trim", "num_groups", "normalize_parts"),
+    "normalize_parts",
 )
 OPTIONS = Options(
     "rerank",

@@ -14,7 +14,6 @@ from ...rerank.whole_documents import Choice, WholeDocuments
 _OF_LISTS = {
     "utilities": "they are of single lists",
     "save_utilities": "they would be of documents, and are read back list by list",
-    "budget_seconds": "a share is measured on single lists",
     "budget_audit": "single lists are audited",
 }
 
