@@ -74,4 +74,4 @@ ifeq ($(shell uname -s),Linux)
 endif
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so
+	rm -rf .venv build dist *.egg-info src/*.egg-info metrics/lexical/compiled/*.so metrics/neural/models/*.so

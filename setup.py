@@ -18,6 +18,9 @@ FOLDERS = ("metrics", "rerank", "integrations", "configs")
 LINKED = {"": "src"}
 MAPPED = {"discorank": "src/discorank", **{f"discorank.{folder}": folder for folder in FOLDERS}}
 
+# Bytes are those of plain products and sums: none are fused.
+COMPILED = [] if sys.platform == "win32" else ["-std=c11", "-O3", "-ffp-contract=off"]
+
 face = Path(__file__).parent / "src" / "discorank"
 are_linked = all((face / folder).is_dir() for folder in FOLDERS)
 
@@ -28,13 +31,20 @@ kernels = Extension(
     "discorank.metrics.lexical.compiled._kernels",
     sources=[path.relative_to(root).as_posix() for path in c_files],
     depends=[path.relative_to(root).as_posix() for path in headers],
-    extra_compile_args=[] if sys.platform == "win32" else ["-std=c11", "-O3"],
+    extra_compile_args=COMPILED,
+    py_limited_api=True,
+    optional=True,
+)
+inner_products = Extension(
+    "discorank.metrics.neural.models._inner_products",
+    sources=["metrics/neural/models/inner_products.c"],
+    extra_compile_args=COMPILED,
     py_limited_api=True,
     optional=True,
 )
 is_pure = bool(os.environ.get("DISCORANK_PURE"))
 setup(
     package_dir=LINKED if are_linked else MAPPED,
-    ext_modules=[] if is_pure else [kernels],
+    ext_modules=[] if is_pure else [kernels, inner_products],
     options={} if is_pure else {"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -1,6 +1,9 @@
 """Runs a scorer over comparisons: each distinct item is represented once, many lists are compared per call.
 
 Nothing here depends on which metric runs, and no value depends on which lists share a call.
+
+Repeated rows and columns of a block are compared once. numpy multiplies on one thread: the products of lists are small,
+and several threads cost several times the CPU for them.
 """
 
 from __future__ import annotations
@@ -9,29 +12,86 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
+from typing import Any, NamedTuple, Self
 from warnings import warn
 
 import numpy as np
 
 from ..errors import MetricError, TruncationWarning, excerpt
-from ..representations import Block, FloatArray, Reps
-from ..scorer import Scorer, Scoring
+from ..metric_settings import MetricSettings
+from ..reading_plan import Plan, comparisons_of, folded
+from ..representations import Block, FloatArray, IntArray, Reps
+from ..scorer import Scorer
 from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
-from .blas_threads import one_blas_thread
 from .by_sentence import plan_of
 from .failures import failures_named
-from .folded_blocks import Folded
-from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
+
+
+class Folded(NamedTuple):
+    """A block without its repeated rows and columns, in order of first appearance, and where each of them went."""
+
+    block: Block
+    hypotheses: IntArray | None  # [H] place among the distinct hypotheses; None if nothing repeats
+    references: IntArray | None
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        """The distinct rows of a block; the block itself if nothing repeats."""
+        rows, row_places = _distinct(block.hypotheses)
+        columns, column_places = (rows, row_places) if block.square else _distinct(block.references)
+        if row_places is None and column_places is None:
+            return cls(block, None, None)
+        return cls(Block(rows, columns, block.source), row_places, column_places)
+
+    def spread(self, u: FloatArray) -> FloatArray:
+        """The matrix of the whole block from that of the distinct one."""
+        if self.hypotheses is not None:
+            u = u[self.hypotheses]
+        return u if self.references is None else u[:, self.references]
+
+
+def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
+    """The distinct rows in order of first appearance; the place of each row among them, None if nothing repeats."""
+    numbers = rows.tolist()
+    if len(set(numbers)) == len(numbers):
+        return rows, None
+    number: dict[int, int] = {}
+    places = [number.setdefault(row, len(number)) for row in numbers]
+    return np.array(list(number), np.int64), np.array(places, np.int64)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """numpy multiplies on one thread inside, whatever the environment says."""
+    controller = _controller()
+    if controller is None:
+        yield
+        return
+    with controller.limit(limits=1):
+        yield
+
+
+@cache
+def _controller() -> Any:
+    """What sets the threads of numpy's library; None where it has one, as it has in the command, or is unknown."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+        return None
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # the values are the same without it
+        return None
+    return ThreadpoolController().select(user_api="blas")
+
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
 
 def matrices(
-    metric: Scoring,
+    metric: MetricSettings,
     comparisons: Sequence[Comparison],
     store: Store | None = None,
 ) -> list[FloatArray]:
@@ -55,14 +115,14 @@ def matrices(
     return results
 
 
-def shape_of(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
+def shape_of(metric: MetricSettings, comparison: Comparison) -> tuple[int, int]:
     """[H, R], or [H, 1] when reference-free."""
     num_references = len(comparison.references) if metric.info.needs_references else 1
     return len(comparison.hypotheses), num_references
 
 
 def _by_tiles(
-    metric: Scoring, comparison: Comparison, shape: tuple[int, int], store: Store
+    metric: MetricSettings, comparison: Comparison, shape: tuple[int, int], store: Store
 ) -> FloatArray:
     """The whole matrix [H, R] of a large list; errors as `check_memory`."""
     check_memory(metric, shape)
@@ -72,7 +132,7 @@ def _by_tiles(
     return matrix
 
 
-def check_memory(metric: Scoring, shape: tuple[int, int]) -> None:
+def check_memory(metric: MetricSettings, shape: tuple[int, int]) -> None:
     """Raises MetricError if this machine has no memory for a matrix that is kept."""
     num_bytes = COPIES * 8 * shape[0] * shape[1]
     if num_bytes > memory_bytes():
@@ -92,7 +152,7 @@ def memory_bytes() -> int:
 
 
 def tile_values(
-    metric: Scoring, comparison: Comparison, store: Store
+    metric: MetricSettings, comparison: Comparison, store: Store
 ) -> Iterator[tuple[Tile, FloatArray]]:
     """The values of a large list tile by tile, so that they need not be together in memory."""
     plan = plan_of(metric, comparison)
@@ -100,12 +160,12 @@ def tile_values(
     store.add(comparisons_of([plan]))
     shape = shape_of(metric, comparison)
     for tiles in tiles_of(0, *shape, is_square(metric, comparison)):
-        parts = [plan.part(tile) for tile in tiles]
+        parts = [plan.part(tile.rows, tile.columns) for tile in tiles]
         values = matrices_of_plans(metric.scorer, parts, store)
         yield from zip(tiles, values, strict=True)
 
 
-def is_square(metric: Scoring, comparison: Comparison) -> bool:
+def is_square(metric: MetricSettings, comparison: Comparison) -> bool:
     """Whether hypotheses and references are the same texts, each read in one way only."""
     same_texts = comparison.references is comparison.hypotheses
     return same_texts and metric.info.needs_references and not metric.reads.everywhere
@@ -178,7 +238,9 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
     return np.array(in_halves(compare, block.hypotheses.tolist()))
 
 
-def warn_of_truncation(metric: Scoring, store: Store, comparisons: Sequence[Comparison]) -> None:
+def warn_of_truncation(
+    metric: MetricSettings, store: Store, comparisons: Sequence[Comparison]
+) -> None:
     """Warns with a TruncationWarning if texts were too long, alone or together."""
     if not metric.info.bucketed:
         return

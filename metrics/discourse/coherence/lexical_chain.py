@@ -15,13 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...papers import GONG_2015, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
-from .foci import FocusMetric, FocusReader
-from .focus_grid import grid_of, repeated
+from .foci import FocusMetric, FocusReader, grid_of, repeated
 from .focus_scorer import key_id, packed, row_of, unpacked
 
 LINK = [("chain", np.int64), ("sentence", np.int64)]  # sorted by both, in this order
@@ -38,7 +36,7 @@ class LexicalChain(FocusMetric):
             "shared: nouns that come back in both texts, with their sentences, counted from 0; "
             "missed and added: those that come back in one text alone"
         ),
-        papers=(GONG_2015, ZHAO_2023),
+        papers=("gong2015document", "zhao2023discoscore"),
         unit="document",
         bounds=(0, inf),
         version=2,

@@ -17,9 +17,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from ...spec.checked_settings import Field
-from ..models.files.checked_tensors import CheckedTensors
-from ..models.files.folder_weights import read_weights
-from ..models.files.json_settings import read_settings
+from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
@@ -30,7 +28,7 @@ UNUSED = re.compile(r"bleurt\.embeddings\.position_ids")
 
 @dataclass(frozen=True, kw_only=True)
 class BleurtConfig:
-    """What config.json says of the network."""
+    """The settings of the network in config.json."""
 
     model_type: Literal["bleurt"]
     vocab_size: Size

@@ -15,9 +15,8 @@ from math import inf
 from typing import Any, ClassVar, Literal, Self
 
 from ...errors import InputError, ModelLoadError, unknown
-from ...papers import THOMPSON_2020
 from ...representations import Reps
-from ...scorer import Info, Reading
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
@@ -57,7 +56,7 @@ class Prism(ContextModelMetric):
     info: ClassVar[Info] = Info(
         summary="likelihood of either text given the other",
         reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
-        papers=(THOMPSON_2020,),
+        papers=("thompson2020prism",),
         bounds=(-inf, 0.0),
         symmetric=True,
         multi_reference="mean",
@@ -70,11 +69,6 @@ class Prism(ContextModelMetric):
         super().__post_init__()
         if self.lang is not None:
             object.__setattr__(self, "lang", language_code(self.lang))
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
 
     def for_language(self, lang: str) -> Self:
         """The metric with this language where none is set."""

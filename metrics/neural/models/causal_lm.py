@@ -1,12 +1,12 @@
 """A causal language model: how likely every token of many texts is, given all before it.
 
 Texts run without padding, one after the other in one row of tokens with their places; a prompt that several of them
-share is read once. Only attention mixes tokens, and it knows where a text ends (see `span_attention`); the vocabulary
+share is read once. Only attention mixes tokens, and it knows where a text ends (see `attention`); the vocabulary
 is looked at where something is scored, nowhere else, some rows at a time. What comes out for a text is a function of
 its tokens alone, to the last bit on a CPU: the rows of every product are a multiple of 16.
 
 That takes a model of transformers whose layers attend through its attention interface: full, causal, perhaps within a
-window (`prompt_attention`). Whether one does is tried on a few tokens when it is loaded; any other (state spaces,
+window (`prompt_pass`). Whether one does is tried on a few tokens when it is loaded; any other (state spaces,
 experts, biases by distance, positions stretched with the longest text) runs one text at a time, exact and slow.
 """
 
@@ -21,11 +21,18 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
+from .attention import ROWS, padded_rows
 from .encoder import DType, device_of
-from .packed_attention import ROWS
 from .pass_flops import Stack
-from .prompt_attention import Attending, attends_over_interface, rope_types, use_prompt_attention
-from .prompt_pass import Prompted, PromptPass, batches
+from .prompt_pass import (
+    Attending,
+    Prompted,
+    PromptPass,
+    attends_over_interface,
+    batches,
+    rope_types,
+    use_prompt_attention,
+)
 
 # Tokens of one pass.
 CPU_TOKENS, GPU_TOKENS = 2048, 1 << 15
@@ -170,9 +177,9 @@ class CausalLM:
         """The values of some sequences, all in one pass."""
         prompt_pass = PromptPass(texts, rows)
         with self.torch.inference_mode():
-            tokens = self._row(_padded(prompt_pass.inputs))
+            tokens = self._row(padded_rows(prompt_pass.inputs))
             # Spare tokens are no part of any text; their states are not looked at.
-            places = self._row(_padded(prompt_pass.places))
+            places = self._row(padded_rows(prompt_pass.places))
             out = self.model.base_model(
                 input_ids=tokens,
                 position_ids=places,
@@ -205,7 +212,7 @@ class CausalLM:
 
     def _with_spare(self, inputs: IntArray) -> IntArray:
         """Tokens with spare ones behind them, which nothing sees; without where these would need positions."""
-        padded = _padded(inputs)
+        padded = padded_rows(inputs)
         fits = len(padded) <= self.max_tokens and not self.is_stretched
         return padded if fits else inputs
 
@@ -214,7 +221,7 @@ class CausalLM:
 
         states: [tokens and spare ones, d].
         """
-        scoring = self.torch.from_numpy(_padded(prompt_pass.states)).to(self.device)
+        scoring = self.torch.from_numpy(padded_rows(prompt_pass.states)).to(self.device)
         values = np.empty(len(prompt_pass.labels))
         for start in range(0, len(scoring), self.head_rows):
             end = start + self.head_rows
@@ -272,9 +279,3 @@ def _agree(values: FloatArray, others: FloatArray, tolerance: float) -> bool:
     # Written so that NaN does not agree.
     at_all = bool((differences <= tolerance).all())
     return at_all and bool(differences.mean() <= tolerance * MEAN_TOLERANCE)
-
-
-def _padded(values: IntArray) -> IntArray:
-    """Values [rows], the last one again and again up to a multiple of 16."""
-    spare = -len(values) % ROWS
-    return np.pad(values, (0, spare), mode="edge")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import InputError, ModelLoadError
 from .encoder import DType
-from .files.gguf_models import as_plain, is_gguf, source_of, unpacked, with_own_tokens
+from .files.gguf_files import as_plain, is_gguf, source_of, unpacked, with_own_tokens
 
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {
@@ -129,7 +129,7 @@ def _in_memory(model: Any) -> Any:
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
-    """How the weights of a checkpoint differ from those of a model, in words; nothing if they fit."""
+    """Differences between the weights of a checkpoint and those of a model, in words; none if they fit."""
     missing = sorted(shapes.keys() - state.keys())
     left_over = sorted(state.keys() - shapes.keys())
     shared = shapes.keys() & state.keys()

@@ -3,18 +3,22 @@
     log p(x_a ... x_b | x_<a) = sum_{t=a..b} log p(x_t | x_<t)
 
 What stands before the first scored token a is the prompt, read once for all texts that stand behind the same one; the
-rest of every text follows. This holds arrays alone and knows no model.
+rest of every text follows. `PromptPass` holds arrays alone and knows no model.
+
+`Attending` is the attention of a pass, as an implementation for the attention interface of transformers. A model calls
+it for every layer with the arguments of its attention interface; what attends to what comes with the pass
+(`Attending`), so that no mask is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from .span_attention import Spans
+from .attention import Attention, Spans, no_mask
 
 
 class Prompted(NamedTuple):
@@ -25,7 +29,7 @@ class Prompted(NamedTuple):
 
     @property
     def num_scored(self) -> IntArray:
-        """How many tokens are scored, [n]."""
+        """Number of scored tokens, [n]."""
         return self.ids.lengths - self.first
 
     def prompt_key(self, row: int) -> bytes:
@@ -45,7 +49,7 @@ class Prompted(NamedTuple):
 
 
 def num_common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids two sequences begin with in common: a text behind a prompt begins where it differs from the prompt.
+    """Length of the longest common prefix of ids: a text behind a prompt begins where it differs from the prompt.
 
     >>> num_common([1, 2, 3], [1, 2, 4, 5]), num_common([1], [1, 2])
     (2, 1)
@@ -79,7 +83,7 @@ def batches(texts: Prompted, order: Sequence[int], budget: int) -> Iterator[Sequ
 
 
 class PromptPass:
-    """What the model reads for some sequences: first every prompt, then the rest of every sequence.
+    """The tokens that the model reads for some sequences: first every prompt, then the rest of every sequence.
 
     The state before a token scores it: of n scored tokens, the prompt's last state scores one, the rest n - 1.
 
@@ -109,7 +113,7 @@ class PromptPass:
         # The last token of a sequence is scored, not read.
         length = np.where(is_prompt, first, texts.num_scored[row] - 1)
         self.spans = Spans.of_lengths(length)
-        self.before = _followed(self.spans, prompt_of, num_prompts)
+        self.before = self.spans.behind(prompt_of)
 
         # A prompt begins at the first place of its sequence, a rest behind the prompt.
         first_place = np.where(is_prompt, 0, first)  # [parts]
@@ -139,10 +143,75 @@ class PromptPass:
         return np.split(values, ends[:-1])
 
 
-def _followed(spans: Spans, prompt_of: IntArray, num_prompts: int) -> Spans:
-    """The prompt before each part: none before a prompt, prompt_of [sequences] before the rests."""
-    none = np.zeros(num_prompts, np.int64)
-    prompts = spans[prompt_of]
-    start = np.concatenate((none, prompts.start))
-    length = np.concatenate((none, prompts.length))
-    return Spans(start, length)
+NAME = "discorank-prompts"
+# Kinds of layers that can run packed.
+LAYERS = {"full_attention", "sliding_attention"}
+# Settings of configurations with experts, where the rows of a product are as many as tokens chose it.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+
+
+def attends_over_interface(model: Any, config: Any) -> bool:
+    """Whether all layers of a model attend over the interface, as far as its class and configuration say."""
+    layers = set(getattr(config, "layer_types", None) or ())
+    if not layers <= LAYERS or any(getattr(config, name, None) for name in EXPERTS):
+        return False
+    return bool(getattr(type(model), "_supports_attention_backend", False))
+
+
+def use_prompt_attention(model: Any) -> None:
+    """Makes a model attend over shared prompts: every pass needs ``attend=``, an `Attending`."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, _attention)
+    AttentionMaskInterface.register(NAME, no_mask)
+    model.set_attn_implementation(NAME)
+
+
+def rope_types(config: Any) -> set[str]:
+    """The kinds of rotary positions that a configuration names, of all kinds of layers."""
+    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    if not isinstance(parameters, Mapping):
+        return set()
+    of_layers = [value for value in parameters.values() if isinstance(value, Mapping)]
+    kinds = [one.get("rope_type") or one.get("type") for one in (parameters, *of_layers)]
+    return {str(kind) for kind in kinds if kind}
+
+
+class Attending:
+    """The attention of one pass, for layers with windows and without."""
+
+    def __init__(self, prompt_pass: PromptPass, rows: int, device: Any) -> None:
+        self.prompt_pass, self.rows, self.device = prompt_pass, rows, device
+        self.by_window: dict[int | None, Attention] = {}
+
+    def within(self, window: int | None) -> Attention:
+        """That of layers with a window of so many tokens."""
+        if window not in self.by_window:
+            spans, before = self.prompt_pass.spans, self.prompt_pass.before
+            self.by_window[window] = Attention(
+                spans, before, self.rows, self.device, own=True, window=window
+            )
+        return self.by_window[window]
+
+
+def _attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    *,
+    attend: Attending,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Any = None,
+    **_: Any,
+) -> tuple[Any, None]:
+    """Attention as transformers calls it: query [1, heads, tokens, d], key and value [1, key heads, tokens, d]."""
+    if softcap is not None or s_aux is not None:
+        raise ValueError("attention of another kind")
+    scaling = scaling or query.shape[-1] ** -0.5
+    # Tokens first: [tokens, heads, d].
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    return attend.within(sliding_window)(q, k, v, scaling)[None], None

@@ -9,6 +9,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from ...execution.batches import in_batches
 from ...representations import (
     TRUNCATION_COLUMN,
     Block,
@@ -17,12 +18,16 @@ from ...representations import (
     Ragged,
     Reps,
     by_block,
+    by_hypothesis,
     cell_rows,
+    hypothesis_rows,
 )
-from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
-from ..comet.head import by_hypothesis, hypothesis_rows
+from ..comet.network import Head, Mixer
+from ..comet.side_by_side import JoinedTexts, SideBySide
 from ..models.context_tokens import Reader
+from ..models.encoder import Encoder
+from ..models.model_scorers import JoinedScorer
 from ..models.settings import ContextModelMetric
 from .error_spans import (
     SEVERITIES,
@@ -34,7 +39,6 @@ from .error_spans import (
     penalties_of,
     spans_of,
 )
-from .input_reader import InputReader, Read
 
 # Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
 SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
@@ -48,28 +52,11 @@ BLANKS = ("▁", "Ġ", " ")
 # From about this length on, scores are known to sink with length.
 LONG_TOKENS = 200
 
-
 # What a value is: the whole score, mqm alone, or the summed penalties that mqm is made of.
 Output = Literal["score", "mqm", "errors"]
 
 
-class Settings(NamedTuple):
-    """How spans are found, and what is returned."""
-
-    rule: Rule
-    threshold: float | None
-    output: Output
-
-
-class JudgedPairs(NamedTuple):
-    """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
-
-    values: FloatArray
-    probabilities: Ragged
-    spans: TokenSpans
-
-
-class XCometScorer(Scorer):
+class XCometScorer(JoinedScorer):
     """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
 
     def __init__(
@@ -88,6 +75,7 @@ class XCometScorer(Scorer):
         self.batch_tokens = encoder.batch_tokens
         self.identity = metric.identity(encoder.device)
         self.joining = inputs.joining
+        self.max_tokens = inputs.joining.max_tokens
         self.is_warned = False
         # Tokens that are nothing but a blank.
         tokenizer = reader.tokenizer
@@ -105,38 +93,17 @@ class XCometScorer(Scorer):
         truncation = read[TRUNCATION_COLUMN]
         return Reps({"ids": ids, "text": characters, TRUNCATION_COLUMN: truncation}), ids.lengths
 
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of all sequences of a block."""
-        lengths = reps["ids"].lengths
-        of_hypotheses = int(lengths[block.hypotheses].sum())
-        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
-        with_source = 0
-        if block.source >= 0:
-            with_source = of_hypotheses + int(lengths[block.source]) * num_hypotheses
-        if not self.info.needs_references:
-            return with_source
-        of_references = int(lengths[block.references].sum())
-        of_pairs = of_hypotheses * num_references + of_references * num_hypotheses
-        if block.source < 0:
-            return of_pairs
-        return with_source + 2 * of_pairs + int(lengths[block.source]) * block.cells
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        sourced = block.source >= 0
-        lengths = reps["ids"].lengths
-        read = self.joining.lengths(lengths, block, sourced, self.info.needs_references)
-        return Passes(read, self.encoder.flops(read))
+        return self.joining.lengths(lengths, block, block.source >= 0, self.info.needs_references)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
-        lengths = reps["ids"].lengths
-        of_texts = [int(lengths[block.hypotheses].max(initial=0))]
-        if self.info.needs_references:
-            of_texts.append(int(lengths[block.references].max(initial=0)))
-        if block.source >= 0:
-            of_texts.append(int(lengths[block.source]))
-        longest = self.joining.whole_length(*of_texts)
+        longest = self.longest(reps, block)
         if longest > LONG_TOKENS and not self.is_warned:
             self.is_warned = True
             warn(
@@ -144,7 +111,7 @@ class XCometScorer(Scorer):
                 "Score sentences, and compare no texts of very different length",
                 stacklevel=2,
             )
-        return Truncation.TEXT if longest > self.joining.max_tokens else Truncation.NONE
+        return super().pair_truncation(reps, block)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
@@ -276,3 +243,103 @@ class XCometScorer(Scorer):
         """The mistakes of a pair, in characters of the hypothesis."""
         spans = self.spans(reps, block, hypothesis, reference)
         return {"errors": [span._asdict() for span in spans]}
+
+
+class Read(NamedTuple):
+    """Values of one input for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
+
+    scores: FloatArray
+    labels: Ragged  # float32 [tokens, 4] of each pair
+
+    def take(self, rows: IntArray) -> Read:
+        """Those of some pairs."""
+        return Read(self.scores[rows], self.labels[rows])
+
+
+class InputReader:
+    """Runs the encoder, the estimator and the labels.
+
+    Args:
+        encoder: the encoder.
+        mixer: makes one vector of its layers.
+        head: the estimator of the sentence score.
+        word_layer: whose states give labels.
+        word_labels: weight [4, d] and bias [4] of the labels.
+        joining: how the texts of an input stand side by side.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
+        word_layer: int,
+        word_labels: tuple[Any, Any],
+        joining: SideBySide,
+    ) -> None:
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.word_layer = word_layer
+        weight, bias = word_labels
+        self.label_weight = weight.float().to(encoder.device)  # [4, d]
+        self.label_bias = bias.float().to(encoder.device)  # [4]
+        self.joining = joining
+
+    def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
+        """Values of the input made of one row of each part, the hypothesis first; rows of the texts, [n] each."""
+        joined = self.joining.sequences(ids, parts)
+        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
+
+        def run(numbers: IntArray) -> Read:
+            return self._batch(joined.take(numbers), num_tokens[numbers])
+
+        batches, places = in_batches(joined.ids.lengths, self.encoder.batch_tokens, run)
+        scores = np.concatenate([batch.scores for batch in batches])
+        values = np.concatenate([batch.labels.values for batch in batches])
+        of_batches = [batch.labels.lengths for batch in batches]
+        labels = Ragged.of_lengths(values, np.concatenate(of_batches))
+        return Read(scores, labels).take(places)
+
+    def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
+        """Values of some sequences; num_tokens: of their hypotheses, [n]."""
+        width = self.encoder.config.hidden_size
+        first = np.empty((len(joined.ids), width), np.float32)
+        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
+        for rows, states in self.encoder.states(joined.ids, True, joined.types):
+            # the vector of the whole input, mixed over the layers, is what its score is made of
+            used = states if self.mixer.shares is not None else states[-1:]
+            first[rows] = self.mixer.vectors(used, None).cpu().numpy()
+            # the tokens of the hypothesis, which stands first, have labels
+            of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
+            for place, row in enumerate(rows.tolist()):
+                labels[row] = of_tokens[place, : num_tokens[row]]
+        with self.encoder.torch.inference_mode():
+            vectors = self.encoder.torch.from_numpy(first).to(self.encoder.device)
+            scores = self.head.whole(vectors)
+        return Read(scores, Ragged.of_rows(labels))
+
+    def _label_probabilities(self, states: Any) -> NDArray[np.float32]:
+        """Probabilities of the four labels, float32 [n, length, 4], of states [n, length, d]."""
+        with self.encoder.torch.inference_mode():
+            # Products and sums of single rows: no probability depends on other tokens.
+            logits = [(states * weight).sum(2) for weight in self.label_weight]
+            stacked = self.encoder.torch.stack(logits, 2) + self.label_bias  # [n, length, 4]
+            probabilities: NDArray[np.float32] = stacked.softmax(2).cpu().numpy()
+            return probabilities
+
+
+class Settings(NamedTuple):
+    """The rule for spans, and the kind of value."""
+
+    rule: Rule
+    threshold: float | None
+    output: Output
+
+
+class JudgedPairs(NamedTuple):
+    """Values of all inputs for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
+
+    values: FloatArray
+    probabilities: Ragged
+    spans: TokenSpans

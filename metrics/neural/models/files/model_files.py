@@ -1,4 +1,4 @@
-"""Where the files of a model are, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
+"""The files of a model, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
 
 A digest stands for everything that a score depends on: weights, configuration and tokenizer. It is written behind the
 model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
@@ -17,7 +17,8 @@ from ....storage.checksums import DIGITS as DIGITS
 from ....storage.checksums import MARK as MARK
 from ....storage.checksums import remembered_digest
 from .bundled_models import BUNDLED, bundled_model
-from .folder_checks import GGUF, check_model, gguf_file_in
+from .folder_checks import check_model, gguf_file_in
+from .gguf_files import SUFFIX
 
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
@@ -79,7 +80,7 @@ NOT_THERE = frozenset({"RepositoryNotFoundError", "RevisionNotFoundError", "HFVa
 
 def _is_path(model: str) -> bool:
     """Whether this cannot be a name on the hub."""
-    if model.startswith((".", "/", "~")) or model.endswith(GGUF):
+    if model.startswith((".", "/", "~")) or model.endswith(SUFFIX):
         return True
     return model.count("/") > 1 or "\\" in model
 
@@ -104,7 +105,7 @@ def _fetched(
 
 
 def _not_fetched(model: str, error: Exception) -> ModelLoadError:
-    """What an error of the hub's client means."""
+    """The error to show for one of the hub's client."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     fix = 'Give a local folder, model="FOLDER", or check the name and the network'
     if kinds & UNREACHABLE:
