@@ -64,11 +64,7 @@ class Embeddings(nn.Module):
         self.projection = nn.Linear(width, config.hidden_size) if projected else nn.Identity()
 
     def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        token_type_ids: Tensor,
-        **_: Any,
+        self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor, **_: Any
     ) -> Tensor:
         """Vectors [n, length, d] of tokens [n, length], their places and types."""
         words = self.word_embeddings(input_ids)

@@ -55,13 +55,7 @@ class Mixer:
         pool: avg, cls or max.
     """
 
-    def __init__(
-        self,
-        shares: Any,
-        gamma: Any,
-        normalised: bool,
-        pool: str,
-    ) -> None:
+    def __init__(self, shares: Any, gamma: Any, normalised: bool, pool: str) -> None:
         self.shares = shares
         self.gamma = gamma
         self.normalised = normalised
@@ -85,12 +79,7 @@ class Mixer:
         scaled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
         return sum(scaled) * self.gamma
 
-    def _scaled(
-        self,
-        x: Any,
-        share: Any,
-        values: Any,
-    ) -> Any:
+    def _scaled(self, x: Any, share: Any, values: Any) -> Any:
         """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""
         if not self.normalised:
             return values * share

@@ -33,6 +33,7 @@ from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
 from ...spec.checked_settings import Field
 from ..models.attention import ROWS, Slab, attention_within, padded_rows, slabs_of
+from ..models.encoder import Stack
 from ..models.files.folder_contents import (
     CheckedTensors,
     read_row,
@@ -40,7 +41,6 @@ from ..models.files.folder_contents import (
     read_weights,
 )
 from ..models.linear_products import linear
-from ..models.pass_flops import Stack
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=256)]
@@ -209,11 +209,7 @@ class T5Regression:
         return values[:num]
 
     def _looked_up(
-        self,
-        x: torch.Tensor,
-        layer: DecoderLayer,
-        states: torch.Tensor,
-        slabs: Sequence[Slab],
+        self, x: torch.Tensor, layer: DecoderLayer, states: torch.Tensor, slabs: Sequence[Slab]
     ) -> torch.Tensor:
         """The attention of x [n and spare rows, d] to the encoder's states [tokens, d], of the shape of x."""
         heads = self.config.num_heads

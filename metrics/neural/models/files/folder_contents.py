@@ -19,6 +19,7 @@ from ....errors import InputError, ModelLoadError, excerpt
 from ....spec.checked_values import from_json
 from ....storage.bounded_files import read_small_file
 from ....storage.json_and_yaml import parse_small_json
+from .folder_checks import shards_of
 from .torch_checkpoint import read_torch_checkpoint
 
 T = TypeVar("T")
@@ -131,8 +132,6 @@ def _first(names: Iterable[str]) -> str:
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 FORMS = (SAFETENSORS, f"{SAFETENSORS}.index.json", PICKLE, f"{PICKLE}.index.json")
-# The shards that an index names: files of the folder itself.
-SHARD = re.compile(r"[\w.-]+\.(safetensors|bin)")
 FIX = "Fetch the files again"
 
 
@@ -176,28 +175,15 @@ def weight_files(folder: Path) -> list[Path]:
     """
     for form in FORMS:
         path = folder / form
+        if path.is_file() and not form.endswith(".json"):
+            return [path]
         if path.is_file():
-            return _shards(path) if form.endswith(".json") else [path]
+            try:
+                return shards_of(path)
+            except InputError as error:
+                raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     problem = f"no weights, expected {SAFETENSORS} or {PICKLE} or an index of their shards"
     raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
-
-
-def _shards(index: Path) -> list[Path]:
-    """The files that an index names, in order of their names."""
-    try:
-        weight_map = parse_small_json(read_small_file(index, FIX), str(index), FIX)["weight_map"]
-        names = sorted(set(weight_map.values()))
-    except InputError as error:
-        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelLoadError(f"is no index ({error})", where=str(index), fix=FIX) from error
-    for name in names:
-        if not SHARD.fullmatch(name):
-            problem = f"names the shard {excerpt(name)}, expected a file of the folder"
-            raise ModelLoadError(problem, where=str(index), fix=FIX)
-        if not (index.parent / name).is_file():
-            raise ModelLoadError(f"its shard {name} is not there", where=str(index), fix=FIX)
-    return [index.parent / name for name in names]
 
 
 def _read(file: Path, skip: re.Pattern[str] | None, row: int | None = None) -> Mapping[str, Any]:
