@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ....errors import InputError, ModelLoadError, excerpt
+from ....errors import InputError, ModelLoadError
 from ....spec.checked_values import from_json
 from ....storage.bounded_files import read_small_file
 from ....storage.json_and_yaml import parse_small_json
