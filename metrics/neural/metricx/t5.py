@@ -22,6 +22,7 @@ import torch
 from torch.nn.functional import gelu, pad
 
 from ...representations import FloatArray, IntArray, Ragged
+from ..models.elementwise import elementwise
 from ..models.linear_products import linear
 from ..models.packed_attention import ROWS, Slab, attention_within, slabs_of
 from ..models.pass_flops import Stack
@@ -138,8 +139,12 @@ class T5Regression:
 
     def _fed_forward(self, x: torch.Tensor, layer: FeedForward) -> torch.Tensor:
         """wo (gelu(wi_0 x) * wi_1 x), [rows, d] of x [rows, d]."""
-        gate = gelu(linear(x, layer.wi_0), approximate="tanh")
+        gate = elementwise(_gelu, linear(x, layer.wi_0))
         return linear(gate * linear(x, layer.wi_1), layer.wo)
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    return gelu(x, approximate="tanh")
 
 
 def _attended(states: torch.Tensor, sought: torch.Tensor) -> torch.Tensor:

@@ -45,6 +45,7 @@ class Encoder:
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         self.torch = torch
@@ -59,6 +60,7 @@ class Encoder:
                 model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
         use_linear_products(model)
+        use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
