@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from discorank.cli.options import field_helps
-from discorank.metrics.papers import Paper
+from discorank.metrics.papers import papers
 from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
 from discorank.metrics.storage.limits import Limits
 
@@ -88,13 +88,14 @@ def in_units(value: int, is_bytes: bool) -> str:
     return f"{value:,}"
 
 
-def citation(paper: Paper) -> str:
+def citation(key: str) -> str:
     """Surnames of one or two authors, or of the first of more, and the year."""
-    surnames = [author.partition(",")[0] for author in paper.author.split(" and ")]
+    fields = papers()[key].fields
+    surnames = [author.partition(",")[0] for author in fields["author"].split(" and ")]
     authors = " and ".join(surnames) if len(surnames) <= 2 else f"{surnames[0]} et al."
     for latex, letter in ((r"{\'c}", "ć"), (r"{\'a}", "á")):
         authors = authors.replace(latex, letter)
-    return f"{authors} {paper.year}"
+    return f"{authors} {fields['year']}"
 
 
 def with_tables(text: str) -> str:

@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 from .base import Metric
 from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
-from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
 from .spec.signature import call, parse
 from .storage.bounded_files import read_small_file
@@ -49,11 +48,11 @@ class Combination(Mix):
     name: ClassVar[str] = "combination"
     info: ClassVar[Info] = Info(
         summary="metrics weighted by training on preferences (needs model=)",
-        papers=(JOTY_2014, JOTY_2017),
+        papers=("joty2014discotk", "joty2017discourse"),
     )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of the combination itself."""
         return cls.info.papers
 
@@ -160,7 +159,7 @@ def _check_plain(spec: str) -> None:
     own_names = {Combination.name, f"{__name__}:{Combination.__name__}"}
     if spec.endswith((".yaml", ".yml")):
         raise InputError("is a file", where=spec, fix="Write the metric's signature")
-    if any(term.name in own_names for term in parse(spec)):
+    if any(call.name in own_names for term in parse(spec) for call in term.every):
         raise InputError(
             "is a combination itself",
             where=spec,

@@ -95,6 +95,11 @@ def excerpt(value: object) -> str:
         return "too large to show"
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether somebody stops the process: Ctrl-C, SIGTERM, or Ray, which marks its SystemExit in a worker."""
+    return isinstance(error, KeyboardInterrupt) or hasattr(error, "ray_terminate_msg")
+
+
 def near_files(path: str | Path) -> str:
     """What else a file that is not there may be called, as advice; empty where nothing is near.
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .base import Metric
-from .errors import MetricError
-from .execution.failures import is_interrupt
+from .errors import MetricError, is_interrupt
 from .representations import Block, FloatArray, IntArray, Reps
 from .scorer import Info, Scorer
 from .text.texts import Item, Text

@@ -5,7 +5,7 @@ u(h, r) = sum_i w_i s_i m_i(h, r),   s_i = -1 for distances, +1 otherwise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,18 +113,17 @@ class Mix:
 
     def with_defaults(self, **values: Any) -> Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""
-        parts = [(weight, metric.with_defaults(**values)) for weight, metric in self.parts]
-        return self._with_parts(parts)
+        return self.mapped(lambda metric: metric.with_defaults(**values))
 
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""
-        parts = [(weight, metric.for_language(lang)) for weight, metric in self.parts]
-        return self._with_parts(parts)
+        return self.mapped(lambda metric: metric.for_language(lang))
 
-    def _with_parts(self, parts: Sequence[tuple[float, Metric]]) -> Mix:
-        """The mix of other parts; itself if they are the same ones, so that it keeps its name."""
+    def mapped(self, change: Callable[[Metric], Metric]) -> Mix:
+        """The mix of what `change` makes of the parts; itself if these stay as they are, so that it keeps its name."""
+        parts = tuple((weight, change(metric)) for weight, metric in self.parts)
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
-        return self if same else Mix(tuple(parts))
+        return self if same else Mix(parts)
 
 
 Utility = Metric | Mix

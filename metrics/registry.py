@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,6 @@ from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
 from .model_names import metric_of_model
-from .papers import Paper
 from .spec.checked_settings import build
 from .spec.signature import Call, parse
 from .spec.user_code import AllowedCode, CodeRefusedError, user_module
@@ -52,16 +52,11 @@ BUILT_IN: Mapping[str, Registration] = {
     "dr": Registration(".rst.metric:DR"),
     "dr-nolex": Registration(".rst.metric:DR"),
     "dr-lex": Registration(".rst.metric:DRLex"),
-    "dr-lex-1.1": Registration(".rst.metric:DRLex", {"words": "nuclearity"}),
-    "dr-lex-2": Registration(".rst.metric:DRLex", {"words": "relation"}),
-    "dr-lex-2.1": Registration(".rst.metric:DRLex", {"words": "both"}),
     "discotk-light": Registration(".rst.metric:DiscoTKLight"),
     "ds-focus": Registration(".discourse.coherence.ds_focus:DSFocus"),
     "ds-sent": Registration(".discourse.coherence.ds_sent:DSSent"),
-    "rc": Registration(".discourse.coherence.cohesion:RC"),
-    "lc": Registration(".discourse.coherence.cohesion:LC"),
+    "cohesion": Registration(".discourse.coherence.cohesion:Cohesion"),
     "entity-graph": Registration(".discourse.coherence.entity_graph:EntityGraph"),
-    "lexical-graph": Registration(".discourse.coherence.entity_graph:LexicalGraph"),
     "lexical-chain": Registration(".discourse.coherence.lexical_chain:LexicalChain"),
     "pdd": Registration(".discourse.roles.pdd:PDD"),
     "role-match": Registration(".discourse.roles.role_match:RoleMatch"),
@@ -102,6 +97,13 @@ BUILT_IN: Mapping[str, Registration] = {
     "bartscore-faithfulness": Registration(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
 }
 
+# what stands around a metric: ``aligned(chrf)``
+WRAPPERS: Mapping[str, Registration] = {
+    "aligned": Registration(".documents.aligned:Aligned"),
+    "windows": Registration(".documents.windows:Windows"),
+    "split": Registration(".documents.wrapper:Split"),
+}
+
 
 @cache
 def names() -> Mapping[str, Registration]:
@@ -109,7 +111,7 @@ def names() -> Mapping[str, Registration]:
     from importlib.metadata import entry_points
 
     plug_ins = {point.name: Registration(point.value) for point in entry_points(group=GROUP)}
-    clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
+    clashes = sorted(plug_ins.keys() & (BUILT_IN.keys() | WRAPPERS.keys()))
     if clashes:
         raise InputError(
             f"a plug-in registers the built-in name {clashes[0]!r}",
@@ -121,15 +123,15 @@ def names() -> Mapping[str, Registration]:
 
 def _registration(name: str) -> Registration | None:
     """What is registered under a name; plug-ins are looked for where it is not built in."""
-    return BUILT_IN.get(name) or names().get(name)
+    return BUILT_IN.get(name) or WRAPPERS.get(name) or names().get(name)
 
 
 def registered_name(name: str) -> str:
     """The registered name that this is in other letters, BLEU or doc_comet; what is none stays as it is."""
-    if name in BUILT_IN or ":" in name or name in names():
+    if _registration(name) or ":" in name:
         return name
     plain = name.lower().replace("_", "-")
-    return plain if plain in names() else name
+    return plain if _registration(plain) else name
 
 
 def unknown_metric(name: str) -> InputError:
@@ -158,11 +160,11 @@ def metric_class(name: str) -> type[Metric | Combination]:
     return target
 
 
-def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | None:
+def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The papers of a built-in metric with some settings; None for a metric that is not built in."""
-    if name not in BUILT_IN:
+    if name not in BUILT_IN and name not in WRAPPERS:
         return None
-    fixed = BUILT_IN[name].settings
+    fixed = (BUILT_IN.get(name) or WRAPPERS[name]).settings
     return metric_class(name).cited({**fixed, **settings})
 
 
@@ -218,9 +220,10 @@ def load_from_data(
         InputError, ModelLoadError: as `load_metric`.
     """
     terms = _terms(text)
-    for term in terms:
-        _check_name(term.name, allowed)
-    for values in (*(term.settings for term in terms), settings or {}):
+    every = [call for term in terms for call in term.every]
+    for call in every:
+        _check_name(call.name, allowed)
+    for values in (*(call.settings for call in every), settings or {}):
         allowed.check_settings(values)
     return _from_terms(terms, text, settings or {}, allowed, in_data=True)
 
@@ -250,7 +253,16 @@ def _terms(text: str) -> list[Call]:
         terms = parse(text)
     except InputError as error:
         raise _with_second_plus(error, text) from None
-    return [term._replace(name=registered_name(term.name)) for term in terms]
+    return list(map(_registered, terms))
+
+
+def _registered(call: Call) -> Call:
+    """A call by registered names, inside too."""
+    name = registered_name(call.name)
+    if call.inner and name not in WRAPPERS:
+        fix = f"Settings are name=value; a metric stands in {', '.join(WRAPPERS)} alone"
+        raise InputError("is no wrapper", where=call.name, fix=fix)
+    return call._replace(name=name, inner=tuple(map(_registered, call.inner)))
 
 
 def _with_second_plus(error: InputError, text: str) -> InputError:
@@ -264,7 +276,7 @@ def _with_second_plus(error: InputError, text: str) -> InputError:
 
 def _check_name(name: str, allowed: AllowedCode) -> None:
     """Raises CodeRefusedError for the name of a metric that is neither built in nor allowed."""
-    if name in BUILT_IN or (allowed.plug_ins and _is_plug_in(name)):
+    if name in BUILT_IN or name in WRAPPERS or (allowed.plug_ins and _is_plug_in(name)):
         return
     code = names()[name].target if name in names() else name
     if ":" in code:
@@ -334,6 +346,8 @@ def _from_mapping(
 def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     """What one term of a signature names, with its settings."""
     target = _object(call.name)
+    if call.name in WRAPPERS:
+        return _wrapped(target, call, allowed, in_data)
     if in_data and call.name not in BUILT_IN and not _is_plug_in(call.name):
         allowed.check_home(target, call.name)
     if target is Combination:
@@ -354,6 +368,47 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
     unlabelled = Function(target)
     return unlabelled if unlabelled.name == call.name else Function(target, call.name)
+
+
+def wrapped(utility: Utility, name: str, **settings: Any) -> Utility:
+    """A utility whose metrics of segments are each in a wrapper, but for those that are in one of the kind already.
+
+    Args:
+        utility: a metric or a sum.
+        name: of the wrapper; windows come to stand inside of others.
+        settings: of the wrapper.
+    """
+    from .documents.wrapper import Wrapper
+
+    kind = _object(name)
+
+    def change(metric: Metric) -> Metric:
+        if type(metric) is kind or metric.info.unit == "document":
+            return metric
+        if isinstance(metric, Wrapper) and (name == "windows" or kind in metric.kinds):
+            return replace(metric, metric=change(metric.metric))
+        made: Metric = build(kind, {"metric": metric, **settings})
+        return made
+
+    return utility.mapped(change)
+
+
+def _wrapped(target: Any, call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
+    """A wrapper around every part of what stands in it; a proxy metric is named by its signature."""
+    if not call.inner:
+        fix = f"Write it around a metric: {call.name}(chrf)"
+        raise InputError("has no metric in it", where=call.name, fix=fix)
+    settings = dict(call.settings)
+    proxy = settings.get("by")
+    if isinstance(proxy, str) and proxy != "length":
+        is_data = in_data and not allowed.users_own
+        settings["by"] = (
+            load_from_data(proxy, allowed)
+            if is_data
+            else _from_terms(_terms(proxy), proxy, {}, allowed)
+        )
+    utility = _from_terms(call.inner, call.name, {}, allowed, in_data)
+    return utility.mapped(lambda metric: build(target, {"metric": metric, **settings}))
 
 
 def _object(name: str) -> Any:

@@ -9,11 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .papers import Paper
 from .representations import Block, FloatArray, IntArray, Reps
 from .text.texts import Item, Truncation
 
@@ -23,7 +22,7 @@ class Info:
     """What the engines and the documentation must know about a metric without loading it."""
 
     summary: str  # one line for people
-    papers: tuple[Paper, ...] = ()  # where it comes from
+    papers: tuple[str, ...] = ()  # where it comes from: keys of papers.bib
     reasons: str = ""  # what `describe` says, for people: each of its words, and scale and direction of its numbers
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False
@@ -58,44 +57,6 @@ class Reading(NamedTuple):
     def of_setting(cls, context: int, context_from: str | None) -> Reading:
         """As a setting has it: whose context; None is the reference's but for whole documents compared pairwise."""
         return cls(context, context_from or "reference", context_from == "reference")
-
-
-class DocumentReading(NamedTuple):
-    """How a metric of segments reads whole documents: the settings that all of them have (see `Metric`)."""
-
-    align: str = "join"
-    align_by: str = "metric"
-    align_weights: str = "length"
-    align_skip: float | None = None
-    align_entropy: float = 0.0
-    windows: int | None = None
-    stride: int | None = None
-    split_sentences: str | None = None
-
-    @property
-    def by_units(self) -> bool:
-        """Whether documents are compared unit by unit, whatever their sentence counts."""
-        return self.align != "join" or self.windows is not None
-
-    @property
-    def step(self) -> int:
-        """How many sentences further the next window begins; half a window if that is not set."""
-        return self.stride or max(1, (self.windows or 1) // 2)
-
-    @property
-    def longest(self) -> int:
-        """How many sentences a unit has at most."""
-        return 2 if self.align == "monotone" else 1
-
-    @property
-    def skips(self) -> bool:
-        """Whether sentences are compared with the empty text, as what stays without a counterpart."""
-        return self.align not in ("join", "transport") and self.align_skip is None
-
-    @property
-    def by_length(self) -> bool:
-        """Whether a sentence has the share of its letters in its document, or all have the same."""
-        return self.align != "join" and self.align_weights == "length"
 
 
 class Passes(NamedTuple):
@@ -220,30 +181,3 @@ class Scorer(ABC):
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""
         return {}
-
-
-class Scoring(Protocol):
-    """What it takes to run a metric: its name, its facts and its loaded scorer."""
-
-    @property
-    def name(self) -> str:
-        """Its name, for messages."""
-
-    @property
-    def info(self) -> Info:
-        """Its facts."""
-
-    @property
-    def reads(self) -> Reading:
-        """How much context it reads, and whose."""
-
-    @property
-    def documents(self) -> DocumentReading:
-        """How it reads whole documents."""
-
-    @property
-    def scorer(self) -> Scorer:
-        """The loaded metric."""
-
-    def signature(self) -> str:
-        """The metric as a call."""

@@ -1,8 +1,8 @@
 """What some lists of a run say of its statements: they are decided from all of their pairs, and under the budget.
 
-The constants of statements were fitted on a few kinds of utilities (`budget.constants`); of another they are off by
-more. Whether the choices of the audited lists are those of all pairs corrects what is said of all lists. As a share of
-seconds, it is learned once, before the run, and stands in the run file.
+The constants of statements were fitted on a few kinds of utilities (`budget/constants.json`); of another
+they are off by more. Whether the choices of the audited lists are those of all pairs corrects what is said of all.
+It is learned once, before the run, and stands in the run file.
 """
 
 from __future__ import annotations

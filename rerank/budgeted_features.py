@@ -33,15 +33,11 @@ def check_features(budget: Budget, metrics: tuple[Utility, ...], normalize: str)
     """Checks that a budget spares something, and that sums are known of some candidates without the others.
 
     Raises:
-        InputError: no metric runs a model or a search, features are normalised within their list, or the method is for
-            pseudo-references.
+        InputError: no metric runs a model or a search, or features are normalised within their list.
     """
     if normalize != "none":
         problem = f"{normalize} needs every candidate's features"
         raise InputError(problem, where="budget", fix="Leave the budget or the normalisation out")
-    if budget.method == "centroids":
-        problem = "centroids of pseudo-references, which features do not have"
-        raise InputError(problem, where="budget", fix="Take another method")
     parts = [part for metric in metrics for weight, part in metric.parts if weight]
     if not (budget.force or any(part.info.bucketed or part.costly_pairs for part in parts)):
         problem = "no feature is costly: none is a model's"

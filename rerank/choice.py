@@ -8,7 +8,7 @@ never wins, whatever its sign.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
@@ -31,8 +31,6 @@ else:  # without the default, which type checkers alone read
     from typing import TypeVar
 
     TextT = TypeVar("TextT", bound=Text, covariant=True)  # str where candidates are plain
-
-LOOKED_AHEAD = "looked-ahead"  # the flag of a choice that is not the best of its list
 
 
 class Spent(NamedTuple):
@@ -121,7 +119,6 @@ class Ranking(Generic[TextT]):
         budget: what was computed, if there was a budget.
         source, references: of the list.
         context: the sentences before, in which it was decided.
-        total: where its document was searched, the sum of the utilities of its choices up to this list.
     """
 
     id: str
@@ -135,7 +132,6 @@ class Ranking(Generic[TextT]):
     source: Text | None = None
     references: tuple[Text, ...] = ()
     context: Context = NO_CONTEXT
-    total: float | None = None
 
     @property
     def index(self) -> int:
@@ -164,8 +160,6 @@ class Ranking(Generic[TextT]):
                 {"index": p.index, "count": p.count, "utility": p.utility} for p in self.ranking
             ],
         }
-        if self.total is not None:
-            row["total"] = self.total
         if self.flags:
             row["flags"] = list(self.flags)
         if self.budget is not None:
@@ -245,23 +239,6 @@ def choose(
         record.references,
         context,
     )
-
-
-def chosen_first(ranking: Ranking, place: int, nbest: int | None) -> Ranking:
-    """The ranking with another of its places chosen, in front of the others, and at most `nbest` places.
-
-    Its gap is below 0 where the choice is not the best of the list, for the sake of lists after it, and says so.
-    """
-    places = ranking.ranking
-    if not place:
-        return replace(ranking, ranking=places[:nbest])
-    chosen, best = places[place], places[0]
-    gap = None
-    if chosen.utility is not None and best.utility is not None:
-        gap = min(0.0, chosen.utility - best.utility)
-    reordered = (chosen, *places[:place], *places[place + 1 :])
-    flags = (*ranking.flags, LOOKED_AHEAD)
-    return replace(ranking, ranking=reordered[:nbest], gap=gap, flags=flags)
 
 
 def _are_finite(values: FloatArray, distinct: Distinct, left_out: Collection[int]) -> bool:

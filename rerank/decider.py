@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from .plain_lists import list_of
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .strategies import Strategy
 
-if TYPE_CHECKING:
-    from .documents.document_search import DocumentSearch
-
 
 class Decider(Protocol):
     """What decides lists."""
@@ -37,10 +34,6 @@ class Decider(Protocol):
     @property
     def resolved_strategy(self) -> Strategy:
         """Where the context of a list comes from."""
-
-    @property
-    def search(self) -> DocumentSearch | None:
-        """How documents are searched; None where each list is decided by itself or after those before it."""
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -62,12 +55,7 @@ class Decider(Protocol):
 def scheduled(
     decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
 ) -> Iterator[tuple[Any, Outcome]]:
-    """The outcomes of a decider's programs; see `Scheduler`, and `DocumentScheduler` for searches."""
-    search = decider.search
-    if search is not None:
-        from .documents.document_scheduler import DocumentScheduler
-
-        return DocumentScheduler(search, engine, accept).run(records)
+    """The outcomes of a decider's programs; see `Scheduler`."""
     scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
     return scheduler.run(records)
 

@@ -132,7 +132,7 @@ class TiledSums:
     def __init__(self, num_rows: int, num_columns: int) -> None:
         self.num_rows = num_rows
         self.num_columns = num_columns
-        self.of_columns: dict[tuple[int, int], FloatArray] = {}  # [H] by range of columns
+        self.of_columns: dict[range, FloatArray] = {}  # [H] by range of columns
 
     def add(self, tile: Tile, sums: FloatArray) -> None:
         """Takes the sums [rows] of a tile."""
@@ -146,8 +146,8 @@ class TiledSums:
 
     def _range(self, left: int, right: int) -> FloatArray:
         """The sums [H] of a range of columns."""
-        if (left, right) in self.of_columns:
-            return self.of_columns[left, right]
+        if range(left, right) in self.of_columns:
+            return self.of_columns[range(left, right)]
         cut = middle(left, right)
         with np.errstate(invalid="ignore", over="ignore"):
             return self._range(left, cut) + self._range(cut, right)

@@ -14,9 +14,9 @@ from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.storage.limits import limits
 from .lists import Candidate, CandidateList, finite, number_field
-from .surface import SURFACE, surface_feature
 
-PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length", *SURFACE)
+PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length", "copied")
+COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
 EXPECTED = "expected"
 Feature = str | Utility
 WeightedFeatures = tuple[tuple[Feature, float], ...]
@@ -87,11 +87,13 @@ def name_of(feature: Feature) -> str:
 def plain_feature(name: str, record: CandidateList) -> FloatArray:
     """A feature of every candidate that needs no metric, [N].
 
+    ``copied`` is the share of its 4-grams of characters that the source has, whatever their case; 0 without a source.
+
     Raises:
         InputError: a candidate does not have it.
     """
-    if name in SURFACE:
-        return surface_feature(name, record)
+    if name == "copied":
+        return _copied(record)
     candidates = record.candidates
     lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
     if name == "length":
@@ -111,6 +113,21 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         values = [number_field(c, "tokens", f"candidates[{i}]") for i, c in enumerate(candidates)]
         lengths = np.array(values)
     return np.asarray(logprobs / np.maximum(lengths, 1))
+
+
+def _copied(record: CandidateList) -> FloatArray:
+    source = set() if record.source is None else _character_ngrams(str(record.source))
+    shares = []
+    for candidate in record.candidates:
+        own = _character_ngrams(str(candidate.text))
+        shares.append(len(own & source) / max(1, len(own)))
+    return np.array(shares)
+
+
+def _character_ngrams(text: str) -> set[str]:
+    lowered = text.lower()
+    starts = range(len(lowered) - COPIED_CHARACTERS + 1)
+    return {lowered[i : i + COPIED_CHARACTERS] for i in starts}
 
 
 def _others(candidate: Candidate) -> str:

@@ -29,7 +29,6 @@ OUTPUT_KEYS = frozenset(
         "flags",
         "total",
         "budget",
-        "chooser",
         "document_choice",
     }
 )

@@ -32,7 +32,6 @@ from .engines.interface import Result, Task
 from .lists import CandidateList
 from .normalization import Normalize
 from .pseudo_references import Weigh, human_references, pseudo_references
-from .robust import RobustMean
 from .scheduler import Program
 
 
@@ -64,7 +63,6 @@ class MBR:
         keep_matrix: whether rankings carry their utility matrix.
         diverse: lambda of a diverse list; None for the best places.
         budget: which pairs are computed; None for all.
-        robust: the mean over pseudo-references; None for the weighted one.
         normalize: what is done to each part's expected utilities within a list.
     """
 
@@ -78,7 +76,6 @@ class MBR:
     keep_matrix: bool = False
     diverse: float | None = None
     budget: Budget | None = None
-    robust: RobustMean | None = None
     normalize: Normalize = "none"
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
@@ -210,5 +207,4 @@ class MBR:
             for _, part in utility.parts
         )
         own = None if self.self_pair else pool.own
-        estimator = None if self.robust is None else self.robust.of(pool.texts or hypotheses)
-        return Task(record.id, utility, comparisons, pool.weights, own, estimator=estimator)
+        return Task(record.id, utility, comparisons, pool.weights, own)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, overload
+from typing import Annotated, Any, overload
 
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
@@ -22,20 +21,8 @@ from .mbr import MBR
 from .normalization import Normalize
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
-from .robust import Mean, RobustMean
 from .scheduler import Accept, Outcome, Program, accept_all
-from .strategies import (
-    BEAM,
-    MAX_BEAM,
-    SEARCHES,
-    Strategy,
-    StrategySetting,
-    check_searched,
-    resolve,
-)
-
-if TYPE_CHECKING:
-    from .documents.document_search import DocumentSearch
+from .strategies import Strategy, StrategySetting, resolve
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
@@ -51,10 +38,6 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
-        expectation: the mean over pseudo-references: the weighted mean, or one that a few bad ones cannot upset, a
-            trimmed mean or the median of means of groups.
-        trim: of a trimmed mean, the share of all weight that is left out at either end.
-        num_groups: of a median of means, how many groups pseudo-references are in.
         normalize_parts: what is done to the expected utilities of each part of a sum within a list before they are
             added: none, zscore, minmax (to 0..1) or rank (share of texts that are worse).
         prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
@@ -62,9 +45,7 @@ class MBRDecoder:
         prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
         nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
         strategy: where context comes from in lists of a document: what was chosen before ("sequential", which "auto" is
-            for metrics with context) or stands first ("one-best"); or a search for the choices of a document that have
-            the highest total together, exact ("joint") or among the best histories ("beam").
-        beam: how many histories "beam" keeps.
+            for metrics with context) or stands first ("one-best").
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
         top_k: how many the first stage keeps.
         oracle: decide against the human references instead: what the best choice would be.
@@ -78,15 +59,11 @@ class MBRDecoder:
     weights: Annotated[str, Checked(checked_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
-    expectation: Mean = "mean"
-    trim: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.2
-    num_groups: Annotated[int, Field(ge=1)] = 5
     normalize_parts: Normalize = "none"
     prior: Annotated[Prior | str | None, Converted(load_prior)] = None
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
-    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     shortlist: Annotated[MetricLike | None, Converted(_optional_metric)] = None
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
@@ -97,8 +74,9 @@ class MBRDecoder:
     def __post_init__(self) -> None:
         self._check_budget()
         self._check_diverse()
-        self._check_search()
-        self._check_expectation()
+        self._check_normalized_parts()
+        # refused now, not when the first list is decided
+        _ = self.resolved_strategy
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             problem = (
@@ -115,11 +93,6 @@ class MBRDecoder:
             problem = "beside an oracle, which says what the best choice would be"
             raise InputError(problem, where="budget", fix="Leave one of them out")
         budget.check(load_metric(self.utility))
-
-    def _check_search(self) -> None:
-        """Raises InputError for a search that does not see the utility of every candidate, or that context forbids."""
-        if self.resolved_strategy in SEARCHES:
-            check_searched(self.strategy, self.budget is not None, self.diverse is not None)
 
     def _check_diverse(self) -> None:
         """Raises InputError for a diverse list of one place or all, or without the likeness of every two candidates."""
@@ -138,23 +111,19 @@ class MBRDecoder:
             problem = "the utility compares no two candidates"
             raise InputError(problem, where="diverse", fix="Leave it out")
 
-    def _check_expectation(self) -> None:
-        """Raises InputError for a robust mean, or normalised parts, where values are not those of whole lists."""
-        asked = {
-            "expectation": self.expectation != "mean",
-            "normalize_parts": self.normalize_parts != "none",
+    def _check_normalized_parts(self) -> None:
+        """Raises InputError for normalised parts where values are not those of whole lists."""
+        if self.normalize_parts == "none":
+            return
+        refused = {
+            "a budget, which computes some of the pairs": self.budget is not None,
+            "a diverse list, which is of utilities as they are": self.diverse is not None,
         }
-        needed = {
-            "expectation": "a robust mean needs all pairs",
-            "normalize_parts": "parts are normalised over a list",
-        }
-        for name, reason in needed.items():
-            if asked[name] and self.budget is not None:
-                problem = f"beside a budget, which computes some of the pairs: {reason}"
-                raise InputError(problem, where=name, fix="Leave one of them out")
-        if asked["normalize_parts"] and self.diverse is not None:
-            problem = "beside a diverse list, which is of utilities as they are"
-            raise InputError(problem, where="normalize_parts", fix="Leave one of them out")
+        for other, is_there in refused.items():
+            if is_there:
+                raise InputError(
+                    f"beside {other}", where="normalize_parts", fix="Leave one of them out"
+                )
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -173,18 +142,7 @@ class MBRDecoder:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width, self.beam)
-
-    @property
-    def search(self) -> DocumentSearch | None:
-        """How documents are searched; None where each list is decided by itself or after those before it."""
-        strategy = self.resolved_strategy
-        if strategy not in SEARCHES:
-            return None
-        from .documents.document_search import DocumentSearch
-
-        beam = self.beam if strategy == "beam" else None
-        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
+        return resolve(self.strategy, self.width)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -196,7 +154,6 @@ class MBRDecoder:
             **self.expectation_settings,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
-            **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
             "shortlist": first and f"{first.signature()}, top {self.top_k}",
             "oracle": self.oracle,
             **({} if self.diverse is None else {"diverse": self.diverse}),
@@ -212,7 +169,6 @@ class MBRDecoder:
             "weights": self.weights,
             "temperature": self.temperature,
             "self_pair": self.self_pair,
-            **self._robust_settings,
             **({} if self.normalize_parts == "none" else {"normalize_parts": self.normalize_parts}),
             **(
                 {}
@@ -220,15 +176,6 @@ class MBRDecoder:
                 else {"prior": prior.digest, "prior_strength": self.prior_strength}
             ),
         }
-
-    @property
-    def _robust_settings(self) -> dict[str, Any]:
-        """The settings of a robust mean; none of the weighted mean."""
-        if self.expectation == "mean":
-            return {}
-        if self.expectation == "trimmed":
-            return {"expectation": self.expectation, "trim": self.trim}
-        return {"expectation": self.expectation, "num_groups": self.num_groups}
 
     @overload
     def decode(
@@ -288,16 +235,8 @@ class MBRDecoder:
             self.keep_matrix,
             self.diverse,
             load_budget(self.budget),
-            self._robust,
             self.normalize_parts,
         )
-
-    @property
-    def _robust(self) -> RobustMean | None:
-        """The robust mean, None for the weighted mean."""
-        if self.expectation == "mean":
-            return None
-        return RobustMean(self.expectation, self.trim, self.num_groups)
 
     @property
     def _weigh(self) -> Weigh:

@@ -10,27 +10,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..metrics.base import Metric
-from ..metrics.execution.by_sentence import compared, is_aligned, lift
+from ..metrics.execution.by_sentence import compared, is_by_units, lift
 from ..metrics.execution.meter import Meter
 from ..metrics.execution.store import Fresh, Store
 from ..metrics.representations import Block, Reps
 from ..metrics.scorer import Scorer
 from ..metrics.text.texts import NO_CONTEXT, Comparison, Text
-
-
-class UnloadedMetric:
-    """A metric with a scorer that has no weights, by which windows of documents are found.
-
-    Args:
-        metric: the metric.
-        scorer: its `unloaded` scorer.
-    """
-
-    def __init__(self, metric: Metric, scorer: Scorer) -> None:
-        self.scorer = scorer
-        self.name, self.info = metric.name, metric.info
-        self.reads, self.documents = metric.reads, metric.documents
-        self.signature = metric.signature
 
 
 class PassCounts:
@@ -42,14 +27,11 @@ class PassCounts:
     """
 
     def __init__(self, metric: Metric, scorer: Scorer) -> None:
-        self.metric, self.scorer = metric, scorer
+        self.metric, self.scorer = metric.with_scorer(scorer), scorer
         self.passes = 0
         self.tokens = 0
         self.flops = 0.0
         self.requests: dict[bytes, int] = {}  # about how many tokens each has, by its key
-        self.in_contexts: dict[
-            bytes, int
-        ] = {}  # how often each is asked, at most: once in every context
         self.num_answered: Callable[[Sequence[bytes]], int] = lambda keys: 0
 
     def add(
@@ -57,43 +39,34 @@ class PassCounts:
         hypotheses: Sequence[Text],
         references: Sequence[Text],
         source: Text | None,
-        num_contexts: int = 1,
     ) -> None:
-        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing.
-
-        A metric that reads context reads it in each of `num_contexts`.
-        """
+        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing."""
         if self.metric.needs_source and source is None:
             return
-        times = num_contexts if self.metric.reads.context else 1
-        comparison = self.metric.comparison(hypotheses, references, source, NO_CONTEXT)
-        self.add_comparison(comparison, times)
+        self.add_comparison(self.metric.comparison(hypotheses, references, source, NO_CONTEXT))
 
-    def add_comparison(self, comparison: Comparison, times: int = 1) -> None:
-        """Counts one list with the context of its items, `times` times."""
-        unloaded = UnloadedMetric(self.metric, self.scorer)
-        is_aligned_list = is_aligned(unloaded, comparison)
-        parts = compared(unloaded, comparison) if is_aligned_list else lift(unloaded, comparison)
+    def add_comparison(self, comparison: Comparison) -> None:
+        """Counts one list with the context of its items."""
+        in_units = is_by_units(self.metric, comparison)
+        parts = (compared if in_units else lift)(self.metric, comparison)
         for part in parts:
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)
             if requested is not None:
                 self.requests |= requested.tokens
-                for key in requested.tokens:
-                    self.in_contexts[key] = max(times, self.in_contexts.get(key, 0))
                 self.num_answered = requested.num_answered
             passes = self.scorer.passes(prepared, block)
-            self.passes += times * len(passes.lengths)
-            self.tokens += times * int(passes.lengths.sum())
-            self.flops += times * passes.flops
+            self.passes += len(passes.lengths)
+            self.tokens += int(passes.lengths.sum())
+            self.flops += passes.flops
 
     def calls(self) -> dict[str, int]:
         """The calls of servers that lists need, those already answered, and about how many tokens prompts have."""
         keys = list(self.requests)
         return {
-            "calls": sum(self.in_contexts.values()),
+            "calls": len(keys),
             "kept_answers": self.num_answered(keys),
-            "prompt_tokens": sum(self.requests[key] * self.in_contexts[key] for key in keys),
+            "prompt_tokens": sum(self.requests.values()),
         }
 
     def _prepared(self, comparison: Comparison) -> tuple[Reps, Block]:

@@ -4,7 +4,7 @@
 m(r) is the prior of the system that a text comes from, the shrunk mean of its errors relative to the mean system, sigma
 the standard deviation of what systems and segments leave unexplained, min over the list (it changes no choice). With
 the self pair, expected utility under these weights chooses the best system's text where it is far ahead, and what most
-systems agree on where they are close. `selection.system_prior` estimates a prior; it is kept as a JSON file, which has
+systems agree on where they are close. `training.prior_estimation` estimates a prior; it is kept as a JSON file with
 a checksum.
 """
 
@@ -12,30 +12,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
+from ..metrics.spec.checked_settings import Converted, Field, build, settings
 from ..metrics.storage.bounded_files import read_small_file
 from ..metrics.storage.checksums import KEY, check
 from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
 from ..metrics.storage.limits import limits
-from .lists import Candidate, CandidateList, finite
+from .lists import Candidate, CandidateList
 
 KIND, FORMAT = "discorank-prior", 1
-CHOOSER = "discorank-chooser"  # a file that has a prior in it
 STRENGTH = 6.0
 FIELD = "prior_weight"
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 _FIX = "Make one with: discorank train prior"
 _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or make it again'
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class SystemPrior:
     """What is known of one system; all in the unit of errors, lower is better.
 
@@ -46,14 +49,14 @@ class SystemPrior:
         segments, documents: how many it was judged on, beside others.
     """
 
-    mean: float
-    error: float
-    effect: float | None
-    segments: int
-    documents: int
+    mean: Finite
+    error: NotNegative
+    effect: Finite | None
+    segments: Count
+    documents: Count
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class Prior:
     """The priors of all systems.
 
@@ -69,15 +72,15 @@ class Prior:
         inputs: a digest of the judgements.
     """
 
-    systems: tuple[tuple[str, SystemPrior], ...]
-    sigma: float
-    between: float
-    design_effect: float
+    systems: Annotated[tuple[tuple[str, SystemPrior], ...], Converted(tuple)]
+    sigma: NotNegative
+    between: NotNegative
+    design_effect: NotNegative
     human: str
     lower: bool
     rooted: bool
-    segments: int
-    documents: int
+    segments: Count
+    documents: Count
     inputs: str
 
     def weights(
@@ -123,7 +126,7 @@ class Prior:
                 raise InputError(
                     f"found {shown}, expected a name",
                     where=f"{where}[{i}].system",
-                    fix="A prior, and a chooser with judgements, goes by the system of every candidate",
+                    fix="A prior goes by the system of every candidate",
                 )
             names.append(name)
         return self.weights(names, strength, where)
@@ -176,7 +179,7 @@ class Prior:
 
 
 def load_prior(spec: Prior | str | Path | None) -> Prior | None:
-    """The prior of a file, or in a chooser's; a prior, or none, is returned as it is.
+    """The prior of a file; a prior, or none, is returned as it is.
 
     Raises:
         InputError: the file cannot be read, is no prior, or is another than was written.
@@ -190,8 +193,6 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if isinstance(data, Mapping):
         check(data, str(spec), _EDITED)
         data = {name: value for name, value in data.items() if name != KEY}
-        if data.get("kind") == CHOOSER and isinstance(data.get("prior"), Mapping):
-            data = data["prior"]
     return read_prior(data, str(spec))
 
 
@@ -224,49 +225,12 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
             where=f"{where}: systems",
             fix=_FIX,
         )
-    values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
     limits().check("systems", len(systems), f"{where}: systems")
-    checked = _checked(Prior, {"systems": None, **values}, where)
     priors = []
     for name, value in systems.items():
-        system = _checked(SystemPrior, value, f"{where}: systems.{name}")
-        priors.append((name, SystemPrior(**system)))
-    return Prior(**{**checked, "systems": tuple(priors)})
-
-
-_TEXTS = ("human", "inputs")
-_FLAGS = ("lower", "rooted")
-_COUNTS = ("segments", "documents")
-_ANY_SIGN = ("mean", "effect")
-
-
-def _checked(kind: Any, data: Any, where: str) -> dict[str, Any]:
-    """The fields of a settings class, each of its type and range."""
-    names = [field.name for field in fields(kind)]
-    if not isinstance(data, Mapping) or set(data) != set(names):
-        odd = sorted(set(names) ^ set(data)) if isinstance(data, Mapping) else excerpt(data)
-        raise InputError(f"missing or unknown: {odd}", where=where, fix=f"Keys: {', '.join(names)}")
-    values = {}
-    for name in names:
-        value = data[name]
-        values[name] = value if name == "systems" else _value(name, value, f"{where}.{name}")
-    return values
-
-
-def _value(name: str, value: Any, where: str) -> Any:
-    """The value of a field, of its type and range; raises InputError if it is not."""
-    if name in _TEXTS or name in _FLAGS:
-        if isinstance(value, str if name in _TEXTS else bool):
-            return value
-        raise InputError(f"found {excerpt(value)}", where=where, fix=_FIX)
-    if value is None and name == "effect":
-        return None
-    number = finite(value)
-    is_count = name in _COUNTS
-    if number is None or (name not in _ANY_SIGN and number < 0) or (is_count and number % 1):
-        raise InputError(
-            f"found {excerpt(value)}, expected a number in its range",
-            where=where,
-            fix=_FIX,
-        )
-    return int(number) if is_count else number
+        place = f"{where}: systems.{name}"
+        if not isinstance(value, Mapping):
+            raise InputError(f"found {excerpt(value)}", where=place, fix=_FIX)
+        priors.append((name, build(SystemPrior, value, place)))
+    values = {key: value for key, value in data.items() if key not in ("kind", "format")}
+    return build(Prior, {**values, "systems": priors}, where)

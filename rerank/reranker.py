@@ -23,7 +23,6 @@ from .budgeted_features import check_features, estimated_sums
 from .choice import Ranking, Spent, choose
 from .decider import decide_all, scheduled
 from .distinct import Distinct
-from .documents.document_search import DocumentSearch
 from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,
@@ -38,15 +37,7 @@ from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
 from .normalization import Normalize, normalized
 from .scheduler import Accept, Outcome, Program, accept_all
-from .strategies import (
-    BEAM,
-    MAX_BEAM,
-    SEARCHES,
-    Strategy,
-    StrategySetting,
-    check_searched,
-    resolve,
-)
+from .strategies import Strategy, StrategySetting, resolve
 
 
 def _check_decoder(decoder: MBRDecoder) -> None:
@@ -76,9 +67,8 @@ class Reranker:
             candidates that are worse).
         nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
         strategy: where context comes from in lists of a document, as for `MBRDecoder`: what was chosen before
-            ("sequential", which "auto" is for metrics with context) or stands first ("one-best"), nowhere
-            ("independent"), or a search ("beam", "joint").
-        beam: how many histories of a document a search by beam keeps.
+            ("sequential", which "auto" is for metrics with context) or stands first ("one-best"), or nowhere
+            ("independent").
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
         budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
             all. It needs normalize="none".
@@ -88,7 +78,6 @@ class Reranker:
     normalize: Normalize = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
-    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     decoder: MBRDecoder | None = None
     budget: Annotated[Budget | float | None, Converted(load_budget)] = None
 
@@ -101,8 +90,8 @@ class Reranker:
             _check_decoder(self.decoder)
         if self._budget is not None:
             check_features(self._budget, self._metrics, self.normalize)
-        if self.resolved_strategy in SEARCHES:
-            check_searched(self.strategy, self._budget is not None)
+        # refused now, not when the first list is decided
+        _ = self.resolved_strategy
 
     @property
     def _features(self) -> WeightedFeatures:
@@ -132,16 +121,7 @@ class Reranker:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width, self.beam)
-
-    @property
-    def search(self) -> DocumentSearch | None:
-        """How documents are searched; None where each list is decided by itself or after those before it."""
-        strategy = self.resolved_strategy
-        if strategy not in SEARCHES:
-            return None
-        beam = self.beam if strategy == "beam" else None
-        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
+        return resolve(self.strategy, self.width)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -152,7 +132,6 @@ class Reranker:
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
-            **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }

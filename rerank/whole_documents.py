@@ -87,11 +87,6 @@ class WholeDocuments:
         return self.decider.resolved_strategy
 
     @property
-    def search(self) -> None:
-        """None: a document is one decision."""
-        return None
-
-    @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
         return self.decider.metrics

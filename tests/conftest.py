@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import faulthandler
 import math
+import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 
 from discorank.cli.terminal import console, watching
 from discorank.metrics.storage import checksums
+
+IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # which subprocess puts back
+STDERR, CRASHED = pytest.StashKey[int](), pytest.StashKey[bool]()
 
 
 @pytest.fixture(autouse=True)
@@ -26,19 +32,73 @@ def every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "TABLE_SECONDS", math.inf)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Commands started by the test heed SIGINT, even where the tests run in the background, which ignores it."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+def is_worker(config: pytest.Config) -> bool:
+    """Whether another process shows what happens here."""
+    return hasattr(config, "workerinput")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_heeded(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests and what they start heed signals, even where nohup or a background job has them ignored.
+
+    A program inherits what is ignored, and no handler: one that does nothing is enough.
+    """
+    numbers = signal.valid_signals() - IGNORED_BY_PYTHON
+    ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
+    if signal.SIGHUP in ignored and is_worker(request.config):
+        os.setsid()  # so that the hangup that is awaited does not reach what tests start
+    for number in ignored:
+        interrupts = number == signal.SIGINT
+        signal.signal(number, signal.default_int_handler if interrupts else lambda *_: None)
     yield
-    signal.signal(signal.SIGINT, handler)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.fixture
+def under_nohup() -> Iterator[None]:
+    """Commands started by the test ignore SIGHUP."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes run the tests, those of a file stay together, and so do all that need Ray's workers."""
     for item in items:
         group = "ray" if item.path.name.startswith("test_ray") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        config.stash[STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that hangs ends its worker with the stacks of all threads, be the interpreter locked or not."""
+    marker = item.get_closest_marker("timeout")
+    seconds = marker.args[0] if marker else float(item.config.getini("timeout"))
+    if is_worker(item.config):
+        faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[STDERR])
+    result = yield
+    faulthandler.cancel_dump_traceback_later()
+    return result
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Takes note of a worker that crashed: one that does so between tests would leave a run that passes."""
+    if error:
+        node.config.stash[CRASHED] = True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if CRASHED in session.config.stash:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
 
 
 # No test is judged by the clock: a busy machine is no fault of the code.

@@ -1,6 +1,6 @@
 """Fits the constants of statements, and shows whether what is stated is true of lists and utilities not fitted on.
 
-    python -m benchmarks.budget.calibration RESULTS [--write rerank/budget/constants.py] [--json FILE]
+    python -m benchmarks.budget.calibration RESULTS [--write rerank/budget/constants.json] [--json FILE]
 
 RESULTS is a folder that `trajectories` wrote. Every figure is of lists that the constants were not fitted on: of every
 other list of each set, or, under "new kind", of all lists of a utility when constants come from the other utilities
@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.budget.fitted_constants import fitted, module
+from benchmarks.budget.fitted_constants import fitted, written
 from benchmarks.budget.replayed_steps import Steps, read
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.constants import Constants
 from discorank.rerank.budget.correction import first
 from discorank.rerank.budget.statement import (
     LOSS,
     NO_CORRECTION,
     ODDS,
     SCORES_OF_TEXTS,
+    Constants,
     Correction,
     on_line,
     shifted,
@@ -226,7 +226,7 @@ def main() -> None:
         print(f"  margin {margin:.2f}, factor {factor:.2f}")
         kept.append(fitted(some)._replace(margin=margin, factor=factor))
     if options.write is not None:
-        options.write.write_text(module(kept[0], kept[1], options.write), encoding="utf-8")
+        options.write.write_text(written(kept[0], kept[1]), encoding="utf-8")
     if options.json is not None:
         options.json.write_text(json.dumps(figures), encoding="utf-8")
 

@@ -1,17 +1,25 @@
-"""Fits the constants of statements to replayed steps, and writes their module."""
+"""Fits the constants of statements to replayed steps, and writes their file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.budget.replayed_steps import Steps
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.constants import Constants, Line
 from discorank.rerank.budget.correction import ROUNDS, SMALL, SURE, first
-from discorank.rerank.budget.statement import LOSS, ODDS, SCORES_OF_TEXTS, SLOPE_UNIT, on_line
+from discorank.rerank.budget.statement import (
+    LOSS,
+    ODDS,
+    SCORES_OF_TEXTS,
+    SLOPE_UNIT,
+    Constants,
+    Line,
+    on_line,
+)
 
 STOP_BUDGETS = (0.25, 0.5)
 RIDGE, KIND_RIDGE = 3.0, 4.0
@@ -105,22 +113,23 @@ def fitted(sets: Sequence[Steps]) -> Constants:
     )
 
 
-def module(pairs: Constants, scores: Constants, path: Path) -> str:
-    """The text of the module of constants, of which all before the first constants stays."""
-    head = path.read_text(encoding="utf-8").partition("\nPAIRS = ")[0]
-    return f"{head}\nPAIRS = {_written(pairs)}\nSCORES = {_written(scores)}\n"
+def written(pairs: Constants, scores: Constants) -> str:
+    """The text of the file of constants."""
+    constants = {"pairs": _rounded(pairs), "scores": _rounded(scores)}
+    return json.dumps(constants, indent=1) + "\n"
 
 
-def _written(constants: Constants) -> str:
+def _rounded(constants: Constants) -> dict[str, Any]:
+    """Constants to four digits, with the kinds of which users have the utility."""
     lines = []
-    for line in constants[:4]:
-        coefficients = ", ".join(f"{value:.4f}" for value in line.coefficients)
-        kinds = ", ".join(
-            f'"{kind}": ({a:.4f}, {b:.4f})'
-            for kind, (a, b) in line.kinds.items()
+    for line in constants.four_lines:
+        kinds = {
+            kind: (round(shift, 4), round(slope, 4))
+            for kind, (shift, slope) in line.kinds.items()
             if kind in SHIPPED
-        )
-        lines.append(f"    Line(({coefficients}), {{{kinds}}}),\n")
-    return (
-        f"Constants(\n{''.join(lines)}    {constants.margin:.2f},\n    {constants.factor:.2f},\n)"
-    )
+        }
+        lines.append(Line(tuple(round(value, 4) for value in line.coefficients), kinds))
+    one, two, three, four = lines
+    return Constants(
+        one, two, three, four, round(constants.margin, 2), round(constants.factor, 2)
+    ).as_json()

@@ -120,18 +120,6 @@ def decode_cached(folder: Path) -> Target:
     return Target("decode-cache", "decode -u doc-bertscore --cache", words, source, code=3)
 
 
-def decode_searched(folder: Path) -> Target:
-    """Documents that are searched, each as a whole."""
-    source = lists(folder, 600)
-    utility = "tests.support.contextual:Echo"
-
-    def words(own: Path) -> Sequence[str]:
-        return decode_words(source, own / OUT, "-u", utility, "--strategy", "beam")
-
-    command = "decode -u MODULE:METRIC --strategy beam"
-    return Target("decode-search", command, words, source, code=3)
-
-
 def under_budget(folder: Path, method: str, name: str = "", stop: tuple[str, ...] = ()) -> Target:
     """Some of the pairs, by one of the methods, or until a target is met."""
     source = lists(folder, 500)

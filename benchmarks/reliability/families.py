@@ -20,7 +20,7 @@ from benchmarks.reliability import (
 )
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import Target, stormed
-from discorank.integrations.formats.output_forms import FORMS
+from discorank.integrations.formats.format_table import formats
 from discorank.rerank.budget.plan import METHODS
 
 Trial = Callable[[int, int, Path], list[Tried]]
@@ -61,9 +61,12 @@ FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
     "decode-parquet": storm(decode_storms.decode_table),
-    **{f"decode-{form}": form_storm(form) for form in FORMS},
+    **{
+        f"decode-{form}": form_storm(form)
+        for form, declared in formats().items()
+        if declared.written
+    },
     "decode-cache": storm(decode_storms.decode_cached),
-    "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "decode-budget-stops": storm(
         partial(

@@ -42,21 +42,15 @@ METRICS = (
     "doc-prism",
     "dr",
     "dr-lex",
-    "dr-lex-1.1",
-    "dr-lex-2",
-    "dr-lex-2.1",
     "dr-nolex",
     "ds-focus",
     "ds-sent",
     "entity-graph",
-    "lc",
     "lexical-chain",
-    "lexical-graph",
     "meteor",
     "nist",
     "pdd",
     "prism",
-    "rc",
     "role-match",
     "rouge-l",
     "rouge-w",
@@ -65,8 +59,8 @@ METRICS = (
 )
 # metrics of words, of discourse trees, and of nouns
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "rouge-w", "meteor")
-TREES = ("dr", "dr-nolex", "dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1", "discotk-light")
-NOUNS = ("rc", "lc", "lexical-chain", "entity-graph")
+TREES = ("dr", "dr-nolex", "dr-lex", "discotk-light")
+NOUNS = ("cohesion", "lexical-chain", "entity-graph")
 # subcommands that refuse to run without input
 NEED_INPUT = ("decode", "rerank", "explain", "check", "convert", "score", "compare")
 

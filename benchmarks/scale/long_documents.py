@@ -1,7 +1,7 @@
 """Memory and time of choosing among documents that no model reads whole: 32 candidates of 2,000 words in windows.
 
     python -m benchmarks.scale.long_documents SENTENCES [--metric embedding] [--windows 6] [--stride 3]
-        [--candidates 32] [--words 2000] [--equal] [--align join]
+        [--candidates 32] [--words 2000] [--equal] [--align]
 
 SENTENCES, JSONL (.gz too), has `sentences` in every line. Each candidate is the same text with a tenth of its sentences
 left out, said twice or moved, so that numbers of sentences differ; with `--equal` a tenth is put in place of others.
@@ -25,8 +25,8 @@ from discorank import Document, load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices
-from discorank.metrics.execution.reading_plan import comparisons_of
 from discorank.metrics.execution.store import Store
+from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.text.texts import NO_CONTEXT, Truncation
 
 CHANGED = 0.1
@@ -92,13 +92,13 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=32)
     parser.add_argument("--words", type=int, default=2000)
     parser.add_argument("--equal", action="store_true")
-    parser.add_argument("--align", default="join")
-    parser.add_argument("--align-by", default="metric")
+    parser.add_argument("--align", action="store_true")
     options = parser.parse_args()
     base, others = text_of(options.sentences, options.words)
     texts = [Document(changed(base, others, i, options.equal)) for i in range(options.candidates)]
-    settings = {"align": options.align, "align_by": options.align_by}
-    metric = load_metric(options.metric, windows=options.windows, stride=options.stride, **settings)
+    stride = f",stride={options.stride}" if options.stride else ""
+    windows = f"windows({options.metric},size={options.windows}{stride})"
+    metric = load_metric(f"aligned({windows})" if options.align else windows)
     assert isinstance(metric, Metric)
     measure(metric, texts)
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from discorank.integrations.huggingface.forced_passes import passes_of
-from discorank.integrations.huggingface.forced_sequences import ForcedSequence
+from discorank.integrations.huggingface.forced_passes import ForcedSequence, passes_of
 from discorank.integrations.huggingface.token_generator import TokenGenerator
 
 VOCABULARY, WIDTH = 32_000, 256

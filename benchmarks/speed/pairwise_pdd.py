@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.support.measuring import timed
 from discorank import Document, load_metric
-from discorank.metrics.discourse.roles.densities import counts
+from discorank.metrics.discourse.roles.pdd import counts
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import FloatArray, IntArray, Ragged
 from discorank.metrics.text.texts import NO_CONTEXT

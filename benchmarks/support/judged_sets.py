@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from discorank.integrations.formats.human_scores import HumanKey
-from discorank.integrations.formats.systems import SystemsOptions, read_documents
+from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
 

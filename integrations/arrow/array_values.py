@@ -6,24 +6,135 @@ a small file costs nothing. Extension types are read as what they are stored as:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...metrics.errors import InputError
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.limits import limits, more
 from ...rerank.runs.table_shapes import MARK
 
+WRITE_AGAIN = "Is it whole? Copy it or write it again"
 Sizes = npt.NDArray[np.int64]  # [n], bytes
 SCALAR_BYTES = 8
+VALUE_BYTES = 32  # what a value takes while sizes are added up
+Place = Callable[[int], str]  # where a row stands, by its number
 DEPTH = 100
 
 
 class UnreadableTypeError(InputError):
     """A column has a type that JSON has no word for."""
+
+
+class MemoryBoundError(InputError):
+    """Rows take more memory than they may."""
+
+    def __init__(self, where: str) -> None:
+        problem = f"rows of more than {limits().batch_bytes} bytes, unpacked"
+        fix = f"Write smaller row groups or record batches. {more('batch_bytes')}"
+        super().__init__(problem, where=where, fix=fix)
+
+
+@contextmanager
+def our_errors(where: str) -> Iterator[None]:
+    """What pyarrow raises as an error of ours, with the place."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except DiscorankError:
+        raise
+    except MemoryError as error:
+        raise MemoryBoundError(where) from error
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise InputError(
+            f"cannot be read ({lines[0]:.200})", where=where, fix=WRITE_AGAIN
+        ) from error
+
+
+def rows_of(batch: Any, first: int, place: Place) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a batch by their columns, with their numbers.
+
+    Args:
+        batch: a pyarrow.RecordBatch.
+        first: the number of its first row.
+        place: says where a row stands.
+
+    Raises:
+        InputError: offsets or texts are none, or a row is too long; with its place.
+    """
+    with our_errors(place(first)):
+        _check_whole(batch, first, place)
+    for start, piece in _pieces(batch, first, place):
+        columns = _columns(piece, place(start))
+        names = piece.schema.names
+        for i, row in enumerate(zip(*columns, strict=True)):
+            yield start + i, dict(zip(names, row, strict=True))
+
+
+def too_long(place: str) -> InputError:
+    """The refusal of a row that has more bytes than are read."""
+    problem = f"a row of more than {limits().line_bytes} bytes"
+    return InputError(problem, where=place, fix=more("line_bytes"))
+
+
+def _pieces(batch: Any, first: int, place: Place) -> Iterator[tuple[int, Any]]:
+    """Parts of a batch that fit into memory as values, none with a row that is too long."""
+    bound = limits().line_bytes
+    try:
+        by_column = [sizes(column, limits().batch_bytes // VALUE_BYTES) for column in batch.columns]
+        total = np.sum(by_column, axis=0)
+    except OverflowError:
+        total = np.array([bound + 1] * len(batch))
+    if len(batch) == 1 and int(total[0]) > bound:
+        raise too_long(place(first))
+    if len(batch) == 1 or int(total.sum()) <= bound:
+        yield first, batch
+        return
+    # the row before the half is refused before the one behind it is looked at
+    half = len(batch) // 2
+    yield from _pieces(batch.slice(0, half), first, place)
+    yield from _pieces(batch.slice(half), first + half, place)
+
+
+def _columns(batch: Any, place: str) -> list[list[Any]]:
+    """The values of every column."""
+    try:
+        with our_errors(place):
+            fields = enumerate(batch.schema)
+            return [values(batch.column(i), field.metadata) for i, field in fields]
+    except InputError as error:
+        raise InputError(error.problem, where=error.where or place, fix=error.fix) from None
+
+
+def _check_whole(batch: Any, first: int, place: Place) -> None:
+    """Raises InputError for the first row that is not as Arrow has it."""
+    try:
+        batch.validate(full=True)
+    except ValueError as error:
+        reason = str(error).splitlines()[0][:200]
+        if "utf8" in reason.lower():
+            problem = f"text that is not UTF-8 ({reason})"
+            where = place(first + _first_damaged(batch))
+            raise InputError(problem, where=where, fix="Save it as UTF-8") from error
+        problem = f"cannot be read ({reason})"
+        raise InputError(problem, where=place(first), fix=WRITE_AGAIN) from error
+
+
+def _first_damaged(batch: Any) -> int:
+    """The first row, from 0, that is not as Arrow has it; 0 where none is so by itself."""
+    for i in range(len(batch)):
+        try:
+            batch.slice(i, 1).validate(full=True)
+        except ValueError:
+            return i
+    return 0
 
 
 def check_type(type_: Any, where: str, depth: int = 0) -> None:
@@ -200,7 +311,7 @@ def _dictionary_values(array: Any) -> list[Any]:
     if not len(array.dictionary):
         return [None] * len(array)
     used, places = np.unique(_places(array), return_inverse=True)
-    entries = values(array.dictionary.take(used))
+    entries = values(_stored(array.dictionary).take(used))
     made = [entries[place] for place in places.tolist()]
     if not array.indices.null_count:
         return made
@@ -223,12 +334,12 @@ def _lengths(array: Any) -> Sizes:
 
 
 def _stored(array: Any) -> Any:
-    """An array of an extension type as what it is stored as."""
+    """An array of an extension type as what it is stored as; texts in views as plain ones, which has more functions."""
     import pyarrow as pa
 
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
-    return array
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
 def _is_text(type_: Any) -> bool:

@@ -11,12 +11,14 @@ text=response                  a row is a candidate; rows of one id that follow 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.storage.limits import limits, more
 from ...rerank.dataset_rows import with_text_names
 
 RowKind = Literal["list", "input", "segment", "document"]
@@ -236,3 +238,46 @@ def _check_once(columns: Collection[str]) -> None:
     if repeated:
         problem = f"the column {repeated[0]!r:.80} is named twice"
         raise InputError(problem, where=_WHERE, fix="Name every column once")
+
+
+NumberedRow = tuple[int, dict[str, Any]]  # the number of a row, from 1, and its values by key
+
+
+def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
+    """The lists in rows of candidates, each with the number of its first row.
+
+    Raises:
+        InputError: a list has more candidates or bytes than are read; the file is to be refused.
+    """
+    group: list[NumberedRow] = []
+    num_bytes = 0
+    for number, row in rows:
+        if group and (row.get("id") != group[0][1].get("id") or row.get("id") is None):
+            yield _list(group)
+            group, num_bytes = [], 0
+        group.append((number, row))
+        num_bytes += len(json.dumps(row, ensure_ascii=False))
+        most, most_bytes = limits().candidates, limits().line_bytes
+        if len(group) > most or num_bytes > most_bytes:
+            problem = f"a list of more than {most} candidates or {most_bytes} bytes"
+            where = f"{name}:{group[0][0]}"
+            raise InputError(problem, where=where, fix=more("candidates"))
+    if group:
+        yield _list(group)
+
+
+def _list(group: list[NumberedRow]) -> NumberedRow:
+    """A list of its rows."""
+    first, head = group[0]
+    made: dict[str, Any] = {}
+    for key in OF_LIST:
+        values = {number: row.get(key) for number, row in group}
+        if any(value != head.get(key) for value in values.values()):
+            # an object in place of the value: the reader of lists says what it found
+            made[key] = {f"row {number}": value for number, value in values.items()}
+        elif key in head:
+            made[key] = head[key]
+    made["candidates"] = [
+        {key: value for key, value in row.items() if key not in OF_LIST} for _, row in group
+    ]
+    return first, made

@@ -35,9 +35,8 @@ def open_rows(
     """
     if is_table(path):
         from .arrow_source import ArrowSource
-        from .columns import ColumnNames
 
-        return ArrowSource(path, ColumnNames.read(columns), kind)
+        return ArrowSource(path, columns, kind)
     if columns:
         problem = "names columns of a file that has none"
         fix = "Leave it out, or give a file .parquet, .arrow, .arrows or .feather"

@@ -17,8 +17,7 @@ from ...rerank.decider import Decider
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList, plain, read_list
 from ...rerank.scheduler import Outcome
-from .array_values import check_type
-from .batch_rows import rows_of
+from .array_values import check_type, rows_of
 from .columns import ColumnNames, FittedColumns
 
 NAME = "batch"

@@ -7,12 +7,17 @@ names of systems decides. Scores are a number for the text, or one number or nul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from ...metrics.errors import InputError, unknown
+from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
+from ...rerank.lists import finite
+from ...rerank.selection.document_outputs import DocumentOutputs, Judgements, Rankings
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
@@ -188,3 +193,196 @@ def _check_score(value: Any, where: str) -> None:
         raise InputError(f"found {type(value).__name__}, expected a number or null", where=where)
     if isinstance(value, float) and not isfinite(value):
         raise InputError(f"found {value}, expected a finite number", where=where)
+
+
+def human_dimensions(
+    documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]
+) -> list[tuple[str, bool]]:
+    """All dimensions of human scores in order of appearance, with whether lower is better."""
+    lower_by_key = {key.name: key.lower for key in keys}
+    names = dict.fromkeys(name for document in documents for name in document.human)
+    # keys that are no dimension hold several dimensions, or no score
+    rest = {key.name: key.lower for key in keys if key.name not in names}
+    unnamed = [name for name in names if name not in lower_by_key]
+    if rest and not unnamed:
+        raise InputError(
+            "no system has a score", where=f"human.{next(iter(rest))}", fix="Leave the key out"
+        )
+    if len(set(rest.values())) > 1:
+        raise InputError(
+            f"do all of {', '.join(unnamed)} have one direction?",
+            where="--human",
+            fix="Name the dimensions, each with its direction",
+        )
+    lower_of_unnamed = True in rest.values()
+    return [(name, lower_by_key.get(name, lower_of_unnamed)) for name in names]
+
+
+_OpenScores = list[float | None] | float
+_FORM = 'Expected a line such as {"id": "d7:3", "mqm": {"A": 1.0}, "rater": "anna"}'
+_RANKS = 'Expected a line such as {"id": "d7:3", "ranks": {"A": 1, "B": 2}}'
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """What one rater thinks of one segment or document.
+
+    Args:
+        where: file and line.
+        id: of the segment or document.
+        rater: None for those of the systems file.
+        scores: by system.
+    """
+
+    where: str
+    id: str
+    rater: str | None
+    scores: Mapping[str, float]
+
+
+def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
+    """The rows of a file, whose scores stand under a key.
+
+    Raises:
+        InputError: a line is not of the form above; with file and line.
+    """
+    rows: list[JudgedRow] = []
+    for number, line in without_trailing_blanks(source):
+        where = f"{source.name}:{number}"
+        with _read(source, number):
+            rows.append(_row(parse_json(line), key, where))
+    return rows
+
+
+def read_rankings(source: NumberedLines) -> Rankings:
+    """Preferences by the id of a list, from lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}``; rank 1 is best.
+
+    Raises:
+        InputError: a line is not of this form; with file and line.
+    """
+    rankings: dict[str, list[dict[str, float]]] = {}
+    for number, line in without_trailing_blanks(source):
+        with _read(source, number):
+            data = parse_json(line)
+            ranks = _scores(_with_id(data, _RANKS).get("ranks"), "ranks", _RANKS)
+            rankings.setdefault(data["id"], []).append(ranks)
+    return rankings
+
+
+@contextmanager
+def _read(source: NumberedLines, number: int) -> Iterator[None]:
+    """Errors say in which line they are."""
+    try:
+        yield
+    except RecursionError:
+        raise source.refusal(number, "nested too deeply") from None
+    except InputError as error:
+        raise error.inside(f"{source.name}:{number}") from None
+
+
+def _with_id(data: Any, form: str) -> Mapping[str, Any]:
+    """A line that names what it is of; raises InputError for another."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("id"), str):
+        raise InputError(f"found {excerpt(data)}", where="id", fix=form)
+    return data
+
+
+def _row(line: Any, key: str, where: str) -> JudgedRow:
+    data = _with_id(line, _FORM)
+    rater = data.get("rater")
+    if rater is not None and not isinstance(rater, str):
+        raise InputError(f"found {excerpt(rater)}, expected a name", where="rater", fix=_FORM)
+    if key not in data:
+        raise unknown("key of scores", key, [name for name in data if name != "id"], where="human")
+    return JudgedRow(where, data["id"], rater, _scores(data[key] or {}, key, _FORM))
+
+
+def _scores(values: Any, key: str, form: str) -> dict[str, float]:
+    """The scores of a row, without those that nobody gave."""
+    if not isinstance(values, Mapping):
+        problem = f"found {excerpt(values)}, expected numbers by system"
+        raise InputError(problem, where=key, fix=form)
+    scores = {}
+    for system, value in values.items():
+        if value is None:
+            continue
+        score = finite(value)
+        if score is None:
+            problem = f"found {excerpt(value)}, expected a number or null"
+            raise InputError(problem, where=f"{key}.{system:.80}", fix=form)
+        scores[system] = score
+    return scores
+
+
+def with_judged(
+    documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
+) -> list[DocumentOutputs]:
+    """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater``.
+
+    Raises:
+        InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.
+    """
+    places: dict[str, tuple[int, int | None]] = {}
+    human: list[dict[str, dict[str, _OpenScores]]] = []
+    for d, document in enumerate(documents):
+        places[document.id] = (d, None)
+        if not document.whole:
+            places |= {f"{document.id}:{i}": (d, i) for i in range(document.segments)}
+        human.append(_opened(document.human))
+    for row in rows:
+        try:
+            _put(row, documents, places, human, key)
+        except InputError as error:
+            raise error.inside(row.where) from None
+    judged = []
+    for document, own in zip(documents, human, strict=True):
+        judged.append(replace(document, human=_closed(own)))
+    return judged
+
+
+def _put(
+    row: JudgedRow,
+    documents: Sequence[DocumentOutputs],
+    places: Mapping[str, tuple[int, int | None]],
+    human: Sequence[dict[str, dict[str, _OpenScores]]],
+    key: str,
+) -> None:
+    """Puts the scores of a row where they belong."""
+    if row.id not in places:
+        raise unknown("segment", row.id, places, where="id")
+    d, i = places[row.id]
+    dimension = key if row.rater is None else f"{key} of {row.rater}"
+    by_system = human[d].setdefault(dimension, {})
+    for system, score in row.scores.items():
+        if system not in documents[d].systems:
+            raise unknown("system", system, documents[d].systems, where=key)
+        own = by_system.get(system)
+        if i is None and own is None:
+            by_system[system] = score
+            continue
+        if own is None:
+            own = by_system.setdefault(system, [None] * documents[d].segments)
+        if i is None or not isinstance(own, list) or own[i] is not None:
+            problem = f"{system!r:.80} has a score there already"
+            fix = "Give each rater a name, and each a line per segment, or one per document"
+            raise InputError(problem, where=f"{row.id:.80}: {dimension:.80}", fix=fix)
+        own[i] = score
+
+
+def _opened(human: Mapping[str, Mapping[str, Judgements]]) -> dict[str, dict[str, _OpenScores]]:
+    """Judgements that can be added to."""
+    opened: dict[str, dict[str, _OpenScores]] = {}
+    for dimension, scores in human.items():
+        own = opened.setdefault(dimension, {})
+        for system, given in scores.items():
+            own[system] = list(given) if isinstance(given, tuple) else given
+    return opened
+
+
+def _closed(human: Mapping[str, Mapping[str, _OpenScores]]) -> dict[str, dict[str, Judgements]]:
+    closed: dict[str, dict[str, Judgements]] = {}
+    for dimension, scores in human.items():
+        own = closed.setdefault(dimension, {})
+        for system, given in scores.items():
+            own[system] = tuple(given) if isinstance(given, list) else given
+    return closed

@@ -1,24 +1,30 @@
-"""Opens candidate lists in any format by its name, with the same checks over all of them."""
+"""Opens candidate lists and documents in any format by its name, with the same checks over all of them.
+
+Sources and document ids may stand in files of one line per list, for formats whose ids are numbers of lines: the list
+with id 7 gets the eighth line of each file. With documents, 7 is its position too, so that a list that is missing cuts
+the context.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any
 
-from ...metrics.errors import InputError, unknown
+from ...metrics.errors import InputError
 from ...metrics.storage.line_source import LineSource, NumberedLines
+from ...rerank.lists import CandidateList
 from ...rerank.runs.input_lines import Lines
 from ...rerank.runs.output_checks import check_beside
-from ..arrow.open_rows import open_rows, placed_entries
-from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, with_order_errors
-from .form_names import DOCUMENT_FORMS
-from .jsonl import JsonEntries, entry_of_line, read_jsonl
+from ..arrow.open_rows import placed_entries
+from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, error_entry, with_order_errors
+from .format_table import Format, ListOptions, documents_of, format_of
+from .readers.jsonl import JsonEntries, entry_of_line
 
 
 class Lists:
@@ -81,242 +87,178 @@ def _text_bytes(source: LineSource) -> int | None:
     return source.text_bytes
 
 
-OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
-OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """A format: what it is in words, how its files are opened, and the options it has."""
-
-    about: str
-    open: OpenFormat
-    options: frozenset[str] = frozenset()
-
-
-def _one_file(reader: str) -> OpenFormat:
-    """How to open a format of one file that is read without options, by ``module:function``."""
-
-    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-        module, _, name = reader.partition(":")
-        read = getattr(import_module(f".{module}", __package__), name)
-        source = LineSource(path)
-        return [source], read(source)
-
-    return open_file
-
-
-def _open_jsonl(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    if os.path.isdir(path):
-        _check_folder(path)
-    source = open_rows(path, options["columns"], "list")
-    return [source], read_jsonl(source)
-
-
-def _check_folder(path: str | Path) -> None:
-    """Raises InputError for a folder whose format can be told."""
-    from .mtme.eval_set_folder import is_eval_set_folder
-
-    if is_eval_set_folder(path):
-        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
-        raise InputError(problem, where=str(path), fix=fix)
-
-
-def _open_flat(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    from .flat import count_candidates, read_flat
-
-    num_candidates = count_candidates(path, options["sources"], options["num_candidates"])
-    candidates = LineSource(path)
-    if options["sources"] is None:
-        return [candidates], read_flat(candidates, num_candidates)
-    sources = LineSource(options["sources"])
-    return [candidates, sources], read_flat(candidates, num_candidates, sources)
-
-
-def _open_fairseq(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    from .fairseq_log import read_fairseq
-    from .flat import count_lines
-
-    num_sentences = None if options["sources"] is None else count_lines(options["sources"])
-    source = LineSource(path)
-    return [source], read_fairseq(source, num_sentences)
-
-
-def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    from .document_forms import open_documents
-    from .human_scores import HumanKey
-    from .systems import SystemsOptions, read_systems
-
-    keys = tuple(map(HumanKey.read, options["human"]))
-    systems_options = SystemsOptions(keys, options["as_systems"], options["include"])
-    source = open_documents(path, columns=options["columns"])
-    return [source], read_systems(source, systems_options)
-
-
-def _of_form(form: str) -> OpenFormat:
-    """How to open documents with systems in another form than the systems file."""
-
-    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-        from .document_forms import open_documents
-        from .human_scores import HumanKey
-        from .systems import SystemsOptions, read_systems
-
-        keys = tuple(map(HumanKey.read, options["human"]))
-        source = open_documents(path, form, options["language_pair"])
-        return [source], read_systems(source, SystemsOptions(keys, options["as_systems"]))
-
-    return open_file
-
-
-def _open_batch(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    from .batch import read_batch
-
-    source = LineSource(path)
-    if options["requests"] is None:
-        return [source], read_batch(source)
-    requests = LineSource(options["requests"])
-    return [source, requests], read_batch(source, requests)
-
-
-_NUMBERED = frozenset({"sources", "documents"})
-_FORMATS = {
-    "jsonl": _Format(
-        "JSON lines, one candidate list per line, or the rows of a Parquet or Arrow file",
-        _open_jsonl,
-        frozenset({"columns"}),
-    ),
-    "flat": _Format("text, N lines per source", _open_flat, _NUMBERED | {"num_candidates"}),
-    "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _open_fairseq, _NUMBERED),
-    "marian": _Format(
-        "Marian n-best list: id ||| text ||| F0= logprob ||| score",
-        _one_file("marian:read_marian"),
-        _NUMBERED,
-    ),
-    "moses": _Format(
-        "Moses n-best list: id ||| text ||| features ||| score",
-        _one_file("moses:read_moses"),
-        _NUMBERED,
-    ),
-    "sockeye": _Format(
-        "JSON lines of sockeye-translate --nbest-size",
-        _one_file("sockeye:read_sockeye"),
-        _NUMBERED,
-    ),
-    "batch": _Format(
-        "output of OpenAI's batch service or of vLLM's run-batch",
-        _open_batch,
-        frozenset({"requests"}),
-    ),
-    "lm-eval": _Format("samples of lm-evaluation-harness", _one_file("harness:read_harness")),
-    "systems": _Format(
-        "systems file, one document per line with the texts of several systems",
-        _open_systems,
-        frozenset({"human", "as_systems", "include", "columns"}),
-    ),
-    **{
-        form: _Format(about, _of_form(form), frozenset({"human", "as_systems", "language_pair"}))
-        for form, about in DOCUMENT_FORMS.items()
-    },
-}
-_ABOUT = {name: format.about for name, format in _FORMATS.items()}
-FORMATS: Mapping[str, str] = MappingProxyType(_ABOUT)
-
-
-def open_lists(
-    path: str | Path,
-    format: str = "jsonl",
-    *,
-    num_candidates: int | None = None,
-    sources: str | Path | None = None,
-    documents: str | Path | None = None,
-    requests: str | Path | None = None,
-    human: Sequence[str] = (),
-    as_systems: Sequence[str] = (),
-    include: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    language_pair: str | None = None,
-) -> Lists:
+def open_lists(path: str | Path, format: str = "jsonl", **options: Any) -> Lists:
     """The candidate lists in a file.
 
     Args:
         path: a file, plain or gzip; ``-`` is standard input.
-        format: one of `FORMATS`.
-        num_candidates: of ``flat``: lines per list; may be left out where there are sources.
-        sources, documents: of formats whose ids are numbers of lines: files with the source and the document id of
-            every list, one per line.
-        requests: of ``batch``: the file of requests.
-        human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
-            systems, keys with further systems.
-        columns: of ``jsonl`` and ``systems`` in a Parquet or Arrow file: ``KEY=COLUMN``.
-        language_pair: of ``mtme``: the language pair of the folder.
+        format: the name of a format.
+        options: the fields of `ListOptions` by their names.
 
     Raises:
         InputError: the format or an option is not known, the file cannot be opened, or it is the output of a run and
             not what the run file beside it says. Iterating raises it where the file must be refused whole; a bad
             record is an error entry.
     """
-    if format not in _FORMATS:
-        raise unknown("format", format, _FORMATS)
-    options: dict[str, Any] = {
-        "num_candidates": num_candidates,
-        "sources": sources,
-        "documents": documents,
-        "requests": requests,
-        "human": _names(human),
-        "as_systems": _names(as_systems),
-        "include": _names(include),
-        "columns": _names(columns),
-        "language_pair": language_pair,
-    }
-    _check_options(options, format)
-    if [str(name) for name in (path, sources, documents, requests)].count("-") > 1:
-        raise InputError(
-            "standard input twice",
-            where="sources",
-            fix="Give one of them as a file",
-        )
+    declared, given = format_of(format), ListOptions.of(**options)
+    check_options(given, declared)
+    names = (path, given.sources, given.documents, given.requests)
+    if [str(name) for name in names].count("-") > 1:
+        fix = "Give one of them as a file"
+        raise InputError("standard input twice", where="sources", fix=fix)
     check_beside(path)
-    opened, entries = _FORMATS[format].open(path, options)
-    aligned = _aligned_files(options, format)
-    opened += aligned.values()
-    if aligned:
-        from .aligned_files import with_aligned_lines
+    opened, entries = declared.open(path, given)
+    aligned = {"source": given.sources, "document": given.documents}
+    if declared.reads_sources:
+        del aligned["source"]
+    files = {column: LineSource(name) for column, name in aligned.items() if name is not None}
+    if files:
+        opened += files.values()
+        entries = with_aligned_lines(entries, opened[0].name, files, declared.every_line)
+    return Lists(opened, entries, _lower(given.human))
 
-        every_line = format != "fairseq"
-        entries = with_aligned_lines(entries, opened[0].name, aligned, every_line)
-    return Lists(opened, entries, _lower(options["human"]))
+
+def open_documents(path: str | Path, format: str = "systems", **options: Any) -> NumberedLines:
+    """The documents in a file, or in a folder of mt-metrics-eval, as lines of a systems file.
+
+    Raises:
+        InputError: the format has no documents, or not these options; the file cannot be opened; iterating, as the
+            reader of the format.
+    """
+    given = ListOptions.of(**options)
+    documents = documents_of(format)
+    if not os.path.isdir(path):
+        check_options(given, format_of(format))
+    return documents.open(path, given)
+
+
+def check_options(options: ListOptions, format: Format) -> None:
+    """Raises InputError for an option that is given and that the format does not have."""
+    for name in options.given():
+        if name not in format.options:
+            raise InputError(
+                f"not an option of the format {format.name!r}",
+                where=name,
+                fix=f"Its options: {', '.join(sorted(format.options)) or 'none'}",
+            )
 
 
 def _lower(human: Sequence[str]) -> frozenset[str]:
     """The names of those human scores of which lower ones are better."""
     if not human:
         return frozenset()
-    from .human_scores import HumanKey
+    from .human_scores import HumanKey  # not imported for lists without
 
     return frozenset(key.name for key in map(HumanKey.read, human) if key.lower)
 
 
-def _names(value: Sequence[str]) -> tuple[str, ...]:
-    """The names in an option, which may be a single one."""
-    return (value,) if isinstance(value, str) else tuple(value)
+def with_aligned_lines(
+    entries: Iterator[ListEntry],
+    name: str,
+    files: Mapping[str, LineSource],
+    every_line: bool = True,
+) -> Iterator[ListEntry]:
+    """The entries with ``source`` or ``document`` from `files`; an error entry where an id is no number or goes back.
+
+    Args:
+        entries: lists by ascending id.
+        name: their file, for errors.
+        files: ``source`` and ``document``, whichever are given.
+        every_line: whether lines after the last list are an error.
+
+    Raises:
+        InputError: a file ends before the lists do, or goes on after them.
+    """
+    lines = _AlignedLines(files, name)
+    for entry in entries:
+        if entry.record is None:
+            yield entry
+            continue
+        try:
+            number = _line_number(entry.record.id, lines.reached)
+        except InputError as error:
+            yield error_entry(error, name, entry.line, entry.raw, entry.id)
+            continue
+        values = lines.at(number)
+        raw = entry.raw + b"".join(value + b"\n" for value in values.values())
+        texts = {column: value.decode() for column, value in values.items()}
+        try:
+            record = _completed(entry.record, number, texts)
+        except InputError as error:
+            yield error_entry(error, name, entry.line, raw, entry.id)
+        else:
+            yield replace(entry, record=record, raw=raw)
+    if every_line:
+        lines.finish()
 
 
-def _check_options(options: Mapping[str, Any], format: str) -> None:
-    """Raises InputError for an option that is given and that the format does not have."""
-    known = _FORMATS[format].options
-    for key, value in options.items():
-        if key not in known and value not in (None, ()):
+class _AlignedLines:
+    """The files, read forward together."""
+
+    def __init__(self, files: Mapping[str, LineSource], name: str) -> None:
+        self._files = files
+        self._name = name
+        self._lines = {column: iter(file) for column, file in files.items()}
+        self.reached = -1
+
+    def at(self, number: int) -> dict[str, bytes]:
+        """The line of every file at a number beyond those before."""
+        skipped = number - self.reached - 1
+        values = {}
+        for column, lines in self._lines.items():
+            line = next(islice(lines, skipped, None), None)
+            if line is None:
+                raise self._files[column].refusal(
+                    0,
+                    f"no line for the list {number} of {self._name}",
+                    "Is it the right file?",
+                )
+            _, values[column] = line
+        self.reached = number
+        return values
+
+    def finish(self) -> None:
+        """Raises InputError if a file goes on."""
+        for column, lines in self._lines.items():
+            if next(lines, None) is not None:
+                problem = (
+                    f"more lines than {self._name} has lists, the last of which is {self.reached}"
+                )
+                raise self._files[column].refusal(0, problem, "Is a file cut off?")
+
+
+def _line_number(list_id: str, reached: int) -> int:
+    """The line number that an id is; raises InputError unless it lies beyond the last one."""
+    is_number = list_id.isascii() and list_id.isdigit()
+    if not is_number or len(list_id) > 18:
+        raise InputError(
+            f"{list_id!r:.40} is no line number",
+            where="id",
+            fix="Sources and documents go by line number",
+        )
+    number = int(list_id)
+    if number <= reached:
+        raise InputError(
+            f"{number} after {reached}, expected a larger one",
+            where="id",
+            fix="Sort the lists by id",
+        )
+    return number
+
+
+def _completed(
+    record: CandidateList,
+    number: int,
+    texts: Mapping[str, str],
+) -> CandidateList:
+    """The list with its source or document; with a document, its line number is its position."""
+    changes: dict[str, Any] = dict(texts)
+    if "document" in texts:
+        changes["position"] = number
+        if not texts["document"].strip():
             raise InputError(
-                f"not an option of the format {format!r}",
-                where=key,
-                fix=f"Its options: {', '.join(sorted(known)) or 'none'}",
+                "an empty line",
+                where="document",
+                fix="Give every list the id of its document",
             )
-
-
-def _aligned_files(options: Mapping[str, Any], format: str) -> dict[str, LineSource]:
-    """The files of one line per list; the flat format reads its sources itself."""
-    paths = {
-        "source": None if format == "flat" else options["sources"],
-        "document": options["documents"],
-    }
-    return {column: LineSource(path) for column, path in paths.items() if path is not None}
+    return replace(record, **changes)

@@ -7,13 +7,13 @@ n-best lists, of which the first candidates count, or a systems file.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
-from types import MappingProxyType
-from typing import Any
+from functools import partial
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.json_and_yaml import parse_json
@@ -21,30 +21,15 @@ from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.output_checks import check_beside
-from .jsonl import FAIRSEQ
+from .documents import Row
+from .format_table import Format, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_lists
-from .systems import read_documents
+from .readers.systems import read_documents
 
 Texts = tuple[str, ...]
 
-_NBEST = re.compile(rb"\d+ \|\|\| .*? \|\|\| ")
-_MARIAN = re.compile(rb"\d+ \|\|\| .*? \|\|\| F\d+=")
-_KIND_OF_KEY = MappingProxyType(
-    {"systems": "systems", "candidates": "jsonl", "translations": "sockeye", "text": "rows"}
-)
-ABOUT_KINDS = MappingProxyType(
-    {
-        "text": "text with a segment per line",
-        "rows": "rows with a text",
-        "systems": "a systems file",
-        "jsonl": "candidate lists",
-        "sockeye": "Sockeye's n-best lists",
-        "moses": "a Moses n-best list",
-        "marian": "a Marian n-best list",
-        "fairseq": "a fairseq log",
-    }
-)
-_NUMBERED = frozenset({"moses", "marian"})  # ids are numbers of segments
+# files that are no lists, by their kind
+_OTHER_KINDS = {"text": "text with a segment per line", "rows": "rows with a text"}
 
 
 @dataclass(frozen=True)
@@ -99,16 +84,22 @@ def read_system_texts(path: str) -> SystemTexts:
         if kind == "text":
             return _plain(path, first, lines)
         if not os.path.isfile(path):
-            problem = f"found {ABOUT_KINDS[kind]}, which must be a file"
+            problem = f"found {about_kind(kind)}, which must be a file"
             raise source.refusal(0, problem, "Write it into a file first")
-    if kind == "systems":
+    if kind == "rows":
+        return _of_segments(path, _rows(path))
+    if format_of(kind).documents is not None:
         return _systems(path)
-    read = _rows if kind == "rows" else _first_candidates(kind)
-    return _of_segments(path, read(path))
+    return _of_segments(path, _first_candidates(path, format_of(kind)))
+
+
+def about_kind(kind: str) -> str:
+    """What a file of a kind is, in words."""
+    return _OTHER_KINDS.get(kind) or format_of(kind).title
 
 
 def kind_of(first: bytes, source: LineSource) -> str:
-    """What a file is by its first line.
+    """What a file is by its first line: "text", "rows", or the name of a format.
 
     Raises:
         InputError: the line is JSON, but of nothing that has texts.
@@ -119,11 +110,8 @@ def kind_of(first: bytes, source: LineSource) -> str:
     line = first.strip()
     if line.startswith(b'{"'):
         return _kind_of_json(line, source)
-    if _MARIAN.match(line):
-        return "marian"
-    if _NBEST.match(line):
-        return "moses"
-    return "fairseq" if FAIRSEQ.match(line) else "text"
+    format = format_of_text(line)
+    return "text" if format is None else format.name
 
 
 def _kind_of_json(line: bytes, source: LineSource) -> str:
@@ -133,12 +121,15 @@ def _kind_of_json(line: bytes, source: LineSource) -> str:
         raise source.refusal(1, "nested too deeply") from None
     except InputError as error:
         raise error.inside(f"{source.name}:1") from None
-    for key, kind in _KIND_OF_KEY.items():
-        if key in row:
-            return kind
+    format = format_of_object(row)
+    if format is not None:
+        return format.name
+    if "text" in row:
+        return "rows"
+    keys = [key for format in formats().values() for key in format.keys]
     raise source.refusal(
         1,
-        f"found {excerpt(row)}, expected an object with {', '.join(_KIND_OF_KEY)}",
+        f"found {excerpt(row)}, expected an object with {', '.join(keys)}, text",
         "Give plain text, decoded rows, n-best lists or systems files",
     )
 
@@ -193,22 +184,18 @@ def _rows(path: str) -> Iterator[Segment]:
         yield row["text"], row.get("document"), row.get("source")
 
 
-def _first_candidates(form: str) -> Callable[[str], Iterator[Segment]]:
-    """How to read the first candidates of the lists of a form."""
-
-    def read(path: str) -> Iterator[Segment]:
-        records = _lists(path, form)
-        for record in _in_order(path, records) if form in _NUMBERED else records:
-            if not record.candidates:
-                problem = f"list {record.id!r:.80} has no candidates"
-                raise InputError(problem, where=path, fix="Give at least one")
-            yield record.candidates[0].text, record.document, record.source
-
-    return read
+def _first_candidates(path: str, format: Format) -> Iterator[Segment]:
+    """The first candidates of the lists of a file."""
+    records = _lists(path, format.name)
+    for record in _in_order(path, records) if format.is_numbered else records:
+        if not record.candidates:
+            problem = f"list {record.id!r:.80} has no candidates"
+            raise InputError(problem, where=path, fix="Give at least one")
+        yield record.candidates[0].text, record.document, record.source
 
 
-def _lists(path: str, form: str) -> Iterator[CandidateList]:
-    with open_lists(path, form) as lists:
+def _lists(path: str, format: str) -> Iterator[CandidateList]:
+    with open_lists(path, format) as lists:
         for entry in lists:
             if entry.record is None:
                 raise entry.error or InputError("nothing was read", where=path)
@@ -264,3 +251,300 @@ def _systems(path: str) -> SystemTexts:
         {name: tuple(texts) for name, texts in references.items()},
         has_human=has_human,
     )
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """Where texts are.
+
+    Args:
+        hypotheses: files of systems' outputs.
+        references: files of references.
+        sources: the file of sources.
+        documents: the file of document ids, one per line.
+    """
+
+    hypotheses: tuple[str, ...]
+    references: tuple[str, ...] = ()
+    sources: str | None = None
+    documents: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All of them."""
+        further = [path for path in (self.sources, self.documents) if path is not None]
+        return (*self.hypotheses, *self.references, *further)
+
+    @property
+    def name(self) -> str:
+        """The hypotheses in one string."""
+        return " ".join(self.hypotheses)
+
+
+class AlignedOutputs(NamedTuple):
+    """The documents, the names of systems by file, whether document ids were known, and what is left out."""
+
+    rows: list[Row]
+    names: Mapping[str, str]
+    has_documents: bool
+    left_out: tuple[str, ...]
+
+
+def read_outputs(files: OutputFiles) -> AlignedOutputs:
+    """The documents that files make.
+
+    References, sources and document ids that are not given are those that systems files, n-best lists and decoded
+    rows have.
+
+    Raises:
+        InputError: as `read_system_texts`; a file has another number of segments, two systems have one name, or files
+            put a segment into different documents.
+    """
+    names = _names(files)
+    hypotheses = [read_system_texts(path) for path in files.hypotheses]
+    given = [read_system_texts(path) for path in files.references]
+    source = None if files.sources is None else read_system_texts(files.sources)
+    every = [*given, *hypotheses, *([] if source is None else [source])]
+    for other in every[1:]:
+        _check_length(every[0], other)
+    systems = _by_name(hypotheses, names)
+    references = _by_name(given, names) if given else _first(hypotheses, lambda f: f.references)
+    sources = (
+        _first(hypotheses, lambda f: f.sources) if source is None else _only(source, "sources")
+    )
+    documents = _documents(files, every)
+    rows = TextsInMemory(systems, references or {}, sources, documents).rows()
+    left_out = tuple(f"human scores of {file.path}" for file in every if file.has_human)
+    return AlignedOutputs(list(rows), names, documents is not None, left_out)
+
+
+def _names(files: OutputFiles) -> dict[str, str]:
+    """Names by file: stems, names of files, or paths, whichever differ.
+
+    Raises:
+        InputError: a file is given twice.
+    """
+    paths = (*files.hypotheses, *files.references)
+    for i, path in enumerate(paths):
+        if path in paths[:i]:
+            both = path in files.hypotheses and path in files.references
+            problem = "is a hypothesis and a reference" if both else "is given twice"
+            raise InputError(problem, where=path, fix="Give each file once")
+    plain = [path.removesuffix(".gz") for path in paths]
+    for named in (
+        [Path(path).stem for path in plain],
+        [Path(path).name for path in plain],
+        list(paths),
+    ):
+        if len(set(named)) == len(named):
+            break
+    return dict(zip(paths, named, strict=True))
+
+
+def _check_length(first: SystemTexts, other: SystemTexts) -> None:
+    """Raises InputError for files of unequal lengths."""
+    if first.segments == other.segments:
+        return
+    longer = first if first.segments > other.segments else other
+    fix = "Give one segment per line in every file, in the same order, an empty line for no text"
+    if longer.has_open_end:
+        fix = f"The last line of {longer.path} is empty: remove it, if it is no segment"
+    problem = f"{other.counted}, {first.path} has {first.counted}"
+    raise InputError(problem, where=other.path, fix=fix)
+
+
+def _by_name(files: Sequence[SystemTexts], names: Mapping[str, str]) -> dict[str, Texts]:
+    """The texts of all systems.
+
+    Raises:
+        InputError: two systems have one name.
+    """
+    texts_by_name: dict[str, Texts] = {}
+    places: dict[str, str] = {}
+    for file in files:
+        for own, texts in file.systems.items():
+            name = own or names[file.path]
+            if name in texts_by_name:
+                raise InputError(
+                    f"the system {name!r:.80} is in {places[name]} too",
+                    where=file.path,
+                    fix="Rename the file, or the system in it",
+                )
+            texts_by_name[name], places[name] = texts, file.path
+    return texts_by_name
+
+
+def _only(file: SystemTexts, what: str) -> Texts:
+    """The texts of a file with one text per segment."""
+    if len(file.systems) != 1:
+        problem = f"{len(file.systems)} texts per segment, expected one"
+        raise InputError(problem, where=file.path, fix=f"Give the {what} alone")
+    return next(iter(file.systems.values()))
+
+
+def _first(files: Sequence[SystemTexts], part: Callable[[SystemTexts], T | None]) -> T | None:
+    """What the first file that has it says."""
+    return next(filter(None, map(part, files)), None)
+
+
+def _documents(files: OutputFiles, every: Sequence[SystemTexts]) -> Texts | None:
+    """The document of each segment: those given, or those that files agree on."""
+    if files.documents is not None:
+        documents = _document_ids(files.documents)
+        _check_length(every[0], SystemTexts(files.documents, {"": documents}, plain=True))
+        check_together(documents, partial(_segment_of, files.documents))
+        return documents
+    known = [file for file in every if file.documents]
+    for other in known[1:]:
+        _check_agreement(known[0], other)
+    if not known or known[0].documents is None:
+        return None
+    check_together(known[0].documents, partial(_segment_of, known[0].path))
+    return known[0].documents
+
+
+def _document_ids(path: str) -> Texts:
+    """The ids in a file, one per line.
+
+    Raises:
+        InputError: a line is empty.
+    """
+    source = LineSource(path)
+    ids = []
+    for number, line in source:
+        ids.append(line.decode().strip())
+        if not ids[-1]:
+            raise source.refusal(
+                number, "an empty line, expected the id of a document", "Give every segment one"
+            )
+    if not ids:
+        raise source.refusal(0, "no document ids", "Give a line per segment")
+    return tuple(ids)
+
+
+def _check_agreement(first: SystemTexts, other: SystemTexts) -> None:
+    """Raises InputError where two files put a segment into different documents."""
+    pairs = zip(first.documents or (), other.documents or (), strict=True)
+    for number, (a, b) in enumerate(pairs):
+        if a != b:
+            problem = f"is of document {b!r:.80}, in {first.path} of {a!r:.80}"
+            where = _segment_of(other.path, number)
+            raise InputError(problem, where=where, fix="Give the same segments in the same order")
+
+
+def _segment_of(path: str, number: int) -> str:
+    """How errors name a segment of a file, by its number from 0."""
+    return f"{path}: segment {number + 1}"
+
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class TextsInMemory:
+    """A value per segment, in the same order everywhere.
+
+    Args:
+        systems: the texts of every system, by its name.
+        references: the texts of every reference, by its name; none for metrics that need none.
+        sources: the source texts.
+        documents: the document of each segment; None if every segment is one of its own.
+        human: people's scores by dimension and system, None for a segment without one.
+
+    Raises:
+        InputError: columns of unequal lengths, a text in the place of a column, or a document that comes back after
+            another.
+    """
+
+    systems: Columns
+    references: Columns
+    sources: Sequence[str] | None = None
+    documents: Sequence[Any] | None = None
+    human: Mapping[str, Columns] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.systems:
+            raise InputError("no systems", where="systems", fix="Give at least one")
+        first, *others = self._columns
+        expected = _length(*first)
+        for where, column in others:
+            length = _length(where, column)
+            if length != expected:
+                problem = f"found {length} segments, {first[0]} has {expected}"
+                raise InputError(problem, where=where, fix="Give a text of every segment")
+        if not expected:
+            raise InputError("no segments", where=first[0], fix="Give at least one")
+        check_together(self.ids, "documents[{}]".format)
+
+    @property
+    def ids(self) -> list[str]:
+        """The document of each segment; their numbers, from 1, where none are given."""
+        if self.documents is None:
+            return [str(number) for number in range(1, len(next(iter(self.systems.values()))) + 1)]
+        return [str(document) for document in self.documents]
+
+    def rows(self) -> Iterator[Row]:
+        """The documents."""
+        start = 0
+        for document, segments in groupby(self.ids):
+            stop = start + len(list(segments))
+            row: Row = {"id": document}
+            if self.sources is not None:
+                row["source"] = list(self.sources[start:stop])
+            row["references"] = _cut(self.references, start, stop)
+            row["systems"] = _cut(self.systems, start, stop)
+            if self.human:
+                row["human"] = {
+                    name: _cut(scores, start, stop) for name, scores in self.human.items()
+                }
+            yield row
+            start = stop
+
+    @property
+    def _columns(self) -> list[tuple[str, Any]]:
+        """All of them, with how errors name each."""
+        named = [(f"systems[{name!r:.80}]", column) for name, column in self.systems.items()]
+        for name, column in self.references.items():
+            named.append((f"references[{name!r:.80}]", column))
+        optional = {"sources": self.sources, "documents": self.documents}
+        named += [(name, column) for name, column in optional.items() if column is not None]
+        for dimension, scores in (self.human or {}).items():
+            for name, column in scores.items():
+                named.append((f"human[{dimension!r:.80}][{name!r:.80}]", column))
+        return named
+
+
+def _length(where: str, column: Any) -> int:
+    """How many segments a column has; raises InputError for what is none."""
+    if isinstance(column, str | Mapping) or not hasattr(column, "__len__"):
+        fix = "Give a list with a value per segment"
+        raise InputError(f"found {excerpt(column)}", where=where, fix=fix)
+    return len(column)
+
+
+def _cut(columns: Columns, start: int, stop: int) -> dict[str, list[Any]]:
+    return {name: list(column[start:stop]) for name, column in columns.items()}
+
+
+def check_together(documents: Sequence[str], place_of: Callable[[int], str]) -> None:
+    """Checks that the segments of every document stand one after the other.
+
+    Args:
+        documents: of each segment.
+        place_of: how errors name a segment, by its number from 0.
+
+    Raises:
+        InputError: a document comes back after another.
+    """
+    seen: set[str] = set()
+    before = None
+    for number, document in enumerate(documents):
+        if document != before and document in seen:
+            problem = f"document {document!r:.80} comes back after another"
+            fix = "Sort the segments by document, the same way everywhere"
+            raise InputError(problem, where=place_of(number), fix=fix)
+        seen.add(document)
+        before = document

@@ -7,14 +7,17 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
-from ...metrics.text.few_shot import FewShotExamples
-from ...metrics.text.prompt_template import Template
-from ...metrics.text.texts import Context
+from ...metrics.text.few_shot import FewShotExamples, warn_of_two_blanks
+from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
+from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.context import Lane
 from ...rerank.engines.interface import Engine
@@ -22,9 +25,164 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
-from .input_lanes import InputLanes, WaitingInput
-from .turn_prompts import TurnPrompts
 from .waiting_lists import Known
+
+
+class TurnPrompts:
+    """The prompts of inputs.
+
+    Args:
+        template: what the model reads of each input.
+        first: the template for an input without preceding sentences.
+        context: how many preceding sentences the contexts of a template hold.
+        examples: few-shot examples that stand before the prompt of every input.
+        plain: what makes a text free of control tokens (see `Template.filled`).
+
+    Raises:
+        InputError: an example lacks a field of a template; templates and context do not fit together.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        first: Template,
+        context: int,
+        examples: FewShotExamples | None,
+        plain: Callable[[str], str] = str,
+    ) -> None:
+        self.template, self.first, self.context = template, first, context
+        self._plain = plain
+        # what stands before the prompt, by template
+        self._examples: dict[Template, str] = {}
+        if examples:
+            shown = examples.plain(plain)
+            self._examples = {one: shown.text(one) for one in (template, first)}
+            for one in self._examples:
+                warn_of_two_blanks(examples, one)
+        self._check()
+
+    def _check(self) -> None:
+        reads = self.template.reads_context
+        if self.first.reads_context and self.first is not self.template:
+            raise InputError(
+                "reads context, where there is none",
+                where="first_prompt",
+                fix="Take its context out",
+            )
+        if reads and not self.context:
+            raise InputError(
+                "the prompt reads context, but none is kept",
+                where="context",
+                fix="Say how many sentences",
+            )
+        if self.context and not reads:
+            fix = "Put {source_context} or {target_context} into it, or leave context out"
+            raise InputError("the prompt reads no context", where="prompt", fix=fix)
+
+    @property
+    def read_choices(self) -> bool:
+        """Whether a prompt holds what was chosen for the sentences before."""
+        return TARGET_CONTEXT in self.template.fields
+
+    def filled(self, prompt: Prompt, context: Context) -> Prompt | DiscorankError:
+        """The input with all that the model reads of it, or what is lacking."""
+        template = self.template if context.source else self.first
+        try:
+            before = context.last(self.context)
+            text = template.filled(prompt.text, before, prompt.extra, plain=self._plain)
+        except DiscorankError as error:
+            return error
+        return replace(prompt, text=f"{self._examples.get(template, '')}{text}")
+
+
+@dataclass(slots=True)
+class WaitingInput:
+    """An input that waits for its turn."""
+
+    place: int
+    prompt: Prompt
+    after_gap: bool  # the line before it could not be read
+    context: Context = NO_CONTEXT
+    flags: tuple[str, ...] = ()
+
+    @property
+    def reading(self) -> str:
+        """A digest of all that its list is made from: the input, and what its context says."""
+        read = repr((self.prompt, self.context, self.flags))
+        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+class InputLanes:
+    """The lanes of documents, from one block of inputs to the next.
+
+    Args:
+        width: how many preceding sentences are kept.
+        chooses: whether something is chosen for every input, which the next one waits for.
+    """
+
+    def __init__(self, width: int, chooses: bool) -> None:
+        self.width, self.chooses = width, chooses
+        self._document: str | None = None  # of the last input
+        self._lane, self._after_gap = Lane(width), False
+
+    def queues(
+        self, inputs: Sequence[Prompt | DiscorankError]
+    ) -> list[tuple[Lane, deque[WaitingInput]]]:
+        """The lane of every document, with its inputs in order."""
+        queues: list[tuple[Lane, deque[WaitingInput]]] = []
+        for place, entry in enumerate(inputs):
+            if isinstance(entry, DiscorankError):
+                self._after_gap = True
+                continue
+            lane = self._lane_of(entry)
+            if not queues or queues[-1][0] is not lane:
+                queues.append((lane, deque()))
+            _, waiting = queues[-1]
+            waiting.append(WaitingInput(place, entry, self._after_gap))
+            self._after_gap = False
+        return queues
+
+    def ready(self, lane: Lane, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
+        """The next of a lane, or all where none has to wait for a choice, with their contexts."""
+        while waiting:
+            job = waiting.popleft()
+            is_cut = lane.enter(job.prompt.position, job.after_gap)
+            job.flags = ("context-cut",) * is_cut
+            job.context = lane.context
+            yield job
+            if self.chooses:
+                return
+            _extend(lane, job.prompt, "")
+
+    def chose(self, lane: Lane, job: WaitingInput, chosen: str | None) -> None:
+        """Makes what was chosen for an input context of the next, where something chooses."""
+        if self.chooses:
+            _extend(lane, job.prompt, chosen)
+
+    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
+        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
+        if prompt is None:
+            self._after_gap = True
+            return
+        lane = self._lane_of(prompt)
+        lane.enter(prompt.position, self._after_gap)
+        _extend(lane, prompt, chosen if self.chooses else "")
+        self._after_gap = False
+
+    def _lane_of(self, prompt: Prompt) -> Lane:
+        """The lane of the prompt's document; documents are adjacent, so one is enough."""
+        if prompt.document is None or prompt.document != self._document:
+            self._document, self._lane = prompt.document, Lane(self.width)
+        return self._lane
+
+
+def _extend(lane: Lane, prompt: Prompt, chosen: str | None) -> None:
+    """Adds an input and what was chosen for it to its lane; None if nothing could be."""
+    if chosen is None:
+        lane.lose()
+    else:
+        lane.extend(str(prompt.source or prompt.text), chosen)
+
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
 

@@ -24,9 +24,8 @@ from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream
 from ...rerank.runs.written_outcomes import Written, write_outcomes
 from .document_turns import Done, Turn, Turns
-from .list_checks import has_no_choice
 from .prompts import PromptEntry
-from .waiting_lists import NAME, Known, WaitingLists, chosen_text
+from .waiting_lists import NAME, Known, WaitingLists, chosen_text, has_no_choice
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
 

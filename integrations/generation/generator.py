@@ -6,13 +6,17 @@ neither files, nor how a choice is made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from ...metrics.errors import DiscorankError
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Text
 from ...rerank.lists import NOTHING, Candidate, CandidateList
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +86,78 @@ class Generator(Protocol):
         Raises:
             DiscorankError: nothing can be generated at all: a setting that cannot work, a server that is gone.
         """
+
+
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+FIX = "Give a text that is not empty, such as '\\n'"
+
+
+def check_stops(stops: Sequence[str]) -> None:
+    """Raises InputError for a stop string without a character."""
+    if any(not isinstance(stop, str) or not stop for stop in stops):
+        raise InputError("an empty stop string ends every candidate", where="stop", fix=FIX)
+
+
+def unescaped(text: str) -> str:
+    """A stop string as it was typed.
+
+    >>> unescaped(r"\\n\\nEnglish")
+    '\\n\\nEnglish'
+
+    Raises:
+        InputError: a backslash before anything else.
+    """
+
+    def character(match: re.Match[str]) -> str:
+        if match[1] not in ESCAPES:
+            raise InputError(
+                f"found {match[0]!r}, expected one of \\n \\t \\r \\\\",
+                where="--stop",
+                fix="Write \\\\ for a backslash",
+            )
+        return ESCAPES[match[1]]
+
+    return re.sub(r"\\(.?)", character, text, flags=re.DOTALL)
+
+
+def before_stop(text: str, stops: Sequence[str]) -> str | None:
+    """The text before the first stop string in it; None if there is none.
+
+    >>> before_stop("Hallo.\\nEnglish: B", ["\\n"])
+    'Hallo.'
+    """
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else None
+
+
+_LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
+
+
+def decider_of(
+    utility: MetricLike | MBRDecoder | Reranker, settings: Mapping[str, Any]
+) -> MBRDecoder | Reranker:
+    """A whole decider as it is, or an `MBRDecoder` of the utility and the settings, with every candidate as a place.
+
+    Raises:
+        InputError: settings beside a whole decider; as `MBRDecoder`.
+    """
+    if not isinstance(utility, MBRDecoder | Reranker):
+        return MBRDecoder(**{"utility": utility, "nbest": None, **settings})
+    if settings:
+        raise InputError(
+            "stands beside a whole decoder",
+            where=min(settings),
+            fix=f"Set it in the {type(utility).__name__}",
+        )
+    return utility
+
+
+def reads_logprobs(decider: MBRDecoder | Reranker) -> bool:
+    """Whether a decider looks at log-probabilities."""
+    decoder = decider if isinstance(decider, MBRDecoder) else decider.decoder
+    if decoder is not None and decoder.weights == "logprob":
+        return True
+    if isinstance(decider, MBRDecoder):
+        return False
+    features = cast("tuple[tuple[Any, float], ...]", decider.features)
+    return any(feature in _LOGPROB_FEATURES for feature, _ in features)

@@ -18,7 +18,7 @@ from ...rerank.lists import read_list
 from ...rerank.runs.entry import Entry
 from ..arrow.open_rows import placed_entries
 from ..files.entries import RecordOrder, placed
-from ..formats.jsonl import id_of
+from ..formats.readers.jsonl import id_of
 from .generator import Prompt
 
 if TYPE_CHECKING:

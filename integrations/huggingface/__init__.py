@@ -5,11 +5,10 @@ model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, 
 """
 
 from .custom_decoding import CustomGenerate, custom_generate
-from .forced_sequences import ScoringSettings
-from .generator import HuggingFaceGenerator
-from .model_choice import generate
+from .forced_passes import ScoringSettings
+from .generator import HuggingFaceGenerator, generate
+from .model_loading import GenerationSettings
 from .model_scorer import HuggingFaceScorer
-from .settings import GenerationSettings
 
 __all__ = [
     "CustomGenerate",

@@ -16,10 +16,9 @@ from ...rerank.engines.interface import Engine
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
-from ..generation.list_checks import warning_of_no_choice
-from .generator import HuggingFaceGenerator
-from .model_choice import decider_and_settings
-from .settings import GenerationSettings
+from ..generation.waiting_lists import warning_of_no_choice
+from .generator import HuggingFaceGenerator, decider_and_settings
+from .model_loading import GenerationSettings
 
 
 def custom_generate(

@@ -2,15 +2,149 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, NamedTuple, cast, get_args
 
-from ...metrics.errors import ModelLoadError, unknown
+from ...metrics.errors import InputError, ModelLoadError, unknown
 from ...metrics.neural.models.encoder import DType, device_of
 from ...metrics.neural.models.files import model_files as files
 from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer_of
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.bounded_files import read_small_file
+from ..generation.generator import check_stops
+from .sampling import DRAWING_VERSIONS, cutoff_of
+from .token_draws import Method
+
+
+class ModelPool(NamedTuple):
+    """A pool of texts to generate for every input."""
+
+    name: str
+    size: int
+    method: Method
+    cutoff: float | None
+    temperature: float
+
+
+@settings
+class GenerationSettings:
+    """How candidates are generated.
+
+    Args:
+        num_candidates: candidates per input.
+        sampling: "epsilon", "nucleus" or "typical" sampling, which cut off improbable tokens; "ancestral" sampling from
+            the model as it is; or "beam", the candidates of a beam search. "epsilon" if not given; a server's is
+            "ancestral".
+        cutoff: the method's threshold; 0.02 for epsilon, 0.9 for nucleus and typical if not given.
+        temperature: divides logits before the cut.
+        num_references: pseudo-references per input, generated apart; 0: the candidates serve as such.
+        reference_sampling: how pseudo-references are drawn; as candidates if not given.
+        reference_cutoff: threshold of reference_sampling.
+        reference_temperature: divides logits for pseudo-references; as for candidates if not given.
+        seed: the same seed, input and model give the same candidates.
+        max_new_tokens: longest candidate; the model's own limit, or 256, if not given.
+        max_input_tokens: longer inputs are cut at the end, and counted; an error if not given.
+        source_lang: language code of the inputs, for tokenizers that have them (de_DE).
+        target_lang: language code of the candidates (en_XX).
+        chat: whether the input is put into the tokenizer's chat template as what the user says.
+        logprobs: whether candidates carry their total natural log-probability under the model: of all their tokens,
+            those of the end or of the stop string included.
+        stop: strings that end a candidate, which is the text before the first of them; on the command line with the
+            escapes \\n, \\t, \\r and \\\\.
+        sequences_at_once: sequences in one batch.
+    """
+
+    num_candidates: Annotated[int, Field(ge=1)] = 16
+    sampling: Method | None = None
+    cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
+    temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] = 1.0
+    num_references: Annotated[int, Field(ge=0)] = 0
+    reference_sampling: Method | None = None
+    reference_cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
+    reference_temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] | None = None
+    seed: int = 0
+    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_input_tokens: Annotated[int, Field(ge=1)] | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
+    chat: bool = False
+    logprobs: bool = False
+    stop: tuple[str, ...] = ()
+    sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
+
+    def __post_init__(self) -> None:
+        check_stops(self.stop)
+        settings_of_references = (
+            self.reference_sampling,
+            self.reference_cutoff,
+            self.reference_temperature,
+        )
+        if not self.num_references and any(settings_of_references):
+            raise InputError(
+                "no pseudo-references are generated",
+                where="num_references",
+                fix="Say how many",
+            )
+        for pool in self.pools:
+            if pool.method == "beam" and pool.temperature != 1:
+                raise InputError(
+                    "a beam has no temperature",
+                    where="temperature",
+                    fix="Leave it out",
+                )
+
+    @property
+    def pools(self) -> tuple[ModelPool, ...]:
+        """The candidates, and the pseudo-references where they are generated apart."""
+        candidates = self._candidates
+        if not self.num_references:
+            return (candidates,)
+        return (candidates, self._pseudo_references)
+
+    @property
+    def _candidates(self) -> ModelPool:
+        method: Method = self.sampling or "epsilon"
+        cutoff = cutoff_of(method, self.cutoff, "cutoff")
+        return ModelPool("candidates", self.num_candidates, method, cutoff, self.temperature)
+
+    @property
+    def _pseudo_references(self) -> ModelPool:
+        """Drawn as candidates where nothing else is set; but a beam has no temperature, and each method its cutoff."""
+        candidate_method: Method = self.sampling or "epsilon"
+        method = self.reference_sampling or candidate_method
+        cutoff = self.reference_cutoff
+        if not cutoff and method == candidate_method:
+            cutoff = self.cutoff
+        temperature = self.reference_temperature
+        if not temperature:
+            temperature = 1.0 if method == "beam" else self.temperature
+        return ModelPool(
+            name="pseudo_references",
+            size=self.num_references,
+            method=method,
+            cutoff=cutoff_of(method, cutoff, "reference_cutoff"),
+            temperature=temperature,
+        )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What candidates depend on, as JSON values."""
+        methods = [pool.method for pool in self.pools]
+        versions = {one: DRAWING_VERSIONS[one] for one in methods if one in DRAWING_VERSIONS}
+        return {
+            **{pool.name: list(pool[1:]) for pool in self.pools},
+            "seed": self.seed,
+            "max_new_tokens": self.max_new_tokens,
+            "max_input_tokens": self.max_input_tokens,
+            "languages": [self.source_lang, self.target_lang],
+            "chat": self.chat,
+            "logprobs": self.logprobs,
+            **({"stop": list(self.stop)} if self.stop else {}),
+            **({"drawing_versions": versions} if versions else {}),
+        }
 
 
 class LoadedModel(NamedTuple):
@@ -61,3 +195,182 @@ def _digest(folder: Path) -> str:
         if path.is_file():
             digest.update(read_small_file(path, "Give the model's folder"))
     return digest.hexdigest()[: files.DIGITS]
+
+
+DEFAULT_NEW_TOKENS = 256
+
+
+def check_model(model: Any, tokenizer: Any) -> None:
+    """Raises InputError for a model that generates no text, or a tokenizer that is not the model's."""
+    kind = type(model).__name__
+    if not getattr(model, "can_generate", bool)():
+        raise InputError(
+            f"a {kind} generates no text",
+            where="model",
+            fix="Load it with AutoModelForSeq2SeqLM or AutoModelForCausalLM",
+        )
+    if model.config.is_encoder_decoder and model.generation_config.decoder_start_token_id is None:
+        raise InputError(
+            f"the {kind} does not know how its output begins",
+            where="generation_config",
+            fix="Set model.generation_config.decoder_start_token_id",
+        )
+    if not callable(tokenizer) or not hasattr(tokenizer, "batch_decode"):
+        problem = f"found {type(tokenizer).__name__}, expected a tokenizer of transformers"
+        raise InputError(problem, where="tokenizer")
+    num_tokens = len(tokenizer)
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    if num_tokens > vocabulary:
+        raise InputError(
+            f"the tokenizer has {num_tokens} tokens, the model's vocabulary {vocabulary}",
+            where="tokenizer",
+            fix="Load both from the same folder, or call model.resize_token_embeddings",
+        )
+
+
+def check_settings(model: Any, tokenizer: Any, settings: GenerationSettings) -> None:
+    """Raises InputError for settings that this model or tokenizer cannot follow."""
+    if settings.chat and not getattr(tokenizer, "chat_template", None):
+        raise InputError(
+            "the tokenizer has no chat template",
+            where="chat",
+            fix="Leave chat out",
+        )
+    if settings.chat and model.config.is_encoder_decoder:
+        raise InputError(
+            "an encoder-decoder is not talked to",
+            where="chat",
+            fix="Leave chat out",
+        )
+    if settings.source_lang is not None:
+        language_id(tokenizer, settings.source_lang, "source_lang")
+    if settings.target_lang is not None:
+        language_id(tokenizer, settings.target_lang, "target_lang")
+
+
+def check_target(tokenizer: Any, config: Any) -> None:
+    """Raises InputError if a tokenizer of many languages meets a configuration that names none to write in."""
+    if not hasattr(tokenizer, "src_lang") or config.forced_bos_token_id is not None:
+        return
+    language_ids = getattr(tokenizer, "lang_code_to_id", {}).values()
+    if config.decoder_start_token_id not in language_ids:
+        raise InputError(
+            "the language to write in is not set",
+            where="target_lang",
+            fix="Give it, such as en_XX",
+        )
+
+
+def check_config(config: Any) -> None:
+    """Raises InputError for a generation configuration with constraints that cannot be kept."""
+    for name in ("stop_strings", "force_words_ids", "constraints"):
+        if getattr(config, name, None):
+            fix = "Take it out of the model's generation_config; stop=[...] and eos_token_id end candidates"
+            raise InputError(
+                "cannot be followed",
+                where=f"generation_config.{name}",
+                fix=fix,
+            )
+
+
+def language_id(tokenizer: Any, code: str, where: str) -> int:
+    """The token of a language.
+
+    Raises:
+        InputError: the tokenizer has no languages, or not this one.
+    """
+    if not hasattr(tokenizer, "src_lang"):
+        raise InputError(
+            "the tokenizer has no languages",
+            where=where,
+            fix="Leave it out",
+        )
+    id_of_code = getattr(tokenizer, "lang_code_to_id", {})
+    if code in id_of_code:
+        return int(id_of_code[code])
+    token = tokenizer.convert_tokens_to_ids(code)
+    if token is None or token == tokenizer.unk_token_id:
+        fix = "See the tokenizer's special tokens"
+        if id_of_code:
+            fix = f"Such as {', '.join(sorted(id_of_code)[:5])}"
+        raise InputError(
+            f"the tokenizer does not know the language {code!r}",
+            where=where,
+            fix=fix,
+        )
+    return int(token)
+
+
+def new_tokens(model: Any, config: Any, settings: GenerationSettings) -> int:
+    """How long an output may become, its end included.
+
+    Raises:
+        InputError: longer than the model's decoder has positions for.
+    """
+    limit = settings.max_new_tokens or config.max_new_tokens
+    if limit is None:
+        is_encoder_decoder = model.config.is_encoder_decoder
+        own_limit = (config.max_length or 0) - 1 if is_encoder_decoder else 0
+        limit = own_limit if own_limit > 0 else DEFAULT_NEW_TOKENS
+    max_positions = positions(model)
+    if model.config.is_encoder_decoder and max_positions is not None and limit >= max_positions:
+        if settings.max_new_tokens is None:
+            return max_positions - 1
+        raise InputError(
+            f"found {limit}, the model has {max_positions} positions",
+            where="max_new_tokens",
+            fix="Lower it",
+        )
+    return int(limit)
+
+
+def positions(model: Any) -> int | None:
+    """The longest sequence that the model has positions for; None where they have no end."""
+    value = getattr(model.config, "max_position_embeddings", None)
+    return int(value) if isinstance(value, int) and value > 0 else None
+
+
+def check_length(model: Any, num_tokens: int, max_new_tokens: int) -> None:
+    """Raises InputError for an input too long for the model.
+
+    An encoder-decoder needs positions for the input alone, a decoder-only model for the output behind it, too.
+    """
+    length = f"{num_tokens} tokens"
+    needed = num_tokens
+    fix = "Shorten it, set max_input_tokens to cut it"
+    if not model.config.is_encoder_decoder:
+        length += f" and {max_new_tokens} new ones"
+        needed += max_new_tokens
+        fix += ", or lower max_new_tokens"
+    max_positions = positions(model)
+    if max_positions is not None and needed > max_positions:
+        raise InputError(
+            f"{length}, the model has {max_positions} positions",
+            where="text",
+            fix=fix,
+        )
+
+
+def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
+    """Raises InputError for token ids with nothing to read, or that seem finished to a model that `generates_on`."""
+    unknown_token = tokenizer.unk_token_id
+    special = set(tokenizer.all_special_ids) - {unknown_token}
+    words = [token for token in ids if token not in special]
+    if not words:
+        raise InputError(
+            "there is nothing to read",
+            where="text",
+            fix="Give a text that is not empty",
+        )
+    if len(words) > 1 and unknown_token is not None and set(words) == {unknown_token}:
+        raise InputError(
+            "the tokenizer knows none of the words",
+            where="text",
+            fix="Load the tokenizer with from_pretrained from its folder; is it the model's?",
+        )
+    if generates_on and ids[-1] == tokenizer.eos_token_id:
+        raise InputError(
+            "the tokenizer ends the prompt, so that nothing can follow",
+            where="text",
+            fix="Load the tokenizer with add_eos_token=False",
+        )

@@ -11,10 +11,9 @@ from copy import deepcopy
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
-from ..scoring.text_scorer import Answered, Asked, PromptedText, ScoredText
-from .checks import check_model, check_target, language_id
-from .forced_passes import passes_of
-from .forced_sequences import ForcedReader, ForcedSequence, ScoringSettings
+from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
+from .forced_passes import ForcedReader, ForcedSequence, ScoringSettings, passes_of
+from .model_loading import check_model, check_target, language_id
 
 # what is read of the texts of one list, or the error that stands for it
 _Read = list[ForcedSequence | InputError] | DiscorankError

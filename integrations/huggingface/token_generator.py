@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...metrics.execution.batches import in_halves
+from .model_loading import ModelPool
 from .sampling import drawing, uniforms
-from .settings import ModelPool
 from .token_draws import CELLS
 
 Ids = Sequence[int]

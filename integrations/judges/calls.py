@@ -4,27 +4,211 @@ An answer without a value is asked for again, with that answer and a reminder of
 times; then the question has none (NaN). A request that the server refuses or fails at, while it answers another, is
 the fault of its question, and an error; the other is a call, too. All else that fails ends the run, and so do the
 bounds on calls and tokens: calls under way are waited for first, as they are paid.
+
+Answers that were paid for, by what was asked: in memory, and in a folder, where later runs find them.
+
+The folder is a cache (`metrics.execution.cache`), which may be that of ``--cache``: entries have checksums, several
+processes may share it, and what is damaged counts as absent and is asked again. An answer is written before anything
+is made of it, and synced to the disk.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from itertools import islice
 from math import nan
+from pathlib import Path
+from threading import Lock, local
 from typing import Any, NamedTuple
 from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
-from ..server.client import Client
+from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
+from ...metrics.execution.close_at_end import close_at_end
+from ..server.exchange import Client
 from ..server.server_errors import BusyError, ExhaustedError, UnusableError
 from ..server.settings import Connection
-from .answer_values import value_of
-from .judge_answers import Answer
-from .judge_questions import JudgeQuestion, Requests
-from .kept_answers import KeptAnswers
-from .prompt_files import Worth
-from .spending import Spending
+from .judge_answers import Answer, value_of
+from .judge_prompts import JudgeQuestion, Requests, Worth
+
+
+class CallBounds(NamedTuple):
+    """The most that a run may spend; None: no bound."""
+
+    calls: int | None = None
+    tokens: int | None = None
+
+
+class Spending:
+    """Counts calls, tokens and answers.
+
+    Args:
+        bounds: the most that is spent.
+    """
+
+    def __init__(self, bounds: CallBounds) -> None:
+        self.bounds = bounds
+        self.total: Counter[str] = Counter()  # since the beginning
+        self.reported: Counter[str] = Counter()  # of it, what `take` has reported
+        self._lock = Lock()
+
+    def count(self, **amounts: int) -> None:
+        """Adds to what is spent."""
+        with self._lock:
+            self.total.update(amounts)
+
+    def count_call(self, **amounts: int) -> bool:
+        """Counts one more call, and amounts with it, unless no more may be made; whether it may be made."""
+        with self._lock:
+            may_call = not self.is_over
+            if may_call:
+                self.total.update({"calls": 1, **amounts})
+            return may_call
+
+    def take(self) -> dict[str, int]:
+        """What was counted since this was last asked."""
+        with self._lock:
+            new = self.total - self.reported
+            self.reported = Counter(self.total)
+        return dict(new)
+
+    @property
+    def calls(self) -> int:
+        """Calls made."""
+        return self.total["calls"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens spent on prompts and answers."""
+        return self.total["prompt_tokens"] + self.total["answer_tokens"]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more calls may be made."""
+        calls, tokens = self.bounds
+        no_calls = calls is not None and self.calls >= calls
+        return no_calls or (tokens is not None and self.tokens >= tokens)
+
+    def at_bounds(
+        self, model: str, missing: int, folder: str | None, failure: DiscorankError | None = None
+    ) -> ResourceError:
+        """The error of a run that may spend no more, of which so many answers are missing.
+
+        Args:
+            model: which judge it is.
+            missing: how many answers.
+            folder: where answers are kept.
+            failure: of a call behind which no other could be made that shows whose fault it is.
+        """
+        names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
+        bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
+        spent = f"{self.calls} calls and {self.tokens} tokens spent"
+        fix = "Run the same command again to go on with as much"
+        if folder:
+            fix = f"{fix}; answers are kept in {folder}"
+        problem = f"{bounds} reached: {spent}, at least {missing} answers missing"
+        if failure is not None:
+            problem = f"{problem}, and the last call failed: {failure.problem}"
+            fix = f"{fix}; one more call shows whether the server or the text is at fault"
+        return ResourceError(problem, where=f"judge {model}", fix=fix)
+
+
+IN_MEMORY = 1 << 17  # answers remembered
+AT_ONCE = 500  # answers read at once
+
+
+class KeptAnswers:
+    """Answers by key.
+
+    Args:
+        folder: where they are kept, made if it is not there; None: in memory alone.
+        max_bytes: how many bytes are kept there; what was not used for longest goes first.
+    """
+
+    def __init__(self, folder: str | None, max_bytes: int = MAX_BYTES) -> None:
+        self.folder, self.max_bytes = folder, max_bytes
+        self._known: dict[bytes, Answer] = {}
+        self._lock, self._num_users = Lock(), 0
+        self._of_thread = local()  # sqlite's connections belong to threads
+
+    def __getitem__(self, key: bytes) -> Answer:
+        return self._known[key]
+
+    def find(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Reads what the folder has of these keys; those that it has and were not in memory."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if self.folder is None:
+            return set()
+        in_folder: set[bytes] = set()
+        for start in range(0, len(missing), AT_ONCE):
+            answers = self._read(missing[start : start + AT_ONCE])
+            self._known.update(answers)
+            in_folder.update(answers)
+        return in_folder
+
+    def count(self, keys: Sequence[bytes]) -> int:
+        """How many of these there are in the folder, which is not made; nothing is remembered."""
+        if self.folder is None or not (Path(self.folder) / FILE).exists():
+            return 0
+        pieces = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
+        return sum(len(self._read(piece)) for piece in pieces)
+
+    def missing(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Those of the keys, each once, of which no answer is known."""
+        return [key for key in dict.fromkeys(keys) if key not in self._known]
+
+    def keep(self, answers: Mapping[bytes, Answer]) -> None:
+        """Keeps some answers."""
+        self._known.update(answers)
+        if self.folder is not None and answers:
+            self._opened().put({key: answer.packed() for key, answer in answers.items()})
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Nothing in memory is forgotten inside a ``with``, in whatever thread; what is too much goes afterwards."""
+        with self._lock:
+            self._num_users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_users -= 1
+                if not self._num_users:
+                    self._trim()
+
+    def _trim(self) -> None:
+        """Forgets the oldest in memory where there are too many."""
+        surplus = len(self._known) - IN_MEMORY
+        if surplus > 0:
+            self._known = dict(islice(self._known.items(), surplus, None))
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """The answers in the folder."""
+        answers = {}
+        for key, reps in self._opened().get(keys).items():
+            answer = Answer.unpacked(reps)
+            if answer is not None:
+                answers[key] = answer
+        return answers
+
+    def _opened(self) -> Cache:
+        """The folder's cache, opened by the first use in a thread."""
+        cache: Cache | None = getattr(self._of_thread, "cache", None)
+        if cache is None:
+            cache = self._of_thread.cache = Cache(str(self.folder), self.max_bytes, is_synced=True)
+            close_at_end(self)
+        return cache
+
+    def close(self) -> None:
+        """Lets go of the folder in this thread; says how many entries were damaged, if any."""
+        cache: Cache | None = getattr(self._of_thread, "cache", None)
+        if cache is not None:
+            cache.close()
+            del self._of_thread.cache
+
 
 PROBE = JudgeQuestion("Answer with one word.", 0)  # what shows whether a server works
 

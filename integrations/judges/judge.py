@@ -4,7 +4,7 @@
     judge-qe  reads hypothesis and source; reference-free
 
 The `prompt` decides the value: da and sqm 0 to 100, stars 1 to 5, mqm -25 to 0 (1, 5 and 25 off for a minor, major and
-critical error), or a prompt file (`prompt_files`). With ``prompt="pairwise"``, of ``judge`` alone, two texts are
+critical error), or a prompt file (`judge_prompts`). With ``prompt="pairwise"``, of ``judge`` alone, two texts are
 compared in both orders (Zheng et al. 2023):
 
     u(h, r) = (p(first better | h, r) + 1 - p(first better | r, h)) / 2,    u(h, h) = 1/2,
@@ -12,20 +12,389 @@ compared in both orders (Zheng et al. 2023):
 so that the expected utility of a candidate is its share of wins over the others. Higher is better, none is symmetric.
 With `judgements` = k the value is the mean of k answers with the seeds seed to seed + k - 1, of those that have one;
 where none has, it is NaN. An empty text is judged like any other. Answers are the server's: the same question is asked
-once, and its answer kept (`answers`).
+once, and its answer kept (`judge_answers`).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+from warnings import warn
 
+import numpy as np
+
+from ...metrics.base import Metric
 from ...metrics.errors import InputError
-from ...metrics.papers import KOCMI_2023
-from ...metrics.scorer import Info
-from ...metrics.spec.checked_settings import settings
-from .judge_metric import JudgeMetric
-from .prompt_files import JudgePrompt
-from .prompt_texts import BUILT_IN
+from ...metrics.representations import Block, FloatArray, IntArray, Reps
+from ...metrics.scorer import Info, Reading, Requested, Scorer
+from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.text.texts import Document, Item
+from ..server.score_server import DEFAULTS, check_connection, connection_of
+from ..server.settings import further_keys
+from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
+from .judge_answers import estimated_tokens
+from .judge_prompts import (
+    BUILT_IN,
+    CONTEXTS,
+    JudgePrompt,
+    JudgeQuestion,
+    Requests,
+    read_prompt,
+    untagged,
+)
+
+PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
+SAME = 0.5  # a text against itself
+Cell = tuple[int, int, int]  # rows of hypothesis, reference (-1: none) and source (-1: none)
+
+
+class JudgeScorer(Scorer):
+    """Keeps the texts as the prompt shows them; a value is made of the answers to a pair.
+
+    Args:
+        info: of the metric.
+        prompt: its wording.
+        languages: what source_lang and target_lang say; None: nothing.
+        judgements: answers that are averaged.
+        requests: how the server is asked.
+        kept: answers that were paid for.
+        calls: what asks the server; None where nothing is asked.
+    """
+
+    def __init__(
+        self,
+        info: Info,
+        prompt: JudgePrompt,
+        languages: Mapping[str, str | None],
+        judgements: int,
+        requests: Requests,
+        kept: KeptAnswers,
+        calls: JudgeCalls | None,
+    ) -> None:
+        self.info, self.prompt, self.languages = info, prompt, dict(languages)
+        self.judgements, self.asking, self.kept, self.calls = judgements, requests, kept, calls
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """The texts and their contexts as they stand in prompts, and the lengths of both together in characters."""
+        texts, contexts = np.empty(len(items), object), np.empty(len(items), object)
+        texts[:] = [_shown(_plain(item)) for item in items]
+        contexts[:] = [_shown("\n".join(item.context)) for item in items]
+        lengths = [len(a) + len(b) for a, b in zip(texts, contexts, strict=True)]
+        return Reps({"text": texts, "context": contexts}), np.array(lengths, np.int64)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block, [H, 1] without references; errors as `JudgeCalls.values`."""
+        grids = [list(_cells(block, self.info.needs_references)) for block in blocks]
+        cells = dict.fromkeys(cell for grid in grids for row in grid for cell in row)
+        questions = {cell: self._questions(reps, cell) for cell in cells}
+        asked = (question for both in questions.values() for side in both for question in side)
+        values = self._calls.values(asked)
+        of_cell = {cell: self._value(questions[cell], values) for cell in cells}
+        return [
+            np.array([[of_cell[cell] for cell in row] for row in grid], np.float64).reshape(
+                len(grid), -1
+            )
+            for grid in grids
+        ]
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """The value of every block, 0 where it has none, and whether it has one, [n, 2]."""
+        values = super().statistics(reps, blocks)[:, 0]
+        has_value = np.isfinite(values)
+        return np.stack((np.where(has_value, values, 0.0), has_value.astype(float)), axis=1)
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The mean of the values there are, NaN where there is none."""
+        sums = statistics.sum(axis=0, keepdims=True)
+        return float(self.aggregate_sums(sums, np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """The means [b] of sums of statistics [b, 2]."""
+        undefined = np.full(len(sums), np.nan)
+        means = np.divide(sums[:, 0], sums[:, 1], out=undefined, where=sums[:, 1] > 0)
+        return np.asarray(means)
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Characters of all prompts of a block, about."""
+        return block.cells * PROMPT_LENGTH * self.judgements
+
+    def spent(self) -> Mapping[str, int]:
+        """Calls, tokens and answers since this was last asked."""
+        return self.calls.spending.take() if self.calls else {}
+
+    def requested(self, reps: Reps, block: Block) -> Requested:
+        """The distinct questions that a block asks, without what is asked again."""
+        tokens: dict[bytes, int] = {}
+        for row in _cells(block, self.info.needs_references):
+            for cell in row:
+                for question in (q for side in self._questions(reps, cell) for q in side):
+                    key = self.asking.key(question)
+                    tokens[key] = estimated_tokens(question.prompt)
+        return Requested(tokens, self.kept.count)
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The answers that a value is made of."""
+        column = int(block.references[reference]) if self.info.needs_references else -1
+        sides = self._questions(reps, (int(block.hypotheses[hypothesis]), column, block.source))
+        names = ("as first", "as second") if self.prompt.is_pairwise else ("answers",)
+        described: dict[str, Any] = {}
+        with self._calls.kept.in_use():
+            values = self._calls.values(question for side in sides for question in side)
+            for name, side in zip(names, sides, strict=False):
+                described[name] = [self._calls.answers(question)[0] for question in side]
+        value = self._value(sides, values)
+        return {"judgement": value if np.isfinite(value) else None, **described}
+
+    @property
+    def _calls(self) -> JudgeCalls:
+        if self.calls is None:
+            raise TypeError("a scorer that is not loaded asks nothing")
+        return self.calls
+
+    def _questions(self, reps: Reps, cell: Cell) -> list[list[JudgeQuestion]]:
+        """The questions of a pair: one list, or for a prompt that compares two texts one of either order, or none."""
+        hypothesis, reference, source = cell
+        texts, contexts = reps["text"], reps["context"]
+        shared = {
+            **self.languages,
+            "source": texts[source] if source >= 0 else None,
+            "source_context": contexts[source] or None if source >= 0 else None,
+            "target_context": contexts[hypothesis] or None,
+        }
+        one, two = texts[hypothesis], texts[reference] if reference >= 0 else None
+        if not self.prompt.is_pairwise:
+            return [self._asked({**shared, "hypothesis": one, "reference": two})]
+        if one == two:
+            return []
+        return [
+            self._asked({**shared, "first": one, "second": two}),
+            self._asked({**shared, "first": two, "second": one}),
+        ]
+
+    def _asked(self, values: Mapping[str, str | None]) -> list[JudgeQuestion]:
+        """A prompt as often as there are judgements."""
+        prompt = self.prompt.filled(values)
+        return [JudgeQuestion(prompt, number) for number in range(self.judgements)]
+
+    def _value(
+        self, sides: Sequence[Sequence[JudgeQuestion]], values: Mapping[JudgeQuestion, float]
+    ) -> float:
+        """The value of a pair from those of its questions."""
+        means = [_mean([values[question] for question in side]) for side in sides]
+        if not means:
+            return SAME
+        if len(means) == 1:
+            return means[0]
+        as_first, as_second = means
+        return (as_first + (1.0 - as_second)) / 2
+
+
+def _cells(block: Block, has_references: bool) -> Iterator[list[Cell]]:
+    """The cells of a block, a row per hypothesis."""
+    columns = block.references.tolist() if has_references else [-1]
+    for hypothesis in block.hypotheses.tolist():
+        yield [(hypothesis, reference, block.source) for reference in columns]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean of those that are numbers; NaN where none is."""
+    known = [value for value in values if value == value]
+    return sum(known) / len(known) if known else float("nan")
+
+
+def _plain(item: Item) -> str:
+    """The text of an item, a sentence per line for a document."""
+    if isinstance(item.text, Document):
+        return "\n".join(item.text.sentences)
+    return item.text
+
+
+def _shown(text: str) -> str:
+    """A text that UTF-8 can hold, without the tags of the prompt."""
+    return untagged(text.encode("utf-8", "replace").decode())
+
+
+# where a judge that a file names finds its server
+ADDRESS_VARIABLE = "DISCORANK_JUDGE_SERVER"
+KEY_VARIABLE = "DISCORANK_JUDGE_KEY"
+
+_OURS = frozenset(
+    (
+        *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
+        *("logprobs", "top_logprobs"),
+    )
+)
+Count = Annotated[int, Field(ge=1)]
+
+
+@settings
+class JudgeMetric(Metric):
+    """What both judges share.
+
+    Args:
+        model: the model's name on the server.
+        prompt: da, sqm, stars, mqm, pairwise (judge alone), or a prompt file.
+        context: how many preceding sentences of either side the prompt shows.
+        unit: segment, or document: whole documents are judged at once, instead of sentence by sentence.
+        source_lang: the language of the source, as the prompt calls it, such as German; not said if not given.
+        target_lang: the language of the texts that are judged.
+        judgements: how many answers are averaged; more than one needs a temperature above 0.
+        temperature: divides logits; none is sent if it is None.
+        seed: sent with the first judgement, the others have the numbers behind it; none is sent if it is None.
+        answer_tokens: the longest answer; none is sent if it is None.
+        logprobs: whether a value is the expectation over likely answers, where the server gives log-probabilities.
+        top_logprobs: how many likely tokens are asked for with `logprobs`.
+        repeats: how often a question is asked again whose answer has no value.
+        chat: whether prompts go to /chat/completions, instead of to /completions.
+        request: more keys of a request, as a JSON object.
+        base_url: the address up to the version, such as http://localhost:8000/v1; that in the environment variable
+            DISCORANK_JUDGE_SERVER if not given. No part of the signature.
+        key_variable: the environment variable that holds the key; no key is sent if it is not named, but that in
+            DISCORANK_JUDGE_KEY, if any, to the address in the environment. No part of the signature.
+        answers: a folder that keeps answers, so that none is paid for twice. No part of the signature.
+        max_calls: how many calls a run may make; it ends at the next. No part of the signature.
+        max_tokens: how many tokens of prompts and answers a run may spend. No part of the signature.
+        connections: how many calls are made at the same time. No part of the signature.
+        timeout_seconds: how long one call may take in all. No part of the signature.
+        retries: how often a call is repeated that failed for a reason that may pass. No part of the signature.
+        backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute. No
+            part of the signature.
+    """
+
+    model: str = ""
+    prompt: str = "da"
+    context: Annotated[int, Field(ge=0)] = 0
+    unit: Literal["segment", "document"] = "segment"
+    source_lang: str | None = None
+    target_lang: str | None = None
+    judgements: Annotated[int, Field(ge=1, le=1000)] = 1
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 0.0
+    seed: int | None = 0
+    answer_tokens: Count | None = 512
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
+    repeats: Annotated[int, Field(ge=0, le=10)] = 2
+    chat: bool = True
+    request: str | None = None
+    base_url: str | None = field(default=None, compare=False)
+    key_variable: str | None = field(default=None, compare=False)
+    answers: str | None = field(default=None, compare=False)
+    max_calls: Count | None = field(default=None, compare=False)
+    max_tokens: Count | None = field(default=None, compare=False)
+    connections: int = field(default=DEFAULTS.connections, compare=False)
+    timeout_seconds: float = field(default=DEFAULTS.timeout_seconds, compare=False)
+    retries: int = field(default=DEFAULTS.retries, compare=False)
+    backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False)
+    users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable", "answers")
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            fix = "Name the model that the server runs: it stands for it in the signature"
+            raise InputError("model missing", where=self.name, fix=fix)
+        if self.judgements > 1 and self.temperature == 0:
+            fix = "Set a temperature above 0, or ask once"
+            raise InputError("the same answer every time", where=f"{self.name}.judgements", fix=fix)
+        if taken := _OURS & further_keys(self.request).keys():
+            problem = "is a key that has a setting of its own"
+            raise InputError(problem, where=f"{self.name}.request.{min(taken)}")
+        check_connection(self)
+        try:
+            prompt = read_prompt(self.prompt)
+        except InputError as error:
+            raise error.inside(self.name) from None
+        self._check_prompt(prompt)
+        self._keep(prompt)
+
+    def _check_prompt(self, prompt: JudgePrompt) -> None:
+        """Raises InputError for a prompt that is not for this metric."""
+        if self.context and prompt.fields.isdisjoint(CONTEXTS):
+            fix = "Set context=0, or write {source_context} or {target_context} into the prompt"
+            raise InputError("the prompt reads none", where=f"{self.name}.context", fix=fix)
+
+    def _keep(self, prompt: JudgePrompt) -> None:
+        """Keeps the prompt, and what it says of the metric, with the settings."""
+        put = object.__setattr__
+        put(self, "prompt", prompt.name)
+        put(self, "wording", prompt)
+        reads_source = "source" in prompt.fields
+        info = replace(
+            type(self).info,
+            unit=self.unit,
+            bounds=prompt.worth.bounds,
+            needs_source=reads_source and type(self).info.needs_source,
+            takes_source=reads_source,
+        )
+        put(self, "info", info)
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; those of a hypothesis are its own."""
+        return Reading(self.context, "hypothesis")
+
+    def for_language(self, lang: str) -> Self:
+        """The judge of texts in a language."""
+        return self.with_defaults(target_lang=lang)
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """The papers of the judge with these settings."""
+        of_prompts = {"mqm": ("kocmi2023gemba",), "pairwise": ("zheng2023judging",)}
+        of_prompt = of_prompts.get(str(settings.get("prompt")), ())
+        of_logprobs = ("liu2023geval",) if settings.get("logprobs") else ()
+        return (*super().cited(settings), *of_prompt, *of_logprobs)
+
+    def unloaded(self) -> JudgeScorer:
+        """What fills prompts, and asks nobody."""
+        return self._scorer(None)
+
+    def load(self) -> JudgeScorer:
+        """What asks the server, which is not asked yet.
+
+        Raises:
+            InputError: no address is given, or no key where one is named.
+
+        Warns:
+            RuntimeWarning: no folder keeps the answers.
+        """
+        connection = connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
+        connection.key()
+        if self.answers is None:
+            message = (
+                "answers are not kept, and a run that is stopped pays for them again: name a folder"
+            )
+            warn(f"{self.name}: {message} (answers=..., --cache)", RuntimeWarning, stacklevel=2)
+        spending = Spending(CallBounds(self.max_calls, self.max_tokens))
+        kept = KeptAnswers(self.answers)
+        worth = self._wording.worth
+        calls = JudgeCalls(connection, self.requests, worth, self.repeats, kept, spending)
+        return self._scorer(calls)
+
+    def _scorer(self, calls: JudgeCalls | None) -> JudgeScorer:
+        languages = {"source_lang": self.source_lang, "target_lang": self.target_lang}
+        kept = calls.kept if calls else KeptAnswers(self.answers)
+        return JudgeScorer(
+            self.info, self._wording, languages, self.judgements, self.requests, kept, calls
+        )
+
+    @property
+    def _wording(self) -> JudgePrompt:
+        """The prompt, as it was read."""
+        prompt: JudgePrompt = self.__dict__["wording"]
+        return prompt
+
+    @property
+    def requests(self) -> Requests:
+        """How the server is asked."""
+        return Requests(
+            self.model,
+            self.chat,
+            self.temperature,
+            self.seed,
+            self.answer_tokens,
+            self.top_logprobs if self.logprobs else 0,
+            further_keys(self.request),
+        )
 
 
 @settings
@@ -36,7 +405,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         takes_source=True,
@@ -57,7 +426,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
-        papers=(KOCMI_2023,),
+        papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
         needs_source=True,

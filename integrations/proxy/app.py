@@ -10,19 +10,101 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ...metrics.storage.limits import limits
 from ..server.exchange import Exchange
 from .api_errors import ApiError
 from .counters import Counters
 from .decisions import Decisions
-from .event_stream import as_json, events
-from .open_requests import OpenRequests
-from .own_fields import Allowed
-from .questions import PassThrough, Question, read_question
+from .questions import Allowed, PassThrough, Question, read_question
 from .relayed import Relay, checked_path
+from .replies import as_json, events
 from .settings import DoorSettings, DrawingSettings
+
+
+class OpenRequests:
+    """Places for requests.
+
+    Args:
+        max_open: how many are worked at at a time.
+        max_waiting: how many wait.
+    """
+
+    def __init__(self, max_open: int, max_waiting: int) -> None:
+        self._max_waiting = max_waiting
+        self._places = asyncio.Semaphore(max_open)
+        self.num_open = 0
+        self.num_waiting = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place within the block, as soon as there is one.
+
+        Raises:
+            ApiError: too many wait already.
+        """
+        if self._places.locked() and self.num_waiting >= self._max_waiting:
+            problem = f"{self.num_open} requests are open and {self.num_waiting} wait"
+            raise ApiError(429, problem, code="too_many_requests")
+        self.num_waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self.num_waiting -= 1
+        self.num_open += 1
+        try:
+            yield
+        finally:
+            self.num_open -= 1
+            self._places.release()
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 over one connection.
+
+    Args:
+        idle_seconds: how long it may be without a request that is worked at.
+    """
+
+    def __init__(self, *arguments: Any, idle_seconds: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._idle_seconds = idle_seconds
+        self._ending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the waiting."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Takes what has come; the waiting ends where it completes the head of a request."""
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Waits for the answer to be taken, and for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._ending = self.loop.call_later(self._idle_seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
-from ..server.drawing import Drawing
 from ..server.exchange import Exchange
-from ..server.prompt_drawings import seed_of
-from ..server.replies import candidates_in
+from ..server.generator import Drawing, candidates_in, seed_of
 from ..server.server_errors import RefusedError, UnusableError
 from .questions import Question
 from .settings import DrawingSettings

@@ -14,15 +14,14 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ...rerank.stopping_rule import StoppingRule
-from ..generation.utility_argument import reads_logprobs
+from ..generation.generator import reads_logprobs
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
-from .chosen_replies import ChosenReply, Decision, untouched
 from .counters import Counters
-from .document_lanes import DocumentLanes, DocumentTurn, check_length
-from .questions import Question
-from .response_forms import with_form
+from .document_streams import DocumentLanes, DocumentTurn, check_length
+from .questions import Question, with_form
+from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
 
 Decider = MBRDecoder | Reranker

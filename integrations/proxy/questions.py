@@ -2,17 +2,257 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import regex
 
 from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad
-from .own_fields import FIELD, Allowed, OwnFields, read_own_fields
-from .plain_texts import other_than_text, source_of
 from .settings import DrawingSettings
+
+FIELD = "discorank"
+
+
+@settings
+class OwnFields:
+    """What a request may say of its choice.
+
+    Args:
+        utility: the decoder that chooses, by its name.
+        n: how many candidates are drawn.
+        explain: whether the answer tells about all candidates.
+        document: the key of the document that the text belongs to.
+        position: where in it.
+        source: what the text is made of, for utilities that read it; the prompt, or what the user said last, if it is
+            not given.
+    """
+
+    utility: str | None = None
+    n: Annotated[int, Field(ge=1)] | None = None
+    explain: bool = False
+    document: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    position: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.document is None) != (self.position is None):
+            raise InputError("document and position go together", where="document")
+
+
+class Allowed(NamedTuple):
+    """What requests may choose among: names of decoders, and which it is where they name none; most candidates."""
+
+    utilities: Collection[str]
+    default: str
+    most_candidates: int
+
+
+def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
+    """The field of a request, all defaults where there is none.
+
+    Raises:
+        ApiError: it cannot be read, or asks for what is not allowed.
+    """
+    values = body.get(FIELD)
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):
+        raise bad(f"found {values!r:.60}, expected an object", FIELD)
+    try:
+        fields = OwnFields(**values)
+    except InputError as error:
+        raise bad(error.problem, FIELD, error.fix) from None
+    if fields.utility is not None and fields.utility not in allowed.utilities:
+        names = ", ".join(sorted(allowed.utilities))
+        raise bad(f"found {fields.utility!r:.60}", f"{FIELD}.utility", f"Allowed are: {names}")
+    if fields.n is not None and fields.n > allowed.most_candidates:
+        problem = f"found {fields.n:.6g}, at most {allowed.most_candidates} are drawn"
+        raise bad(problem, f"{FIELD}.n")
+    return fields
+
+
+# keys that, unless empty, ask for something else than plain texts, and the reason that is given
+_KEYS = {
+    "tools": "tools",
+    "functions": "tools",
+    "audio": "audio",
+    "logprobs": "logprobs",
+    "top_logprobs": "logprobs",
+    "prompt_logprobs": "logprobs",
+    "best_of": "best_of",
+    "use_beam_search": "beam-search",
+    "echo": "echo",
+}
+
+
+def other_than_text(body: Mapping[str, Any], chat: bool) -> str | None:
+    """Why a request is not for plain texts; None if it is."""
+    for key, reason in _KEYS.items():
+        if body.get(key) not in (None, False, [], {}):
+            return reason
+    if not chat:
+        return None if isinstance(body.get("prompt"), str) else "prompts"
+    if body.get("modalities") not in (None, ["text"]):
+        return "modalities"
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return "messages"
+    reasons = map(_other_part, messages)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _other_part(message: Any) -> str | None:
+    """What a message holds beside text; None if there is nothing."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind != "text":
+            return "images" if kind == "image_url" else "parts"
+    return None
+
+
+def source_of(body: Mapping[str, Any], chat: bool) -> str | None:
+    """What the texts are made of: the prompt, or what the user said last; None where there is none."""
+    if not chat:
+        prompt = body.get("prompt")
+        return prompt if isinstance(prompt, str) else None
+    messages = body.get("messages")
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            return _text_of(message.get("content"))
+    return None
+
+
+def _text_of(content: Any) -> str | None:
+    """The text of a message, whose parts stand in lines."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return None
+    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+MAX_STEPS = 20_000  # in all texts of a request
+COMPARED_PER_STEP = 20  # pairs of items that are compared in the time of a step
+PATTERN_SECONDS = 0.05  # for one search
+
+
+class _UnusableSchemaError(Exception):
+    """A schema that is not used."""
+
+
+def with_form(texts: Sequence[str], response_format: Mapping[str, Any]) -> list[int] | None:
+    """Numbers of the texts that have the form; None where that cannot be told, as with grammars."""
+    kind = response_format.get("type")
+    values = [_value(text) for text in texts]
+    if kind == "json_object":
+        return [i for i, value in enumerate(values) if isinstance(value, dict)]
+    wrapper = response_format.get("json_schema")
+    schema = wrapper.get("schema") if isinstance(wrapper, Mapping) else None
+    if kind != "json_schema" or not isinstance(schema, Mapping):
+        return None
+    try:
+        fits = _validator(_plain(schema))
+        return [i for i, value in enumerate(values) if value is not _NONE and fits(value)]
+    except Exception:  # whatever a schema that nobody checked makes a library do
+        return None
+
+
+_NONE = object()
+
+
+def _value(text: str) -> Any:
+    """The JSON value that a text is; `_NONE` if it is none."""
+    try:
+        return parse_json(text.encode())
+    except (InputError, UnicodeEncodeError):
+        return _NONE
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without the names of dialects, which have rules of their own.
+
+    Raises:
+        _UnusableSchemaError: it has patterns for keys.
+    """
+    if isinstance(schema, list):
+        return [_plain(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "patternProperties" in schema:
+        raise _UnusableSchemaError
+    is_dialect = isinstance(schema.get("$schema"), str)
+    return {
+        key: _plain(inner) for key, inner in schema.items() if not (is_dialect and key == "$schema")
+    }
+
+
+class _Steps:
+    """What a judgement may still cost.
+
+    A keyword costs a step and one for each of its values, a pattern one for each character when it is first read, items
+    that have to differ what it takes to compare all pairs.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+        self._patterns: set[str] = set()
+
+    def take(self, name: str, value: Any, instance: Any) -> None:
+        """Takes the steps of a keyword; raises _UnusableSchemaError where there are none left."""
+        self._left -= 1
+        if isinstance(value, list | dict):
+            self._left -= len(value)
+        if name == "uniqueItems" and isinstance(instance, list):
+            self._left -= len(instance) ** 2 // COMPARED_PER_STEP
+        if name == "pattern" and value not in self._patterns:
+            self._left -= len(value)
+            self._patterns.add(value)
+        if self._left < 0:
+            raise _UnusableSchemaError
+
+
+def _validator(schema: Any) -> Callable[[Any], bool]:
+    """Tells whether a value fits a schema, in a bounded number of steps.
+
+    Raises (from what is returned):
+        Exception: the schema cannot be used.
+    """
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    steps = _Steps()
+
+    def counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Any]:
+        def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+            steps.take(name, value, instance)
+            return keyword(validator, value, instance, schema)
+
+        return check
+
+    keywords = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
+    bounded = {name: counted(name, keyword) for name, keyword in keywords.items()}
+    judge = validators.extend(Draft202012Validator, bounded)(schema, registry=Registry())
+
+    def fits(value: Any) -> bool:
+        return bool(judge.is_valid(value))
+
+    return fits
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`, in bounded time."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not regex.search(pattern, value, timeout=PATTERN_SECONDS):
+        yield ValidationError("does not match")
+
 
 _LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
 _ANSWER_KEYS = (FIELD, "n", "stream", "stream_options")  # what the answer does with the choice

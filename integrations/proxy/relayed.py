@@ -11,7 +11,7 @@ from ...metrics.errors import DiscorankError
 from ..server.exchange import Exchange, OpenReply
 from ..server.server_errors import check_status
 from .api_errors import ApiError, from_upstream
-from .event_stream import event
+from .replies import event
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

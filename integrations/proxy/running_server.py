@@ -21,8 +21,8 @@ from .candidate_draw import Upstream
 from .choosing_thread import ChoosingThread
 from .counters import Counters
 from .decisions import Decider, Decisions
-from .document_lanes import DocumentLanes
-from .own_fields import Allowed
+from .document_streams import DocumentLanes
+from .questions import Allowed
 from .settings import DoorSettings, DrawingSettings
 
 HEADER_BYTES = 1 << 16
@@ -114,7 +114,7 @@ class ProxyServer:
         """The HTTP server, which logs nothing of requests."""
         import uvicorn
 
-        from .slow_clients import TimedProtocol
+        from .app import TimedProtocol
 
         protocol: Any = partial(TimedProtocol, idle_seconds=self._door.body_seconds)
         config = uvicorn.Config(

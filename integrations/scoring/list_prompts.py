@@ -8,16 +8,220 @@ choices say, so that no list waits for another. A document is read as one text, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
-from ...metrics.text.texts import NO_CONTEXT, Context, Text
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples, warn_of_two_blanks
+from ...metrics.text.prompt_template import SOURCE, TARGET_CONTEXT, Template
+from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from ...rerank.context import Lane
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
-from .few_shot_templates import CANDIDATE, FewShotTemplates
-from .text_scorer import PromptedText
+from ...rerank.runs.output_checks import check_beside
+from ...rerank.runs.run_file import lines_of_run
+from ..formats.readers.jsonl import id_of
+
+
+class PromptedText(NamedTuple):
+    """A text to be scored.
+
+    Args:
+        prompt: what the model reads before it.
+        text: what is scored; a token that controls a model, such as </s>, is words where it is written out in it.
+        ends: whether it is whole, so that its end may be scored too.
+        end_text: what is put behind the text and scored with it; in it, as in the prompt, such a token is what it is
+            (what fills the fields of a prompt has none: see `TextScorer`).
+    """
+
+    prompt: str
+    text: str
+    ends: bool = True
+    end_text: str = ""
+
+
+class ScoredText(NamedTuple):
+    """How likely a text is.
+
+    Args:
+        logprob: its total natural log-probability, at most 0.
+        tokens: how many tokens were scored.
+    """
+
+    logprob: float
+    tokens: int
+
+
+# the distinct texts of one list, or the error that stands for it
+Asked = Sequence[PromptedText] | DiscorankError
+# what came of each text, or the error that stands for the list
+Answered = Sequence[ScoredText | DiscorankError] | DiscorankError
+
+
+class TextScorer(Protocol):
+    """What gives texts their log-probabilities.
+
+    One that knows which tokens control its model has a method `plain_text`, as a `Generator` may.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The settings that values depend on, as JSON values; no key, device or address of a machine."""
+
+    def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
+        """What came of every list, in order; errors among the lists are handed on.
+
+        Args:
+            lists: read ahead as far as the model wants for its batches; not past an error.
+            before_work: called before anything that takes time, so that what came out can be saved.
+
+        Raises:
+            DiscorankError: nothing can be scored at all: a server that is gone.
+        """
+
+
+def read_chosen_texts(path: str) -> dict[str, Text]:
+    """The chosen text of every list.
+
+    Raises:
+        InputError: the file cannot be read, is not what its run file says, or a line is no choice.
+    """
+    check_beside(path)
+    source = LineSource(lines_of_run(path))
+    chosen: dict[str, Text] = {}
+    try:
+        for number, line in without_trailing_blanks(source):
+            try:
+                list_id, text = _choice(parse_json(line))
+                if list_id in chosen:
+                    raise InputError(f"{list_id!r:.80} was there before", where="id")
+            except RecursionError:
+                raise source.refusal(number, "nested too deeply") from None
+            except InputError as error:
+                raise error.inside(f"{source.name}:{number}") from None
+            chosen[list_id] = text
+    finally:
+        source.close()
+    return chosen
+
+
+def _choice(row: Any) -> tuple[str, Text]:
+    """The id and the text of a line."""
+    list_id = id_of(row)
+    if list_id is None:
+        fix = "Give the rows that decode or rerank wrote"
+        raise InputError("found no id, expected an object with id and text", where="id", fix=fix)
+    text = row.get("text")
+    if isinstance(text, str):
+        return list_id, text
+    if isinstance(text, list) and all(isinstance(sentence, str) for sentence in text):
+        return list_id, Document(tuple(text))
+    fix = "Give the rows that decode or rerank wrote"
+    raise InputError("found no text", where="text", fix=fix)
+
+
+CANDIDATE = "candidate"
+
+
+class FewShotTemplates:
+    """What stands before a text that is scored.
+
+    Args:
+        template: the template.
+        first: the template for a list without preceding sentences; `template` if not given.
+        examples: few-shot examples, which stand before it; in reverse their `target` is the candidate.
+        separator: what stands behind each example.
+        reverse: whether the source is scored given the candidate.
+
+    Raises:
+        InputError: a template holds what is scored, or reads context where there is none; an example lacks a field.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        first: Template | None = None,
+        examples: FewShotExamples | None = None,
+        separator: str = SEPARATOR,
+        reverse: bool = False,
+    ) -> None:
+        self.template, self.first = template, first or template
+        self.reverse = reverse
+        self._check()
+        self.examples, self.separator = examples, separator
+        self.read_by(str)
+        shown = None if examples is None else self._turned(examples)
+        for one in dict.fromkeys((self.template, self.first)):
+            warn_of_two_blanks(shown, one)
+
+    def read_by(self, plain: Callable[[str], str]) -> None:
+        """Fills fields with `plain` of their texts from now on: the words of what reads the prompts."""
+        shown = FewShotExamples(()) if self.examples is None else self._turned(self.examples)
+        shown = shown.plain(plain)
+        self._examples_text = shown.text(self.template, self.separator)
+        self._first_examples_text = shown.text(self.first, self.separator)
+        self._plain = plain
+
+    def _check(self) -> None:
+        scored = SOURCE if self.reverse else CANDIDATE
+        for template in (self.template, self.first):
+            if scored in template.fields:
+                fix = "Take it out, or score the source: reverse"
+                raise InputError(
+                    f"holds {{{scored}}}, which is what is scored",
+                    where=template.where,
+                    fix="Take it out" if self.reverse else fix,
+                )
+        if self.first.reads_context and self.first is not self.template:
+            fix = "Take its context out"
+            raise InputError("reads context, where there is none", where="first_prompt", fix=fix)
+
+    def _turned(self, examples: FewShotExamples) -> FewShotExamples:
+        """The examples as the templates read them: in reverse the source is what comes of the target."""
+        if not self.reverse:
+            return examples
+        rows = [{**row, CANDIDATE: row[TARGET], TARGET: row[SOURCE]} for row in examples.rows]
+        return replace(examples, rows=tuple(rows))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that prompts depend on."""
+        shown = None if self.examples is None else [self.examples.digest, self.separator]
+        return {
+            "prompt": self.template.text,
+            "first_prompt": self.first.text,
+            "examples": shown,
+            "reverse": self.reverse,
+        }
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether preceding sentences are read."""
+        return self.template.reads_context
+
+    @property
+    def reads_choices(self) -> bool:
+        """Whether what was chosen for preceding sentences is read."""
+        return TARGET_CONTEXT in self.template.fields
+
+    def reads_source(self, context: Context) -> bool:
+        """Whether the source of a list with this context is read."""
+        return SOURCE in self._of(context).fields
+
+    def filled(self, source: str, context: Context, extra: Mapping[str, Any]) -> str:
+        """The prompt of a text; errors as `Template.filled`."""
+        template = self._of(context)
+        examples_text = (
+            self._examples_text if template is self.template else self._first_examples_text
+        )
+        return examples_text + template.filled(source, context, extra, plain=self._plain)
+
+    def _of(self, context: Context) -> Template:
+        return self.template if context.source else self.first
+
 
 ContextFrom = Literal["chosen", "reference", "first"]
 

@@ -2,21 +2,24 @@
 
 Equal texts of a list are scored once. Outputs, checkpoints and error records are those of decoding runs; what came out
 is saved before the model is asked for more.
+
+Where log-probabilities go: into a key of every candidate, and how many tokens they are of into another.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DiscorankError, InputError, MetricError
+from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.execution.meter import Meter
-from ...rerank.lists import NOTHING, CandidateList, write_list
+from ...metrics.spec.checked_settings import settings
+from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
 from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
 from ...rerank.runs.run_file import Measured
@@ -24,9 +27,77 @@ from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream
 from ...rerank.runs.written_outcomes import Written, write_outcomes
 from ..files.entries import ListEntry
-from .list_prompts import ListPrompts
-from .text_scorer import Answered, Asked, PromptedText, ScoredText, TextScorer
-from .value_fields import ValueFields
+from .list_prompts import Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
+
+LOGPROB = "logprob"
+
+
+@settings
+class ValueFields:
+    """The keys that are written.
+
+    Args:
+        field: of the log-probability; "logprob" is what weights and features of that name read.
+        overwrite: whether values that stand there are replaced; otherwise a list that has one is refused.
+
+    Raises:
+        InputError: a key that candidates have for something else.
+    """
+
+    field: str = LOGPROB
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.field or self.field in ("text", "tokens", "unfinished", *ANNOTATIONS):
+            problem = f"found {excerpt(self.field)}, which means something else"
+            raise InputError(problem, where="field", fix="Such as logprob or channel")
+
+    @property
+    def tokens(self) -> str:
+        """The key of the number of tokens."""
+        return "tokens" if self.field == LOGPROB else f"{self.field}_tokens"
+
+    def check(self, record: CandidateList) -> None:
+        """Raises InputError if something stands where values are to be written."""
+        if self.overwrite:
+            return
+        for name in ("candidates", "pseudo_references"):
+            for i, candidate in enumerate(getattr(record, name)):
+                for key in (self.field, self.tokens):
+                    if key in candidate.fields or (
+                        key == LOGPROB and candidate.logprob is not None
+                    ):
+                        fix = "Write to another key with --field, or replace it with --overwrite"
+                        raise InputError("is there already", where=f"{name}[{i}].{key}", fix=fix)
+
+    def written(self, record: CandidateList, values: Sequence[ScoredText]) -> CandidateList:
+        """The list with a value for every candidate, then for every pseudo-reference.
+
+        Raises:
+            InputError: a value that JSON cannot hold.
+        """
+        num_candidates = len(record.candidates)
+        of_candidates, of_references = values[:num_candidates], values[num_candidates:]
+        return replace(
+            record,
+            candidates=self._with(record.candidates, of_candidates),
+            pseudo_references=self._with(record.pseudo_references, of_references),
+        )
+
+    def _with(
+        self, candidates: Sequence[Candidate], values: Sequence[ScoredText]
+    ) -> tuple[Candidate, ...]:
+        pairs = zip(candidates, values, strict=True)
+        return tuple(self._candidate(candidate, value) for candidate, value in pairs)
+
+    def _candidate(self, candidate: Candidate, value: ScoredText) -> Candidate:
+        fields = {**candidate.fields, self.tokens: value.tokens}
+        if self.field == LOGPROB:
+            return replace(candidate, logprob=value.logprob, fields=fields)
+        if not isfinite(value.logprob):
+            problem = f"a log-probability of {value.logprob}, which no key but logprob holds"
+            raise InputError(problem, where=f"{excerpt(str(candidate.text))}")
+        return replace(candidate, fields={**fields, self.field: value.logprob})
 
 
 @dataclass(frozen=True)

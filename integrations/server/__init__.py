@@ -5,9 +5,8 @@ Scores from servers are metrics: `score-server` and `score-server-qe`, in `score
 rankings = server.generate("http://localhost:8000/v1", texts, utility="chrf", model="m", num_candidates=16)
 """
 
-from .generator import ServerGenerator
-from .server_choice import generate
-from .server_scorer import ServerScorer
+from .generator import ServerGenerator, generate
+from .prompt_logprobs import ServerScorer
 from .settings import Connection, ServerSettings
 
 __all__ = ["Connection", "ServerGenerator", "ServerScorer", "ServerSettings", "generate"]

@@ -11,7 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from threading import Thread
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError
@@ -19,17 +23,98 @@ from ...metrics.log import LOG
 from ...metrics.optional_packages import require
 from ...metrics.storage.json_and_yaml import check_json_size, parse_json
 from ...metrics.storage.limits import limits
-from .connection_pools import ConnectionPools
-from .quoted_keys import without
-from .server_errors import (
-    PassingError,
-    SlowError,
-    UnusableError,
-    check_status,
-    message_of,
-    text_of,
-)
+from .server_errors import PassingError, SlowError, UnusableError, check_status, message_of, text_of
 from .settings import Connection
+
+SHOWN = b"[key]"
+
+
+async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces, with "[key]" in place of every key; a piece that ends in what may be its start waits for the next."""
+    if not key:
+        async for piece in pieces:
+            yield piece
+        return
+    secret, kept = key.encode(), b""
+    async for piece in pieces:
+        shown = (kept + piece).replace(secret, SHOWN)
+        length = _length_of_start(shown, secret)
+        kept = shown[len(shown) - length :]
+        if length < len(shown):
+            yield shown[: len(shown) - length]
+    if kept:
+        yield kept
+
+
+def _length_of_start(text: bytes, secret: bytes) -> int:
+    """The length of the longest end of a text that the secret begins with.
+
+    >>> _length_of_start(b"of abab", b"abac")
+    2
+    """
+    longest = min(len(text), len(secret) - 1)
+    return next((n for n in range(longest, 0, -1) if secret.startswith(text[-n:])), 0)
+
+
+POOL_CONNECTIONS = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """A client with a few connections, and how many of its requests are open."""
+
+    http: Any
+    num_open: int = 0
+
+
+class ConnectionPools:
+    """Sends requests; as many connections are opened as requests are open at a time.
+
+    Args:
+        headers: of every request.
+    """
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+        self._pools: list[_Pool] = []
+        self._certificates: Any = None
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, url: str, content: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[Any]:
+        """The response to a request, which is open within the block; redirects are not followed."""
+        pool = next((pool for pool in self._pools if pool.num_open < POOL_CONNECTIONS), None)
+        pool = pool or self._added()
+        pool.num_open += 1
+        try:
+            sending = pool.http.stream(method, url, content=content, headers=headers)
+            async with sending as response:
+                yield response
+        finally:
+            pool.num_open -= 1
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for pool in self._pools:
+            await pool.http.aclose()
+
+    def _added(self) -> _Pool:
+        """One more pool; certificates are read once."""
+        import httpx2
+
+        if self._certificates is None:
+            self._certificates = httpx2.create_ssl_context()
+        http = httpx2.AsyncClient(
+            headers=dict(self._headers),
+            limits=httpx2.Limits(max_connections=POOL_CONNECTIONS),
+            timeout=None,
+            follow_redirects=False,
+            verify=self._certificates,
+        )
+        self._pools.append(_Pool(http))
+        return self._pools[-1]
+
 
 LONGEST_WAIT_SECONDS = 60.0
 
@@ -233,3 +318,60 @@ def _told_again(state: Any) -> None:
     """Logs that a request is made again, and why."""
     failed = state.outcome.exception()
     LOG.warning("attempt %d failed: %s; trying again", state.attempt_number, failed)
+
+
+class Client:
+    """Posts JSON; a context manager, at whose end open requests are dropped.
+
+    Args:
+        connection: how the server is reached.
+
+    Raises:
+        InputError: the key cannot be had.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._exchange = Exchange(connection)
+        self._open: set[Future[Any]] = set()
+
+    def __enter__(self) -> Client:
+        """Itself."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="discorank-server", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Drops what is under way."""
+        for future in list(self._open):
+            future.cancel()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        """Waits until all that was cancelled has ended."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._exchange.close()
+
+    def post(self, path: str, body: Mapping[str, Any], retries: int | None = None) -> Future[Any]:
+        """The JSON value that the server answers, to come; as many requests at a time as there are connections.
+
+        Arguments as `Exchange.post`.
+
+        Raises (where the result is asked for):
+            InputError, ResourceError: as `Exchange.post`.
+        """
+        future = asyncio.run_coroutine_threadsafe(
+            self._exchange.post(path, body, retries), self._loop
+        )
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future

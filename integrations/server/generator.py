@@ -8,22 +8,232 @@ outage cost an input.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...metrics.errors import DiscorankError, InputError, ResourceError, unknown
 from ...metrics.execution.meter import Meter
-from ...rerank.lists import Candidate
-from ..generation.generator import Generated, Prompt
-from .client import Client
-from .drawing import Drawing
-from .prompt_drawings import drawings_of, outcome
-from .replies import candidates_in, tokens_in
+from ...metrics.registry import MetricLike
+from ...rerank.choice import Ranking
+from ...rerank.engines.interface import Engine
+from ...rerank.lists import NOTHING, Candidate, CandidateList
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.reranker import Reranker
+from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
+from ..generation.generator import Generated, Prompt, before_stop, decider_of, reads_logprobs
+from ..generation.waiting_lists import checked, warning_of_no_choice
+from .exchange import Client
 from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
-from .settings import Connection, ServerSettings
+from .settings import Connection, ServerPool, ServerSettings
+
+MAX_TOKENS = 1 << 40  # more is no count
+
+
+def candidates_in(
+    reply: Any,
+    chat: bool,
+    stops: Sequence[str] = (),
+) -> list[Candidate | InputError]:
+    """The candidate of every choice, or the error of a choice without a text, or of a reply without choices."""
+    choices = reply.get("choices") if isinstance(reply, Mapping) else None
+    if not isinstance(choices, list) or not choices:
+        return [InputError("a reply without choices", where="server")]
+    return [_candidate(choice, chat, stops) for choice in choices]
+
+
+def tokens_in(reply: Any) -> int:
+    """How many tokens a server says that it generated; 0 where it does not say."""
+    count = value_at(value_at(reply, "usage"), "completion_tokens")
+    return count if type(count) is int and 0 <= count < MAX_TOKENS else 0
+
+
+def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | InputError:
+    """The candidate of a choice, or the error of one without a text."""
+    text = text_of(choice, chat)
+    if not isinstance(text, str):
+        key = "content" if chat else "text"
+        return InputError(f"a choice without a text in {key}", where="server")
+    before = before_stop(text, stops)
+    if before is not None:
+        return Candidate(before)
+    fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
+    return Candidate(text, total_logprob(choice), fields)
+
+
+def drawings_of(prompt: Prompt, settings: ServerSettings) -> dict[str, Drawing]:
+    """What is to be drawn for a prompt, by name of the pool."""
+    return {pool.name: _drawing(prompt, pool, settings) for pool in settings.pools}
+
+
+def _drawing(prompt: Prompt, pool: ServerPool, settings: ServerSettings) -> Drawing:
+    """What is to be drawn for one pool; each request has another seed."""
+
+    def body(call: int, n: int) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": settings.model,
+            "n": n,
+            "max_tokens": settings.max_new_tokens,
+        }
+        if settings.chat:
+            request["messages"] = _messages(prompt, settings)
+        else:
+            request["prompt"] = prompt.text
+        request["temperature"] = pool.temperature
+        request["top_p"] = pool.top_p
+        if settings.seed is not None:
+            request["seed"] = seed_of(settings.seed, pool.name, prompt.id, call)
+        if settings.logprobs:
+            request["logprobs"] = True if settings.chat else 1
+        if settings.stop:
+            request["stop"] = list(settings.stop)
+        return {**request, **settings.further}
+
+    return Drawing(pool.size, body)
+
+
+def _messages(prompt: Prompt, settings: ServerSettings) -> list[dict[str, str]]:
+    """The prompt as a chat."""
+    user = {"role": "user", "content": prompt.text}
+    if settings.system is None:
+        return [user]
+    return [{"role": "system", "content": settings.system}, user]
+
+
+def seed_of(*parts: object) -> int:
+    """31 bits that depend on the parts alone.
+
+    >>> seed_of(0, "candidates", "a", 1) == seed_of(0, "candidates", "a", 2)
+    False
+    """
+    name = "|".join(map(str, parts))
+    digest = blake2b(name.encode(), digest_size=4).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def outcome(prompt: Prompt, drawings: Mapping[str, Drawing]) -> Generated:
+    """The list of a prompt whose drawings are done, or the error if a pool is empty."""
+    missing: dict[str, Any] = {}
+    for name, drawing in drawings.items():
+        if drawing.missing == drawing.size and drawing.error is not None:
+            return drawing.error
+        if drawing.missing:
+            missing[f"missing_{name}"] = drawing.missing
+            missing["missing_because"] = str(drawing.error)
+    if missing:
+        prompt = prompt.with_extra(missing)
+    return checked(prompt.with_candidates(*(drawing.candidates() for drawing in drawings.values())))
+
+
+EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
+
+# makes the body of a request from its number and how many candidates it is for
+Body = Callable[[int, int], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Drawing:
+    """The candidates of one pool of one prompt.
+
+    Args:
+        size: how many are to be drawn.
+        body: makes a request.
+        most_at_once: for how many candidates a request may be; None for all that are missing.
+        one_at_a_time: whether a request is for one candidate each.
+        awaited: how many candidates the requests under way are for.
+        next_call: the number of the next request.
+        empty_replies: how many replies in a row had no text.
+        candidates_of: the candidates of each reply, by number of the request.
+        error: the last error.
+        given_up: whether no more requests are made.
+    """
+
+    size: int
+    body: Body
+    most_at_once: int | None = None
+    one_at_a_time: bool = False
+    awaited: int = 0
+    next_call: int = 0
+    empty_replies: int = 0
+    candidates_of: dict[int, list[Candidate]] = field(default_factory=dict)
+    error: DiscorankError | None = None
+    given_up: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many candidates have not come."""
+        return self.size - sum(map(len, self.candidates_of.values()))
+
+    @property
+    def done(self) -> bool:
+        """Whether no reply is awaited and none is needed."""
+        return not self.awaited and (self.given_up or not self.missing)
+
+    def requests(self, accepts_n: bool) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Number, number of candidates and body of the requests to be sent now.
+
+        Args:
+            accepts_n: whether the server is believed to give several candidates for one request.
+        """
+        lacking = 0 if self.given_up else self.missing - self.awaited
+        while lacking > 0:
+            n = min(lacking, self.most_at_once or lacking)
+            if not accepts_n or self.one_at_a_time:
+                n = 1
+            yield self.next_call, n, self.body(self.next_call, n)
+            self.next_call += 1
+            self.awaited += n
+            lacking -= n
+
+    def take(self, call: int, n: int, choices: Sequence[Candidate | InputError]) -> None:
+        """Takes the choices of a reply to a request for n candidates; any beyond n are left."""
+        self.awaited -= n
+        errors = [choice for choice in choices if isinstance(choice, InputError)]
+        if errors:
+            self.error = errors[0]
+        candidates = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
+        self.candidates_of[call] = candidates
+        self.empty_replies = 0 if candidates else self.empty_replies + 1
+        if self.empty_replies >= EMPTY_REPLIES:
+            self.given_up = True
+
+    def refused(self, n: int, error: DiscorankError) -> None:
+        """Notes that a request for n is refused: if n is above 1, requests for one candidate are made next."""
+        self.awaited -= n
+        if n == 1:
+            self.error = error
+            self.given_up = True
+            return
+        self.one_at_a_time = True
+        if not self.candidates_of:
+            # as if all requests had been for one candidate from the start: the seeds depend on their numbers
+            self.next_call = 0
+
+    def failed(self, n: int, error: DiscorankError) -> None:
+        """Notes that a request for n failed after all its repetitions."""
+        self.awaited -= n
+        self.error = error
+        self.given_up = True
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing came of it since what may pass did not."""
+        return not self.candidates_of and isinstance(self.error, ExhaustedError)
+
+    def begin_again(self) -> None:
+        """Forgets that it failed: the same requests are made as at first."""
+        self.next_call = 0
+        self.error = None
+        self.given_up = False
+
+    def candidates(self) -> list[Candidate]:
+        """The candidates that have come, in the order of the requests."""
+        calls = sorted(self.candidates_of)
+        return [candidate for call in calls for candidate in self.candidates_of[call]]
+
 
 AHEAD = 4  # prompts under way for each connection
 PROBE = "Hello"  # what a server is asked that failed at a prompt
@@ -231,3 +441,64 @@ def _generated(under_way: _PromptUnderWay) -> Generated:
         problem = f"{generated.problem}, while the server answers other requests"
         return InputError(problem, where="server", fix="Mend the prompt, or leave it out")
     return generated
+
+
+# names of settings: of Connection, of ServerSettings, and of MBRDecoder
+CONNECTION = frozenset(field.name for field in fields(Connection)) - {"base_url"}
+GENERATION = frozenset(field.name for field in fields(ServerSettings))
+DECODING = frozenset({"weights", "self_pair", "strategy"})
+
+
+def generate(
+    base_url: str,
+    texts: Iterable[str | Prompt],
+    utility: MetricLike | MBRDecoder | Reranker = "chrf",
+    *,
+    engine: Engine | None = None,
+    **settings: Any,
+) -> Iterator[Ranking]:
+    """The choice among a server's candidates for every text, in order, streamed.
+
+    Args:
+        base_url: the server's address, such as http://localhost:8000/v1.
+        texts: what the model reads: strings, or `Prompt` objects for documents and sources.
+        utility: what an `MBRDecoder` takes; or a whole MBRDecoder or Reranker.
+        engine: what values the lists.
+        settings: of `ServerSettings` (model, num_candidates, seed, ...), of `Connection` (key_variable, ...), and of
+            `MBRDecoder` (weights, ...; ``temperature`` is that of sampling). Log-probabilities are asked for where
+            the choice needs them.
+
+    Raises:
+        InputError: settings that do not fit; the first text for which nothing could be generated, with its id.
+        ResourceError: the server cannot be reached.
+    """
+    known = GENERATION | CONNECTION | DECODING
+    for name in settings:
+        if name not in known:
+            raise unknown("setting", name, known)
+    decoding = {name: value for name, value in settings.items() if name in DECODING}
+    generation = {name: value for name, value in settings.items() if name in GENERATION}
+    connecting = {name: value for name, value in settings.items() if name in CONNECTION}
+    decider = decider_of(utility, decoding)
+    if not generation.get("logprobs", False):
+        generation["logprobs"] = reads_logprobs(decider)
+    server_settings = ServerSettings(**generation)
+    generator = ServerGenerator(server_settings, Connection(base_url, **connecting))
+    return decider.decode(warning_of_no_choice(_lists(generator, texts)), engine)
+
+
+def _lists(generator: ServerGenerator, texts: Iterable[str | Prompt]) -> Iterator[CandidateList]:
+    """The lists, named ``0``, ``1``, ... where a text has no id; the first error is raised."""
+    ids_under_way: deque[str] = deque()
+
+    def prompts() -> Iterator[Prompt]:
+        for i, text in enumerate(texts):
+            prompt = text if isinstance(text, Prompt) else Prompt(str(i), text, text)
+            ids_under_way.append(prompt.id)
+            yield prompt
+
+    for generated in generator.generate(prompts()):
+        prompt_id = ids_under_way.popleft()
+        if isinstance(generated, DiscorankError):
+            raise generated.inside(f"text {prompt_id!r}")
+        yield generated

@@ -12,22 +12,98 @@ are its to promise. They are those of `model`, which the signature names; how th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
+from ...metrics.optional_packages import require
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Scorer
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Item
-from .metric_server import DEFAULTS, check_connection, connection_of
-from .pair_forms import FORMS, Pair
-from .pair_scores import PairScores
-from .settings import further_keys
+from .pair_scores import FORMS, Pair, PairScores
+from .settings import Connection, further_keys
+
+DEFAULTS = Connection("http://localhost")
+
+
+class ServedSettings(Protocol):
+    """The settings of such a metric."""
+
+    @property
+    def name(self) -> str:
+        """Of the metric."""
+
+    @property
+    def base_url(self) -> str | None:
+        """The address, if it is given."""
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable that holds the key, if it is given."""
+
+    @property
+    def connections(self) -> int:
+        """As `Connection`."""
+
+    @property
+    def timeout_seconds(self) -> float:
+        """As `Connection`."""
+
+    @property
+    def retries(self) -> int:
+        """As `Connection`."""
+
+    @property
+    def backoff_seconds(self) -> float:
+        """As `Connection`."""
+
+
+def connection_at(
+    metric: ServedSettings, base_url: str, key_variable: str | None = None
+) -> Connection:
+    """How the server at an address is reached; raises InputError for what is no address."""
+    return Connection(
+        base_url,
+        key_variable=metric.key_variable or key_variable,
+        connections=metric.connections,
+        timeout_seconds=metric.timeout_seconds,
+        retries=metric.retries,
+        backoff_seconds=metric.backoff_seconds,
+    )
+
+
+def check_connection(metric: ServedSettings) -> None:
+    """Raises InputError for settings by which no server can be reached."""
+    connection_at(metric, DEFAULTS.base_url if metric.base_url is None else metric.base_url)
+
+
+def connection_of(metric: ServedSettings, address_variable: str, key_variable: str) -> Connection:
+    """The server that the settings name, or else the environment.
+
+    Args:
+        metric: its settings.
+        address_variable: the environment variable that holds the address where the settings have none.
+        key_variable: the one that holds the key of the server there.
+
+    Raises:
+        InputError: neither names an address.
+        ModelLoadError: a package of the extra is not installed.
+    """
+    require(metric.name, "httpx2", "tenacity")
+    if metric.base_url is not None:
+        return connection_at(metric, metric.base_url)
+    base_url = os.environ.get(address_variable)
+    if not base_url:
+        fix = f"Give the address of a server, or export it as {address_variable}"
+        raise InputError("base_url missing", where=metric.name, fix=fix)
+    return connection_at(metric, base_url, key_variable if os.environ.get(key_variable) else None)
+
 
 # where a metric that a file names finds its server: addresses and keys are the user's to say
 ADDRESS_VARIABLE = "DISCORANK_SCORE_SERVER"

@@ -8,15 +8,56 @@ in lists that are hard. Texts whose values are as good as each other by the rule
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from itertools import combinations
-from math import sqrt
+from math import log2, sqrt
 from typing import Literal, NamedTuple
 
 from ...metrics.errors import InputError
 from ...rerank.ties import TIE
 from .decided_lists import Standing
+
+CLASSES_PER_OCTAVE = 4
+
+
+class LengthBalance:
+    """Counts all pairs first, and then says of each, in the same order, whether it is kept.
+
+    Args:
+        seed: of the draws.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._draw = random.Random(seed)
+        self._left: Counter[int] = Counter()  # by class: pairs still to come
+        self._wanted: Counter[int] = Counter()  # and how many of them are kept
+
+    def count(self, pair: PreferencePair) -> None:
+        """Counts a pair."""
+        self._left[length_class(pair)] += 1
+
+    def counted(self) -> None:
+        """Ends the counting."""
+        for number, count in self._left.items():
+            self._wanted[number] = min(count, self._left.get(-number, 0))
+
+    def keeps(self, pair: PreferencePair) -> bool:
+        """Whether the next pair is kept."""
+        number = length_class(pair)
+        is_kept = self._draw.random() * self._left[number] < self._wanted[number]
+        self._left[number] -= 1
+        self._wanted[number] -= is_kept
+        return is_kept
+
+
+def length_class(pair: PreferencePair) -> int:
+    """How much longer the preferred text is, in quarters of an octave; below 0 where it is shorter."""
+    chosen, rejected = len(pair.chosen.text) + 1, len(pair.rejected.text) + 1
+    return round(CLASSES_PER_OCTAVE * log2(chosen / rejected))
+
 
 Selection = Literal["best-worst", "best-each", "all"]
 MAX_PAIRS = 1_000_000  # of one list that are looked at

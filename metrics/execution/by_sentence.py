@@ -1,6 +1,6 @@
-"""How a metric of segments reads whole documents: aligned, in windows, or by sentence where they have equally many.
+"""How a metric of segments reads whole documents: by sentence where they have equally many, else as joined texts.
 
-Documents of unequal sentence counts are joined to one text where no alignment is set.
+A metric in a wrapper that compares them unit by unit, aligned or in windows, says itself how (`unit_plan`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import InputError
-from ..scorer import Reading, Scoring
+from ..metric_settings import MetricSettings
+from ..reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
+from ..scorer import Reading
 from ..text.texts import Comparison, Document, Item, preceding
-from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 
 _PLAIN = frozenset({str})
 
 
-def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
+def lift(
+    metric: MetricSettings, comparison: Comparison, *, strict: bool = False
+) -> list[Comparison]:
     """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
 
     A segment metric reads documents sentence by sentence where all have equally many sentences, each in the context of
@@ -42,20 +45,20 @@ def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> li
         raise InputError(
             f"{metric.name} reads documents sentence by sentence, found {', '.join(lengths)}",
             where="documents",
-            fix='Align the sentences (align="monotone" does), or join each document into one text',
+            fix=f"Align the sentences, aligned({metric.name}), or join each document into one text",
         )
     return [_mapped(comparison, lambda item: item._replace(text=str(item.text)))]
 
 
-def is_joined(metric: Scoring, comparison: Comparison) -> bool:
+def is_joined(metric: MetricSettings, comparison: Comparison) -> bool:
     """Whether documents of unequal sentence counts are compared as joined text."""
-    by_sentence = metric.info.unit == "segment" and not metric.documents.by_units
+    by_sentence = metric.info.unit == "segment" and not metric.by_units
     return by_sentence and len(_sentence_counts(comparison)) > 1
 
 
-def is_aligned(metric: Scoring, comparison: Comparison) -> bool:
-    """Whether documents are compared unit by unit, whatever their sentence counts."""
-    return metric.documents.by_units and bool(_sentence_counts(comparison))
+def is_by_units(metric: MetricSettings, comparison: Comparison) -> bool:
+    """Whether documents are compared unit by unit, whatever their sentence counts; plain texts are not."""
+    return metric.by_units and bool(_sentence_counts(comparison))
 
 
 def _sentence_counts(comparison: Comparison) -> set[int]:
@@ -100,17 +103,13 @@ def _sentence(item: Item, at: int, k: int) -> Item:
     return Item(sentences[at], context, item.side)
 
 
-def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
+def plan_of(metric: MetricSettings, comparison: Comparison) -> Plan:
     """How the matrix of a list is made: of one column of comparisons whose mean it is, or of units or windows.
 
     A metric that reads documents in every context has a column, and so H representations, for each reference.
     """
-    if is_aligned(metric, comparison):
-        from .aligned_plan import AlignedPlan
-        from .window_plan import WindowPlan
-
-        in_windows = metric.documents.windows is not None
-        return WindowPlan(metric, comparison) if in_windows else AlignedPlan(metric, comparison)
+    if is_by_units(metric, comparison):
+        return metric.unit_plan(comparison)
     everywhere = metric.reads.everywhere and comparison.references
     if not everywhere or len(_sentence_counts(comparison)) != 1:
         return PlanOfMeans([MeanPiece(lift(metric, comparison))])
@@ -118,8 +117,8 @@ def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
     return PlanOfMeans([MeanPiece(lift(metric, column, strict=True)) for column in columns])
 
 
-def compared(metric: Scoring, segment: Comparison) -> list[Comparison]:
+def compared(metric: MetricSettings, segment: Comparison) -> list[Comparison]:
     """All that is compared for the score of a segment."""
-    if is_aligned(metric, segment):
-        return comparisons_of([plan_of(metric, segment)])
+    if is_by_units(metric, segment):
+        return comparisons_of([metric.unit_plan(segment)])
     return lift(metric, segment, strict=True)

@@ -15,15 +15,16 @@ from warnings import warn
 import numpy as np
 
 from ..errors import MetricError, TruncationWarning, excerpt
+from ..metric_settings import MetricSettings
+from ..reading_plan import Plan, comparisons_of, folded
 from ..representations import Block, FloatArray, Reps
-from ..scorer import Scorer, Scoring
+from ..scorer import Scorer
 from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
 from .blas_threads import one_blas_thread
 from .by_sentence import plan_of
 from .failures import failures_named
 from .folded_blocks import Folded
-from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
 
@@ -31,7 +32,7 @@ COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's o
 
 
 def matrices(
-    metric: Scoring,
+    metric: MetricSettings,
     comparisons: Sequence[Comparison],
     store: Store | None = None,
 ) -> list[FloatArray]:
@@ -55,14 +56,14 @@ def matrices(
     return results
 
 
-def shape_of(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
+def shape_of(metric: MetricSettings, comparison: Comparison) -> tuple[int, int]:
     """[H, R], or [H, 1] when reference-free."""
     num_references = len(comparison.references) if metric.info.needs_references else 1
     return len(comparison.hypotheses), num_references
 
 
 def _by_tiles(
-    metric: Scoring, comparison: Comparison, shape: tuple[int, int], store: Store
+    metric: MetricSettings, comparison: Comparison, shape: tuple[int, int], store: Store
 ) -> FloatArray:
     """The whole matrix [H, R] of a large list; errors as `check_memory`."""
     check_memory(metric, shape)
@@ -72,7 +73,7 @@ def _by_tiles(
     return matrix
 
 
-def check_memory(metric: Scoring, shape: tuple[int, int]) -> None:
+def check_memory(metric: MetricSettings, shape: tuple[int, int]) -> None:
     """Raises MetricError if this machine has no memory for a matrix that is kept."""
     num_bytes = COPIES * 8 * shape[0] * shape[1]
     if num_bytes > memory_bytes():
@@ -92,7 +93,7 @@ def memory_bytes() -> int:
 
 
 def tile_values(
-    metric: Scoring, comparison: Comparison, store: Store
+    metric: MetricSettings, comparison: Comparison, store: Store
 ) -> Iterator[tuple[Tile, FloatArray]]:
     """The values of a large list tile by tile, so that they need not be together in memory."""
     plan = plan_of(metric, comparison)
@@ -100,12 +101,12 @@ def tile_values(
     store.add(comparisons_of([plan]))
     shape = shape_of(metric, comparison)
     for tiles in tiles_of(0, *shape, is_square(metric, comparison)):
-        parts = [plan.part(tile) for tile in tiles]
+        parts = [plan.part(tile.rows, tile.columns) for tile in tiles]
         values = matrices_of_plans(metric.scorer, parts, store)
         yield from zip(tiles, values, strict=True)
 
 
-def is_square(metric: Scoring, comparison: Comparison) -> bool:
+def is_square(metric: MetricSettings, comparison: Comparison) -> bool:
     """Whether hypotheses and references are the same texts, each read in one way only."""
     same_texts = comparison.references is comparison.hypotheses
     return same_texts and metric.info.needs_references and not metric.reads.everywhere
@@ -178,7 +179,9 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
     return np.array(in_halves(compare, block.hypotheses.tolist()))
 
 
-def warn_of_truncation(metric: Scoring, store: Store, comparisons: Sequence[Comparison]) -> None:
+def warn_of_truncation(
+    metric: MetricSettings, store: Store, comparisons: Sequence[Comparison]
+) -> None:
     """Warns with a TruncationWarning if texts were too long, alone or together."""
     if not metric.info.bucketed:
         return

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..scorer import Scoring
+from ..metric_settings import MetricSettings
+from ..reading_plan import Link, comparisons_of
 from ..text.texts import Comparison
-from .by_sentence import is_aligned, lift
-from .document_links import links_of_pair
+from .by_sentence import is_by_units, lift
+from .evaluate import compared_blocks
 from .failures import failures_named
+from .folded_blocks import Folded
 from .store import Store
 
 
-def explanations_of(metric: Scoring, comparison: Comparison) -> list[dict[str, Any]]:
+def explanations_of(metric: MetricSettings, comparison: Comparison) -> list[dict[str, Any]]:
     """JSON data of the one hypothesis with every reference, or once where the metric reads none.
 
-    A segment metric that reads documents gives the data of their sentences one after the other, or, of aligned
-    ones, what belongs together with its share of the value.
+    A segment metric that reads documents gives the data of their sentences one after the other, or, where it compares
+    units, what belongs together with its share of the value.
     """
     store = Store(metric.scorer)
     num_references = len(comparison.references) if metric.info.needs_references else 1
-    if is_aligned(metric, comparison):
+    if is_by_units(metric, comparison):
         pairs = [comparison.part([0], [j]) for j in range(num_references)]
         return [_explained_pair(metric, pair, store) for pair in pairs]
     explanations: list[dict[str, Any]] = []
@@ -32,8 +34,18 @@ def explanations_of(metric: Scoring, comparison: Comparison) -> list[dict[str, A
     return explanations
 
 
-def _explained_pair(metric: Scoring, pair: Comparison, store: Store) -> dict[str, Any]:
-    """What belongs together in an aligned document and its reference, or its source."""
+def links_of_pair(metric: MetricSettings, pair: Comparison, store: Store) -> list[Link]:
+    """The units that belong together in one document and one reference or its source."""
+    plan = metric.unit_plan(pair)
+    with failures_named(metric.signature()):
+        spreads = [Folded.of(block) for block in store.add(comparisons_of([plan]))]
+        compared = compared_blocks(metric.scorer, store, [spread.block for spread in spreads])
+        of_units = [spread.spread(u) for spread, u in zip(spreads, compared, strict=True)]
+    return plan.links(of_units)
+
+
+def _explained_pair(metric: MetricSettings, pair: Comparison, store: Store) -> dict[str, Any]:
+    """What belongs together in a document and its reference, or its source."""
     explanations = []
     for unit, share, value in links_of_pair(metric, pair, store):
         (block,) = store.add([unit])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import DiscorankError, MetricError
+from ..errors import DiscorankError, MetricError, is_interrupt
 from ..optional_packages import missing_package
 from .batches import is_out_of_memory
 
@@ -33,8 +33,3 @@ def failures_named(metric: str) -> Iterator[None]:
         problem = f"{type(error).__name__}: {error}"
         missing = missing_package(error, metric)
         raise missing or MetricError(problem, where=metric) from error
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether somebody stops the process: Ctrl-C, SIGTERM, or Ray, which marks its SystemExit in a worker."""
-    return isinstance(error, KeyboardInterrupt) or hasattr(error, "ray_terminate_msg")

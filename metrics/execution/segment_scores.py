@@ -9,24 +9,26 @@ from itertools import chain, compress
 import numpy as np
 
 from ..errors import InputError, MetricError
+from ..metric_settings import MetricSettings
 from ..representations import Block, FloatArray
-from ..scorer import Scorer, Scoring
+from ..scorer import Scorer
 from ..text.texts import Comparison
 from .batches import in_halves
-from .by_sentence import is_aligned, lift
+from .by_sentence import is_by_units, lift
 from .evaluate import counted, matrices
+from .explanations import links_of_pair
 from .failures import failures_named
 from .store import Store
 
 
 def scores(
-    metric: Scoring,
+    metric: MetricSettings,
     segments: Sequence[Comparison],
     store: Store | None = None,
 ) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
     store = store or Store(metric.scorer)
-    aligned = [is_aligned(metric, segment) for segment in segments]
+    aligned = [is_by_units(metric, segment) for segment in segments]
     values = np.empty(len(segments))
     values[aligned] = _scores_of_aligned(metric, list(compress(segments, aligned)), store)
     others = np.logical_not(aligned)
@@ -38,7 +40,7 @@ def scores(
 
 
 def _scores_of_aligned(
-    metric: Scoring, segments: Sequence[Comparison], store: Store
+    metric: MetricSettings, segments: Sequence[Comparison], store: Store
 ) -> list[float]:
     """The value of every document: the mean over its references or the best, as several references of a text count."""
     values = []
@@ -50,7 +52,7 @@ def _scores_of_aligned(
 
 
 def scores_and_statistics(
-    metric: Scoring,
+    metric: MetricSettings,
     segments: Sequence[Comparison],
     store: Store | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -60,11 +62,11 @@ def scores_and_statistics(
     corpus scores are means, one of its value; these rows come last.
 
     Raises:
-        InputError: documents are transported, and the metric's corpus score is no mean.
+        InputError: documents are read in windows, and the metric's corpus score is no mean.
     """
     scorer = metric.scorer
     store = store or Store(scorer)
-    aligned = np.array([is_aligned(metric, segment) for segment in segments], bool)
+    aligned = np.array([is_by_units(metric, segment) for segment in segments], bool)
     documents = list(compress(segments, aligned))
     values = np.empty(len(segments))
     values[aligned] = _scores_of_aligned(metric, documents, store)
@@ -81,21 +83,17 @@ def scores_and_statistics(
     return values, statistics
 
 
-def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Comparison]:
+def beads_of(metric: MetricSettings, document: Comparison, store: Store) -> list[Comparison]:
     """The beads of a hypothesis with the reference it is nearest to.
 
     Raises:
-        InputError: documents are transported, or read in windows.
+        InputError: documents are read in windows.
     """
-    from .document_links import links_of_pair
-
-    reading = metric.documents
-    if reading.align != "monotone" or reading.windows is not None:
-        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
+    if not metric.unit_plan(document).counts_once:
         raise InputError(
-            f"its corpus score adds up counts, which {setting} has none of",
+            "its corpus score adds up counts, and windows have sentences several times",
             where=metric.signature(),
-            fix='Set align="monotone", without windows',
+            fix="Align the sentences themselves: aligned(METRIC), without windows",
         )
     (matrix,) = matrices(metric, [document], store)
     best = int((matrix if metric.info.higher_is_better else -matrix)[0].argmax())

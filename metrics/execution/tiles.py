@@ -30,9 +30,14 @@ class Tile(NamedTuple):
     right: int
 
     @property
-    def columns(self) -> Range:
-        """Its range of columns."""
-        return self.left, self.right
+    def rows(self) -> range:
+        """Its rows."""
+        return range(self.top, self.bottom)
+
+    @property
+    def columns(self) -> range:
+        """Its columns."""
+        return range(self.left, self.right)
 
     def is_turned(self, other: Tile) -> bool:
         """Whether this is another tile of the same list with rows as columns."""

@@ -28,7 +28,7 @@ PLACES = 1 << 19  # matching places of the pairs aligned together
 MAX_PLACES = 1 << 23  # of one pair
 
 
-class Aligned(NamedTuple):
+class AlignedWords(NamedTuple):
     """What pairs of texts share, [pairs] each."""
 
     words: FloatArray  # aligned equal words
@@ -36,7 +36,7 @@ class Aligned(NamedTuple):
     chunks: FloatArray  # runs of words aligned in a row on both sides
 
 
-def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
+def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> AlignedWords:
     """The alignments of rows `h` and `r` of some texts.
 
     Args:
@@ -50,7 +50,7 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
     """
     if compiled.kernels is not None:
         return _align_compiled(words, stems, h, r)
-    totals = Aligned(*np.zeros((3, len(h))))
+    totals = AlignedWords(*np.zeros((3, len(h))))
     index = _Index(stems)
     for pairs in _tiles(index, stems, h, r):
         tile = _aligned(words, index, h[pairs], r[pairs])
@@ -59,7 +59,7 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
     return totals
 
 
-def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
+def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> AlignedWords:
     """`align` by the kernel in C."""
     _, offsets, num_stems, longest = word_arguments(stems)
 
@@ -68,7 +68,7 @@ def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> A
         too_many = compiled.kernels.word_alignments(*symbols, longest, MAX_PLACES, h, r, aligned)
         _check_size(too_many)
 
-    return Aligned(*by_reference(fill, h, r, np.empty((3, len(h)))))
+    return AlignedWords(*by_reference(fill, h, r, np.empty((3, len(h)))))
 
 
 class _Index:
@@ -162,7 +162,7 @@ def _matching(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> _Places
     return _Places(pair, word_h, word_r, i, j)
 
 
-def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> Aligned:
+def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> AlignedWords:
     """Equal words, equal stems and chunks of pairs `h`, `r` that share a stem."""
     places = _matching(words, index, h, r)
     equal = words.values[places.h] == words.values[places.r]
@@ -182,7 +182,7 @@ def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> Aligned:
     num_aligned = np.bincount(pair, minlength=len(h))
     num_chunks = np.bincount(pair[~follows], minlength=len(h))
     num_stems = num_aligned - num_equal
-    return Aligned(
+    return AlignedWords(
         num_equal.astype(float),
         num_stems.astype(float),
         num_chunks.astype(float),

@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ..base import Metric
-from ..papers import PAPINENI_2002, POST_2018
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..scorer import Info
 from ..spec.checked_settings import Field, settings
@@ -54,7 +53,7 @@ class BLEU(Metric):
     name: ClassVar[str] = "bleu"
     info: ClassVar[Info] = Info(
         summary="word n-gram precision with brevity penalty (sacrebleu)",
-        papers=(PAPINENI_2002, POST_2018),
+        papers=("papineni2002bleu", "post2018call"),
         bounds=(0, 100),
         multi_reference="custom",
     )

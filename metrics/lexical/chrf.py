@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..base import Metric
-from ..papers import POPOVIC_2015, POPOVIC_2017, POST_2018, Paper
 from ..representations import (
     Block,
     FloatArray,
@@ -56,14 +55,17 @@ class ChrF(Metric):
     name: ClassVar[str] = "chrf"
     info: ClassVar[Info] = Info(
         summary="character n-gram F-score (sacrebleu); chrf++ adds words",
-        papers=(POPOVIC_2015, POST_2018),
+        papers=("popovic2015chrf", "post2018call"),
         bounds=(0, 100),
     )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The paper of chrF, or of chrF++ with words."""
-        return (POPOVIC_2017 if settings.get("word_order") else POPOVIC_2015, POST_2018)
+        return (
+            "popovic2017chrf" if settings.get("word_order") else "popovic2015chrf",
+            "post2018call",
+        )
 
     def load(self) -> ChrFScorer:
         """The scorer."""

@@ -21,7 +21,6 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 
 from ..base import Metric
-from ..papers import BANERJEE_2005
 from ..representations import Block, FloatArray, IntArray, Reps, best_cells, by_block, cell_rows
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
@@ -57,7 +56,7 @@ class METEOR(Metric):
     name: ClassVar[str] = "meteor"
     info: ClassVar[Info] = Info(
         summary="aligned words and stems with a penalty for scattered ones",
-        papers=(BANERJEE_2005,),
+        papers=("banerjee2005meteor",),
         bounds=(0, 1),
     )
 

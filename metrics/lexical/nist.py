@@ -22,7 +22,6 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError
-from ..papers import DODDINGTON_2002
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info
 from ..spec.checked_settings import Field, settings
@@ -58,7 +57,7 @@ class NIST(Metric):
     name: ClassVar[str] = "nist"
     info: ClassVar[Info] = Info(
         summary="shared n-grams weighted by information (needs information= or fit)",
-        papers=(DODDINGTON_2002,),
+        papers=("doddington2002nist",),
         bounds=(0, inf),
         multi_reference="custom",
     )

@@ -20,7 +20,6 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from ..base import Metric
-from ..papers import LIN_2004
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned, with_turned
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
@@ -54,7 +53,7 @@ class RougeL(Metric):
     name: ClassVar[str] = "rouge-l"
     info: ClassVar[Info] = Info(
         summary="longest common subsequence of words, F1",
-        papers=(LIN_2004,),
+        papers=("lin2004rouge",),
         bounds=(0, 1),
         symmetric=True,
     )
@@ -84,7 +83,7 @@ class RougeW(Metric):
     name: ClassVar[str] = "rouge-w"
     info: ClassVar[Info] = Info(
         summary="weighted longest common subsequence of words, F1",
-        papers=(LIN_2004,),
+        papers=("lin2004rouge",),
         bounds=(0, 1),
         symmetric=True,
     )

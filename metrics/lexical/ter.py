@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import Metric
-from ..papers import POST_2018, SNOVER_2006
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
@@ -57,7 +56,7 @@ class TER(Metric):
     name: ClassVar[str] = "ter"
     info: ClassVar[Info] = Info(
         summary="edits with block shifts per reference word (sacrebleu)",
-        papers=(SNOVER_2006, POST_2018),
+        papers=("snover2006ter", "post2018call"),
         higher_is_better=False,
         bounds=(0, inf),
         multi_reference="custom",

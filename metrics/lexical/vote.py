@@ -24,7 +24,6 @@ import numpy as np
 from ..base import Metric
 from ..errors import InputError
 from ..execution.by_sentence import lift
-from ..papers import WANG_2023
 from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
@@ -60,7 +59,7 @@ class Vote(Metric):
         reasons=(
             "answer and reference_answer: what was taken for the answer of either text, - where there is none"
         ),
-        papers=(WANG_2023,),
+        papers=("wang2023selfconsistency",),
         bounds=(0, 1),
         symmetric=True,
         linear=True,

@@ -2,10 +2,10 @@
 
     s(h, r) = K(h, r) / sqrt(K(h, h) K(r, r)),   K(a, b) = sum_f decay^|f| c_f(a) c_f(b)
 over the fragments f of one representation of both texts' discourse trees: `dr` (also `dr-nolex`) relations and
-nuclearity without words, `dr-lex` with the words below; in `dr-lex-1.1` words match within EDUs of one nuclearity
-only, in `dr-lex-2` within spans of one relation, in `dr-lex-2.1` both (our reading: the papers do not draw these
-trees). `discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, 0 where a tree has no fragment,
-higher is better; an empty text is a tree of one empty EDU. Of several references the best counts.
+nuclearity without words, `dr-lex` with the words below. By `dr-lex(words=...)` words match within EDUs of one
+"nuclearity" only (DR-LEX1.1), within spans of one "relation" (DR-LEX2), or "both" (DR-LEX2.1; our reading: the papers
+do not draw these trees). `discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, 0 where a tree
+has no fragment, higher is better; an empty text is a tree of one empty EDU. Of several references the best counts.
 
 `decay`: 1 is the papers' text, but then an EDU of m words has about 2^m fragments, one changed word takes away nearly
 all of them, and most values are near 0; 0.4 keeps values graded. Trees come from `Document(rst=...)`, else from the
@@ -24,7 +24,6 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError
-from ..papers import GUZMAN_2014, JOTY_2014, JOTY_2017, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
@@ -97,10 +96,10 @@ class TreeKernel(Metric):
         return TreeKernelScorer(self)
 
 
-KERNEL_PAPERS = (GUZMAN_2014, JOTY_2017)
+KERNEL_PAPERS = ("guzman2014discourse", "joty2017discourse")
 
 
-def _info(summary: str, papers: tuple[Paper, ...] = KERNEL_PAPERS) -> Info:
+def _info(summary: str, papers: tuple[str, ...] = KERNEL_PAPERS) -> Info:
     return Info(
         summary=summary,
         reasons="the discourse trees that are compared",
@@ -161,10 +160,12 @@ class DRLex(TreeKernel):
 
 @settings
 class DiscoTKLight(TreeKernel):
-    """The mean of five kernels: `dr`, `dr-lex`, `dr-lex-1.1`, `dr-lex-2`, `dr-lex-2.1`."""
+    """The mean of five kernels: DR, DR-LEX, DR-LEX1.1, DR-LEX2, DR-LEX2.1."""
 
     name: ClassVar[str] = "discotk-light"
-    info: ClassVar[Info] = _info("mean of the five discourse tree kernels", (JOTY_2014, JOTY_2017))
+    info: ClassVar[Info] = _info(
+        "mean of the five discourse tree kernels", ("joty2014discotk", "joty2017discourse")
+    )
 
     @property
     def representations(self) -> tuple[Representation, ...]:

@@ -4,7 +4,12 @@
 
 over the mean token vectors of hypothesis and reference. About 0 stands for no mistake, -1 and -5 for each minor
 and major one, about -50 for a text of another meaning; unbounded, higher is better, not symmetric. A text may score
-above or below 0 against itself, rescaled too, and need not score best. An empty text is scored like any other.
+above or below 0 against itself, rescaled too, and need not score best. An empty text is scored like any other. With
+`rescale`
+
+    rescaled = ((s - low) / (high - low) - 1) * 50                        (appendix H)
+
+between the means of random pairs (low) and of texts paired with themselves (high); no choice changes.
 """
 
 from __future__ import annotations
@@ -14,19 +19,17 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ..errors import ModelLoadError
-from ..neural.comet.head import Head
-from ..neural.comet.pooling import Mixer
-from ..neural.comet.regression import RegressionScorer
+from ..neural.comet.network import Head, Mixer
+from ..neural.comet.scorers import RegressionScorer
 from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files
 from ..neural.models.settings import CheckpointMetric
-from ..papers import XU_2023
 from ..representations import Block, FloatArray, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
-from .rescaling import rescaled
 from .saved_models import SEScore2Model, read_model, reader_of
 
+SPAN = 50.0  # of rescaled scores
 RELEASED = ("de", "en", "es", "ja", "zh")
 
 
@@ -47,7 +50,7 @@ class SEScore2(CheckpointMetric):
     name: ClassVar[str] = "sescore2"
     info: ClassVar[Info] = Info(
         summary="regression over sentence vectors, trained on synthetic mistakes",
-        papers=(XU_2023,),
+        papers=("xu2023sescore2",),
         bucketed=True,
         version=2,
     )
@@ -101,3 +104,8 @@ class SEScore2Scorer(RegressionScorer):
         if self.bounds is None:
             return scores
         return [rescaled(values, *self.bounds) for values in scores]
+
+
+def rescaled(scores: FloatArray, low: float, high: float) -> FloatArray:
+    """Scores between -50 and 0 for most pairs."""
+    return ((scores - low) / (high - low) - 1) * SPAN

@@ -2,13 +2,11 @@
 
 A folder is that of the encoder (config.json, model.safetensors, tokenizer) with the head in ``estimator.safetensors``
 and ``sescore2.json`` beside it, which tells of damage. A released checkpoint is one pickled torch module, of classes
-that are not imported: it is read as inert data, and its encoder's tokenizer is named by `encoder_path`.
+that are not imported: torch reads it with stubs in their place, and its encoder's tokenizer is named by `encoder_path`.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +15,13 @@ from ..errors import InputError, ModelLoadError, excerpt
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import longest_input
 from ..neural.models.files import model_files as files
-from ..neural.models.files.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
-from ..neural.models.files.written_models import check_written, with_files
-from ..neural.models.pretrained import from_state, pretrained, quietly, tokenizer_of
-from ..storage.atomic_files import complete_folder
+from ..neural.models.files.torch_checkpoint import Stub, TorchCheckpoint, read_torch_checkpoint
+from ..neural.models.files.written_models import check_written
+from ..neural.models.pretrained import from_state, pretrained, tokenizer_of
 from ..storage.json_and_yaml import read_small_json
-from .regression_network import LINEAR, head_state
 
+# numbers of the linear layers in the head; an activation and a dropout stand between two
+LINEAR = (0, 3, 6)
 ABOUT, HEAD = "sescore2.json", "estimator.safetensors"
 RELEASED_TOKENS = 256  # longest text of the released code
 ENCODER = "xlm."
@@ -34,7 +32,7 @@ ENCODERS = {
 }
 HEAD_NAMES = [f"{place}.{part}" for place in LINEAR for part in ("weight", "bias")]
 Layers = tuple[tuple[Any, Any], ...]
-_AGAIN = "Train or convert it again"
+AGAIN = "Train or convert it again"
 _NOT_WHOLE = "The checkpoint is not whole, or not of SEScore2"
 
 
@@ -53,83 +51,6 @@ class SEScore2Model(NamedTuple):
         """The head's tensors by their names on disk."""
         values = [tensor.clone() for layer in self.layers for tensor in layer]
         return dict(zip(HEAD_NAMES, values, strict=True))
-
-
-def save_model(
-    folder: Path,
-    network: Any,
-    backbone: Path,
-    about: Mapping[str, Any],
-) -> None:
-    """Writes a network; what stands at `folder` gives way if it is a model of this kind.
-
-    Args:
-        folder: where.
-        network: see `regression_network.make_network`.
-        backbone: the folder of the encoder that training began with, for its tokenizer.
-        about: "max_tokens", "low" and "high", and what else is to be kept.
-    """
-    _write(folder, network["encoder"], head_state(network), backbone, about)
-
-
-def save_converted(
-    folder: Path,
-    model: SEScore2Model,
-    about: Mapping[str, Any],
-) -> None:
-    """Writes a model that was read from a released checkpoint as a folder that needs nothing else."""
-    about = {"max_tokens": model.max_tokens, **about}
-    _write(folder, model.encoder, model.head_state, model.folder, about)
-
-
-def _write(
-    folder: Path,
-    encoder: Any,
-    head: Mapping[str, Any],
-    tokenizer: Path,
-    about: Mapping[str, Any],
-) -> None:
-    """Writes a model's folder, complete or not at all."""
-    from safetensors.torch import save_file
-
-    check_free(folder)
-    with complete_folder(folder) as draft:
-        with quietly():
-            encoder.save_pretrained(draft)
-        for pattern in files.TOKENIZER_FILES:
-            for file in tokenizer.glob(pattern):
-                shutil.copyfile(file, draft / file.name)
-        contiguous = {name: value.contiguous() for name, value in head.items()}
-        save_file(contiguous, draft / HEAD)
-        plain = json.dumps(with_files({"format": 1, **about}, draft), indent=1)
-        (draft / ABOUT).write_text(plain + "\n", encoding="utf-8")
-        # safetensors writes files that nobody else may read
-        mode = (draft / ABOUT).stat().st_mode
-        for file in draft.iterdir():
-            file.chmod(mode)
-
-
-def check_free(folder: Path) -> None:
-    """Checks that a model may be written there.
-
-    Raises:
-        ModelLoadError: a file, or a folder of something else, stands there.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise ModelLoadError("is no folder", where=str(folder), fix="Choose another folder")
-    if folder.exists() and any(folder.iterdir()) and not (folder / ABOUT).is_file():
-        problem = "is no folder of such a model, and not empty"
-        raise ModelLoadError(problem, where=str(folder), fix="Choose another folder")
-
-
-def stage_of(folder: Path) -> str | None:
-    """The digest of the stage that wrote the model in a folder; None where there is none, or another kind of model."""
-    try:
-        about = read_small_json(folder / ABOUT, _AGAIN)
-    except InputError:
-        return None
-    stage = about.get("stage") if isinstance(about, dict) else None
-    return stage if isinstance(stage, str) else None
 
 
 def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:
@@ -166,12 +87,12 @@ def _of_folder(folder: Path) -> SEScore2Model:
     from safetensors.torch import load_file
 
     about = _about(folder / ABOUT)
-    check_written(about, folder / ABOUT, _AGAIN)
+    check_written(about, folder / ABOUT, AGAIN)
     try:
         state = load_file(folder / HEAD)
     except Exception as error:  # not there or damaged: many kinds
         problem = f"cannot be read: {type(error).__name__}"
-        raise ModelLoadError(problem, where=str(folder / HEAD), fix=_AGAIN) from error
+        raise ModelLoadError(problem, where=str(folder / HEAD), fix=AGAIN) from error
     encoder = pretrained(folder)
     layers = _layers(state, encoder.config.hidden_size, folder / HEAD)
     return SEScore2Model(
@@ -188,7 +109,7 @@ def _about(path: Path) -> dict[str, Any]:
     """What ``sescore2.json`` says, checked."""
     where = str(path)
     try:
-        about: Any = read_small_json(path, _AGAIN)
+        about: Any = read_small_json(path, AGAIN)
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     if not isinstance(about, dict) or about.get("format") != 1:
@@ -200,7 +121,7 @@ def _about(path: Path) -> dict[str, Any]:
     bounds_are_numbers = all(isinstance(bound, float | None) for bound in (low, high))
     if type(tokens) is not int or tokens < 8 or not bounds_are_numbers:
         values = f"max_tokens {excerpt(tokens)}, low {excerpt(low)}, high {excerpt(high)}"
-        raise ModelLoadError(f"{values}: expected numbers", where=where, fix=_AGAIN)
+        raise ModelLoadError(f"{values}: expected numbers", where=where, fix=AGAIN)
     return about
 
 
@@ -223,7 +144,7 @@ def _released(path: Path, encoder_path: str | None) -> SEScore2Model:
     if not path.is_file():
         fix = "Give a model's folder or .ckpt file"
         raise ModelLoadError("no such file or folder", where=str(path), fix=fix)
-    checkpoint = read_inert(open_archive(path))
+    checkpoint = read_torch_checkpoint(path)
     state = checkpoint.tensors(checkpoint.root)
     name, width = _encoder_name(checkpoint, path)
     try:
@@ -262,13 +183,13 @@ def _parts(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[s
     return encoder, head
 
 
-def _encoder_name(checkpoint: InertCheckpoint, path: Path) -> tuple[str | None, int | None]:
+def _encoder_name(checkpoint: TorchCheckpoint, path: Path) -> tuple[str | None, int | None]:
     """The name on the hub and the width of the encoder in a checkpoint's configuration."""
     root = checkpoint.root
-    modules = root.attributes.get("_modules") if isinstance(root, Inert) else None
+    modules = root.attributes.get("_modules") if isinstance(root, Stub) else None
     encoder = modules.get("xlm") if isinstance(modules, dict) else None
-    config = encoder.attributes.get("config") if isinstance(encoder, Inert) else None
-    if not isinstance(config, Inert):
+    config = encoder.attributes.get("config") if isinstance(encoder, Stub) else None
+    if not isinstance(config, Stub):
         fix = "Give a checkpoint of SEScore2"
         raise ModelLoadError("it holds no encoder called xlm", where=str(path), fix=fix)
     kind = config.attributes.get("model_type")

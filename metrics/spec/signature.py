@@ -1,7 +1,9 @@
 """Metrics as text: ``chrf``, ``bleu(tokenize="zh")``, ``chrf + 0.5*bleu``.
 
-    mix  = [weight "*"] call { ("+" | "-") [weight "*"] call }
-    call = name [ "(" [ setting "=" JSON value { "," setting "=" JSON value } ] ")" ]
+    mix     = [weight "*"] call { ("+" | "-") [weight "*"] call }
+    call    = name [ "(" [ part { "," part } ] ")" ]
+    part    = setting "=" JSON value
+            | mix                       the first part of a wrapper: aligned(chrf), windows(chrf,size=4)
 
 A text may stand in single quotes too where it has no quotes and no backslash in it.
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -25,6 +27,9 @@ _KEY = re.compile(r"[A-Za-z_]\w*")
 _WEIGHT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*\*\s*")
 _QUOTED = re.compile(r"'([^'\"\\\x00-\x1f]*)'")  # what means the same in both quotes
 _BARE = re.compile(r"[A-Za-z][^,()'\"\s]*")
+_SETTING = re.compile(r"[A-Za-z_]\w*\s*=")
+_NAME_OR_WEIGHT = re.compile(r"[-A-Za-z_\d.]")
+MAX_DEPTH = 8  # of wrappers in one another
 _SPACE = re.compile(r"\s*")
 _JSON = json.JSONDecoder()
 
@@ -35,6 +40,14 @@ class Call(NamedTuple):
     weight: float
     name: str
     settings: Mapping[str, Any]
+    inner: tuple[Call, ...] = ()  # the terms that a wrapper stands around
+
+    @property
+    def every(self) -> Iterator[Call]:
+        """This call and all inside it."""
+        yield self
+        for call in self.inner:
+            yield from call.every
 
 
 def write(metric: Any, stamped: Mapping[str, str]) -> str:
@@ -57,13 +70,16 @@ def portable(text: str) -> str:
     return re.sub(r'"[^"]*(@sha256:[0-9a-f]+")', r'"\1', text)
 
 
-def call(name: str, settings: Mapping[str, Any]) -> str:
-    """A name and its settings as one term.
+def call(name: str, settings: Mapping[str, Any], inner: str = "") -> str:
+    """A name and its settings as one term, behind the metric that a wrapper stands around.
 
     >>> call("bleu", {"tokenize": "zh"})
     'bleu(tokenize="zh")'
+    >>> call("windows", {"size": 4}, "chrf")
+    'windows(chrf,size=4)'
     """
-    texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+    texts = [inner] if inner else []
+    texts += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
     return f"{name}({','.join(texts)})" if texts else name
 
 
@@ -71,7 +87,7 @@ def parse(text: str) -> list[Call]:
     """The terms of a signature.
 
     >>> parse('chrf + 0.5*bleu(tokenize="zh")')[1]
-    Call(weight=0.5, name='bleu', settings={'tokenize': 'zh'})
+    Call(weight=0.5, name='bleu', settings={'tokenize': 'zh'}, inner=())
 
     Raises:
         InputError: the text is not of the form above; the error shows the place.
@@ -85,11 +101,13 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.depth = 0
 
-    def mix(self) -> list[Call]:
+    def mix(self, ends: str = "") -> list[Call]:
+        """Terms up to the end of the text, or to one of these marks."""
         sign = -1.0 if self.skip("-") else 1.0
         terms = [self.term(sign)]
-        while self.at < len(self.text):
+        while self.text[self.at : self.at + 1] not in ends:
             if self.skip("+"):
                 terms.append(self.term(-1.0 if self.skip("-") else 1.0))
             elif self.skip("-"):
@@ -105,13 +123,29 @@ class _Parser:
         if not name:
             raise self.error("expected the name of a metric")
         number = float(weight.partition("*")[0].strip()) if weight else 1.0
-        settings = self.settings() if self.skip("(") else {}
-        return Call(sign * number, name, settings)
+        inner: list[Call] = []
+        settings: dict[str, Any] = {}
+        if self.skip("(") and not self.skip(")"):
+            inner = self.inner()
+            if not inner or self.skip(","):
+                settings = self.settings()
+            elif not self.skip(")"):
+                raise self.error("expected , or )")
+        return Call(sign * number, name, settings, tuple(inner))
+
+    def inner(self) -> list[Call]:
+        """The terms in front of the settings, where there are some."""
+        if _SETTING.match(self.text, self.at) or not _NAME_OR_WEIGHT.match(self.text, self.at):
+            return []
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(f"more than {MAX_DEPTH} wrappers around a metric")
+        terms = self.mix(",)")
+        self.depth -= 1
+        return terms
 
     def settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {}
-        if self.skip(")"):
-            return settings
         while True:
             key = self.match(_KEY)
             if not key or not self.skip("="):

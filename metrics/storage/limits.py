@@ -25,13 +25,11 @@ class Limits:
         systems: systems of a document, a prior or a comparison.
         sentences: sentences of one text, lists of one document that is chosen whole.
         segments: segments of a test set that is read whole.
-        document_lists: lists of one document that is searched (`--strategy beam` or `joint`), which is read whole.
-        states: contexts in which the lists of one document are decided by `--strategy joint`, all together.
-        metrics: metrics of a sum, features of a combination, of a reranker or of a chooser.
+        metrics: metrics of a sum, features of a combination, or of a reranker.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         batch_bytes: bytes of the rows of a Parquet or Arrow file that are in memory at once, unpacked.
         json_values: values in one line of JSON, and in one JSON file.
-        json_bytes: bytes of a JSON file: a combination, a prior, a chooser, a run file, a model's settings, an index of
+        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of
             weights; of a text that `vote` reads as JSON.
         yaml_bytes: bytes of a YAML file.
         text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
@@ -61,8 +59,6 @@ class Limits:
     systems: int = 1_024
     sentences: int = 100_000
     segments: int = 1_000_000
-    document_lists: int = 10_000
-    states: int = 65_536
     metrics: int = 1_024
     line_bytes: int = 32 * MiB
     batch_bytes: int = 256 * MiB

@@ -16,6 +16,11 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 NUMBERS = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
 
 
+def heeded() -> list[int]:
+    """The numbers of those that are not ignored: what nohup or a shell ignores stays so."""
+    return [number for number in NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
 @contextmanager
 def put_off(at_end: Callable[[list[int]], object] = list) -> Iterator[list[int]]:
     """Signals that have handlers are handled at the end of the block.

@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .constants import Constants, Line
 from .requests import BoolArray
 from .statement import (
     LOSS,
     ODDS,
     SLOPE_UNIT,
+    Constants,
     Correction,
+    Line,
     Shift,
     on_line,
     shifted,

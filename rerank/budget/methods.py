@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-Method = Literal["adaptive", "pruning", "halving", "low-rank", "centroids"]
+Method = Literal["adaptive", "halving"]
 METHODS: tuple[Method, ...] = get_args(Method)

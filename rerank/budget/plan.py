@@ -17,13 +17,10 @@ from ..choice import Spent
 from ..expectation import NO_WEIGHT, expected_utility
 from .adaptive import adaptive
 from .canonical import Order, canonical_order
-from .centroids import centroids
 from .evidence import state
 from .halving import halving
-from .low_rank import low_rank
 from .methods import METHODS, Method
 from .observed import Observed, Problem
-from .pruning import pruning
 from .requests import Estimate, Found, Plan, Request, Search
 from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
 
@@ -31,10 +28,7 @@ __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
 _SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
     "adaptive": adaptive,
-    "pruning": pruning,
     "halving": halving,
-    "low-rank": low_rank,
-    "centroids": centroids,
 }
 
 

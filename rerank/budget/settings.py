@@ -44,7 +44,7 @@ class Budget:
         correction: of what is stated, as `correction_of` learns it from lists whose pairs are all computed.
 
     Raises:
-        InputError: a share out of range, an unknown method, centroids without a cheap utility, something to stop at
+        InputError: a share out of range, an unknown method, something to stop at
             with a method that does not stop.
     """
 
@@ -58,9 +58,6 @@ class Budget:
     correction: Correction = NO_CORRECTION
 
     def __post_init__(self) -> None:
-        if self.method == "centroids" and self.cheap is None:
-            problem = "centroids without a cheap utility to cluster by"
-            raise InputError(problem, where="budget", fix="Give one, or take another method")
         if self.target.is_set and self.method != "adaptive":
             problem = f"{self.method} stops by its own rule, and not at a confidence or a regret"
             fix = "Leave them out, or take the method adaptive"
@@ -144,10 +141,7 @@ def asked_parts(utility: Utility, force: bool) -> list[int]:
 
 
 # utilities whose lists the constants of statements were fitted on, and their kind
-_KINDS = {
-    "ter": ("ter",),
-    "kernel": ("dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1"),
-}
+_KINDS = {"ter": "ter", "dr-lex": "kernel"}
 
 
 def kind_of(utility: Utility, force: bool) -> str:
@@ -155,8 +149,7 @@ def kind_of(utility: Utility, force: bool) -> str:
     asked = [utility.parts[i][1] for i in asked_parts(utility, force)]
     if len(asked) != 1:
         return ""
-    name = asked[0].name
-    return next((kind for kind, names in _KINDS.items() if name in names), "")
+    return _KINDS.get(asked[0].name, "")
 
 
 def two_texts_are_one_pair(utility: Utility, force: bool) -> bool:

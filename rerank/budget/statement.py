@@ -10,14 +10,17 @@ were computed have shown of a utility: it shifts all lines, and narrows the marg
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import exp, inf
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .constants import PAIRS, PLAIN, SCORES, Constants, Line
 
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
@@ -27,6 +30,73 @@ ODDS, LOSS = 1, 2  # places of these signs
 ONE_SIDED = 1.64  # standard errors, above which one in twenty is
 NEVER_MET = 1 - 1e-12  # a confidence
 SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
+
+
+class Line(NamedTuple):
+    """A linear function of signs, with shift and slope of known kinds of utilities."""
+
+    coefficients: tuple[float, ...]
+    kinds: Mapping[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Line:
+        """The line in a file of constants."""
+        kinds = {kind: (shift, slope) for kind, (shift, slope) in data["kinds"].items()}
+        return cls(tuple(data["coefficients"]), kinds)
+
+
+class Constants(NamedTuple):
+    """Lines for the lists of a budget.
+
+    Args:
+        confidence, regret: where the whole budget is used.
+        confidence_at_stop, regret_at_stop: at a stop.
+        margin: logits by which the confidence was too high on a kind that it was not fitted on.
+        factor: log by which the regret was too low on such a kind.
+    """
+
+    confidence: Line
+    regret: Line
+    confidence_at_stop: Line
+    regret_at_stop: Line
+    margin: float
+    factor: float
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Constants:
+        """The constants in a file; `as_json` is the inverse."""
+        one, two, three, four = (Line.of(data[name]) for name in cls._fields[:4])
+        return cls(one, two, three, four, data["margin"], data["factor"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of a file."""
+        lines = {name: getattr(self, name)._asdict() for name in self._fields[:4]}
+        return {**lines, "margin": self.margin, "factor": self.factor}
+
+    @property
+    def four_lines(self) -> tuple[Line, Line, Line, Line]:
+        """All lines."""
+        return self[:4]
+
+    def lines(self, stopped: bool) -> tuple[Line, Line]:
+        """Those of confidence and regret."""
+        if stopped:
+            return self.confidence_at_stop, self.regret_at_stop
+        return self.confidence, self.regret
+
+
+_ODDS = Line((0.0, 1.0, *[0.0] * 15), {})
+_LOSS = Line((0.0, 0.0, 1.0, *[0.0] * 14), {})
+# the posterior's own figures, for methods on whose replays nothing was fitted
+PLAIN = Constants(_ODDS, _LOSS, _ODDS, _LOSS, 1.0, 1.0)
+FITTED = Path(__file__).with_name("constants.json")
+
+
+@cache
+def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
+    """Constants of "pairs" and of "scores", as `benchmarks/budget/calibration.py` fitted them on replays."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    return {name: Constants.of(constants) for name, constants in data.items()}
 
 
 class Evidence(NamedTuple):
@@ -182,7 +252,9 @@ def stated(
 
 def constants_of(kind: str) -> Constants:
     """The constants for a kind."""
-    return {SCORES_OF_TEXTS: SCORES, OTHER_METHODS: PLAIN}.get(kind, PAIRS)
+    if kind == OTHER_METHODS:
+        return PLAIN
+    return fitted_constants()["scores" if kind == SCORES_OF_TEXTS else "pairs"]
 
 
 def signs_of(evidence: Evidence) -> FloatArray:

@@ -13,7 +13,6 @@ from ...metrics.errors import DiscorankError
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison
-from ..robust import Estimator
 from .status import Status
 
 Loaded = tuple[Metric, tuple[str, ...]]
@@ -35,13 +34,6 @@ class Task(NamedTuple):
     keep_matrix: bool = False
     # where only some pairs of a list are asked for: its comparisons whole, one per part of the utility
     whole: tuple[Comparison, ...] = ()
-    # in the place of the weighted mean over references, where they are compared with
-    estimator: Estimator | None = None
-
-    @property
-    def needs_matrix(self) -> bool:
-        """Whether all pairs of the list are there at once."""
-        return self.keep_matrix or self.estimator is not None
 
 
 class Result(NamedTuple):

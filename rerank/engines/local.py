@@ -7,13 +7,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, ResourceError
+from ...metrics.errors import DiscorankError, ResourceError, is_interrupt
 from ...metrics.execution.by_sentence import plan_of
-from ...metrics.execution.failures import is_interrupt
 from ...metrics.execution.meter import Meter
-from ...metrics.execution.reading_plan import comparisons_of
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
+from ...metrics.reading_plan import comparisons_of
 from ...metrics.text.texts import Comparison, Truncation
 from .interface import Loaded, Result, Task, loaded_as
 from .list_results import problem_of, result_of

@@ -27,7 +27,6 @@ from ..expectation import (
     linear_expected_utility,
     weighted_sums,
 )
-from ..robust import robust_expected_utility
 from .finite_pairs import PairCounts
 from .interface import Task
 
@@ -62,14 +61,14 @@ def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
     return places
 
 
-def is_linear(metric: Metric, needs_matrix: bool) -> bool:
+def is_linear(metric: Metric, keep_matrix: bool) -> bool:
     """Whether the list is valued without its matrix."""
-    return metric.info.linear and not needs_matrix and not metric.documents.by_units
+    return metric.info.linear and not keep_matrix
 
 
 def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
     """Whether the list is so large that its matrix is never whole: each tile is reduced when it is compared."""
-    return not task.needs_matrix and is_large(*shape_of(metric, comparison))
+    return not task.keep_matrix and is_large(*shape_of(metric, comparison))
 
 
 def expectations(
@@ -79,13 +78,13 @@ def expectations(
     with_matrix = [
         (comparison, task)
         for comparison, task in lists
-        if not is_linear(metric, task.needs_matrix) and not is_tiled(metric, comparison, task)
+        if not is_linear(metric, task.keep_matrix) and not is_tiled(metric, comparison, task)
     ]
     whole = matrices(metric, [comparison for comparison, _ in with_matrix], store)
     of_whole = iter(reduced_lists(metric, [task for _, task in with_matrix], whole, store.meter))
     result: list[Expectation] = []
     for comparison, task in lists:
-        if is_linear(metric, task.needs_matrix):
+        if is_linear(metric, task.keep_matrix):
             result.append(linear_form(metric, store, comparison, task))
         elif is_tiled(metric, comparison, task):
             result.append(tiled(metric, store, comparison, task))
@@ -100,7 +99,7 @@ def reduced_lists(
     """Expected values from the whole matrices [H, R] of some lists; small ones of one shape are reduced at once."""
     places_of_shape: dict[tuple[int, ...], list[int]] = {}
     for i, (task, matrix) in enumerate(zip(tasks, whole, strict=True)):
-        if matrix.size <= SMALL_CELLS and task.own is None and task.estimator is None:
+        if matrix.size <= SMALL_CELLS and task.own is None:
             places_of_shape.setdefault(matrix.shape, []).append(i)
     at_once: dict[int, Expectation] = {}
     with meter.stage("choose"):
@@ -133,10 +132,7 @@ def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Exp
     """Expected values from the whole matrix [H, R] of a list."""
     with meter.stage("choose"):
         weights, own = weights_of(metric, task)
-        if task.estimator is None or not metric.info.needs_references:
-            values = expected_utility(matrix, weights, own)
-        else:
-            values = robust_expected_utility(matrix, weights, own, task.estimator)
+        values = expected_utility(matrix, weights, own)
         pairs = PairCounts.of(matrix)
     return Expectation(values, matrix if task.keep_matrix else None, pairs)
 

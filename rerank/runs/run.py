@@ -28,7 +28,7 @@ from .run_file import Measured, is_table
 from .run_identity import identity_of, parts_of, signature_of
 from .run_outputs import completing, outputs
 from .stream import Stream
-from .written_outcomes import Written, num_errors, write_outcomes, written_row
+from .written_outcomes import Written, write_outcomes, written_row
 
 
 @settings
@@ -102,10 +102,6 @@ def run_lists(
             outcomes = shared.outcomes(source)
         else:
             outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
-        if decider.search is not None:
-            from .searched_outcomes import written_whole
-
-            outcomes = written_whole(outcomes, lambda: run.max_errors - num_errors(checkpoint))
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,

@@ -7,31 +7,72 @@ the choosers in their place.
 
 A segment counts where all candidate systems have a score and every chooser chose one of their texts, so all choosers
 are judged on the same segments. Chosen whole documents count with these of their segments.
+
+The candidates are the outputs of the systems that people judged in every dimension. A chooser is a decider (an MBR
+decoder, a reranker) or what somebody decided before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...metrics.errors import InputError
+from ...metrics.combination import Combination
+from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
+from ...metrics.registry import WRAPPERS, metric_class, names
 from ...metrics.representations import FloatArray, IntArray
-from ...metrics.text.texts import Text
-from ..decider import Decider
+from ...metrics.spec.signature import Call, parse
+from ...metrics.text.texts import Document, Text
+from ..decider import Decider, decide_all
 from ..distinct import Distinct
-from ..lists import CandidateList
+from ..engines.local import LocalEngine
+from ..lists import Candidate, CandidateList
+from ..mbr_decoder import MBRDecoder
+from ..normalization import Normalize
+from ..reranker import Reranker
 from ..ties import TIE
+from .document_outputs import DocumentOutputs
 from .resampling_units import blocks, segments_of_unit, unit_name
 from .significance import Correction, SignificanceSettings, Verdicts, corrected, judge
-from .system_choices import Choices, Chosen, bases, chosen_by, chosen_outputs
 from .system_scores import MeanOfRated, Part, Scored, human_scored, score_systems
 
+Choice = Literal["auto", "segment", "document"]
+CHOICES = ("auto", "segment", "document")
 BASELINES = ("best single system", "random system", "oracle")
+
+
+class Choices(NamedTuple):
+    """What there is to choose.
+
+    Args:
+        documents: D, all with the same systems.
+        systems: whose outputs are the candidates, S.
+        whole: whether whole documents are chosen.
+        lists: the candidates of every segment, or document.
+    """
+
+    documents: tuple[DocumentOutputs, ...]
+    systems: tuple[str, ...]
+    whole: bool
+    lists: tuple[CandidateList, ...]
+
+    @property
+    def what(self) -> str:
+        """What is chosen, in words."""
+        return "documents" if self.whole else "segments"
+
+
+class Chosen(NamedTuple):
+    """What one chooser chose of every list, and the metrics by which it chose (see `bases_of`)."""
+
+    name: str
+    texts: tuple[Text, ...]
+    by: frozenset[str] = frozenset()
 
 
 class Gain(NamedTuple):
@@ -113,6 +154,88 @@ class ChooserComparison(NamedTuple):
     optimised: tuple[tuple[bool, ...], ...]
 
 
+def choices(
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    choice: Choice = "auto",
+) -> Choices:
+    """The lists to choose from.
+
+    Args:
+        documents: with outputs and human scores.
+        human: dimensions of human scores, each with whether lower is better.
+        choice: whether segments or whole documents are chosen; "auto" takes segments where people scored them.
+
+    Raises:
+        InputError: no human scores, fewer than two systems that have them, segments of documents judged as a whole.
+    """
+    if choice not in CHOICES:
+        raise unknown("choice", choice, CHOICES, where="choice")
+    if not human:
+        raise InputError(
+            "no human scores to judge the choosers by",
+            where="human",
+            fix="Name their key, or leave them",
+        )
+    judged = [human_scored(dimension, lower, documents) for dimension, lower in human]
+    systems = _judged_in_all(judged)
+    by_document = [people.name for people in judged if people.segments is None]
+    if choice == "segment" and by_document:
+        raise InputError(
+            "has scores of whole documents only",
+            where=f"human.{by_document[0]}",
+            fix="Choose whole documents: --choice document",
+        )
+    all_whole = all(document.whole for document in documents)
+    whole = choice == "document" or bool(by_document) or all_whole
+    lists: list[CandidateList] = []
+    for document in documents:
+        lists += _lists(document, systems, whole)
+    return Choices(tuple(documents), systems, whole, tuple(lists))
+
+
+def _judged_in_all(judged: Sequence[Scored]) -> tuple[str, ...]:
+    """The systems that people judged in every dimension; raises InputError if there are fewer than two."""
+    shared = set(judged[0].systems).intersection(*(people.systems for people in judged))
+    systems = tuple(name for name in judged[0].systems if name in shared)
+    if len(systems) < 2:
+        raise InputError(
+            f"people judged {len(systems)} systems in every dimension, expected at least 2",
+            where="human",
+            fix="Give scores of more systems, or fewer dimensions",
+        )
+    return systems
+
+
+def _lists(
+    document: DocumentOutputs,
+    systems: Sequence[str],
+    whole: bool,
+) -> Iterable[CandidateList]:
+    """The candidate lists of a document, with the ids that `discorank decode --from systems` gives them."""
+    if document.whole or whole:
+        texts = [document.units(document.systems[name], True)[0] for name in systems]
+        source = None if document.source is None else document.units(document.source, True)[0]
+        yield CandidateList(document.id, tuple(map(Candidate, texts)), source)
+        return
+    for i in range(document.segments):
+        candidates = tuple(Candidate(document.systems[name][i]) for name in systems)
+        segment = None if document.source is None else document.source[i]
+        yield CandidateList(f"{document.id}:{i}", candidates, segment, document.id, i)
+
+
+def decider_of(metric: Utility, normalize: Normalize = "none") -> Decider:
+    """The chooser that a metric makes: MBR, or reranking where it needs no references.
+
+    With `normalize` the parts of a sum are normalised within each list.
+    """
+    if normalize != "none":
+        return MBRDecoder(utility=metric, normalize_parts=normalize)
+    if any(part.info.needs_references for _, part in metric.parts):
+        return MBRDecoder(utility=metric)
+    return Reranker({metric: 1.0})
+
+
 def compare_choosers(
     deciders: Mapping[str, Decider],
     choices: Choices,
@@ -159,7 +282,7 @@ def compare_choosers(
     scored = tuple(score_systems(metric, outputs, cache) for metric in metrics)
     optimised = []
     for metric in metrics:
-        metric_bases = bases(metric)
+        metric_bases = bases_of(metric.signature())
         optimised.append(tuple(bool(chooser.by & metric_bases) for chooser in chosen))
     return ChooserComparison(choices, tuple(judged), scored, tuple(optimised))
 
@@ -185,6 +308,78 @@ def _check_choosers(names: Sequence[str], decided: Sequence[Chosen], choices: Ch
             )
 
 
+def chosen_by(
+    name: str,
+    decider: Decider,
+    choices: Choices,
+    cache: Cache | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Chosen:
+    """What a decider chooses; errors as its own.
+
+    Args:
+        name: of the chooser.
+        decider: an MBRDecoder or a Reranker.
+        choices: the lists.
+        cache: what models made of texts in earlier runs.
+        progress: told how many more lists are decided.
+    """
+    texts = []
+    for ranking in decide_all(decider, choices.lists, LocalEngine(cache)):
+        texts.append(ranking.text)
+        progress(1)
+    by: frozenset[str] = frozenset().union(
+        *(bases_of(metric.signature()) for metric in decider.metrics)
+    )
+    return Chosen(name, tuple(texts), by)
+
+
+def bases_of(signature: str) -> frozenset[str]:
+    """The metrics of a signature whatever their settings: chrf and chrf++ are one, bertscore and doc-bertscore too.
+
+    Nothing that it names is loaded; errors as `parse`.
+    """
+    calls = [call for term in parse(signature) for call in term.every if call.name not in WRAPPERS]
+    return frozenset(base for call in calls for base in _bases_of_call(call))
+
+
+def _bases_of_call(call: Call) -> frozenset[str]:
+    """The same of one call in a signature."""
+    if call.name not in names():
+        return frozenset((call.name,))  # a class or function of the user's, called so in signatures
+    try:
+        if call.name == Combination.name:
+            signatures = Combination.signatures(call.settings)
+            return frozenset().union(*map(bases_of, signatures))
+        kind = metric_class(call.name)
+        return frozenset((f"{kind.__module__}:{kind.__qualname__}",))
+    except DiscorankError:  # the model is elsewhere now, a plug-in is gone
+        return frozenset((call.name,))
+
+
+def chosen_outputs(choices: Choices, chosen: Sequence[Chosen]) -> list[DocumentOutputs]:
+    """The documents with what every chooser chose in the place of the systems."""
+    outputs = []
+    start = 0
+    for document in choices.documents:
+        end = start + (1 if choices.whole else document.segments)
+        texts = {chooser.name: _segments(chooser.texts[start:end]) for chooser in chosen}
+        outputs.append(replace(document, systems=texts, human={}))
+        start = end
+    return outputs
+
+
+def _segments(texts: Sequence[Text]) -> tuple[str, ...]:
+    """The segments of texts, those of whole documents one by one."""
+    segments: list[str] = []
+    for text in texts:
+        if isinstance(text, Document):
+            segments += text.sentences
+        else:
+            segments.append(text)
+    return tuple(segments)
+
+
 class _ChosenScores:
     """The human scores of all candidates and of what was chosen, where they count."""
 
@@ -202,9 +397,9 @@ class _ChosenScores:
         sums, num_segments = _candidate_scores(choices, dimension, lower)
         is_judged = num_segments > 0  # [lists]
         # the candidate that each chooser chose from each list, [C, lists]
-        places = np.array([list(map(_place, choices.lists, chooser.texts)) for chooser in chosen])
-        self._unscored: IntArray = (is_judged & (places < 0)).sum(axis=1)
-        self._counted = is_judged & (places >= 0).all(axis=0)
+        indices = np.array([list(map(_index, choices.lists, chooser.texts)) for chooser in chosen])
+        self._unscored: IntArray = (is_judged & (indices < 0)).sum(axis=1)
+        self._counted = is_judged & (indices >= 0).all(axis=0)
         if not self._counted.any():
             raise InputError(
                 self._nothing(int(is_judged.sum())),
@@ -214,7 +409,7 @@ class _ChosenScores:
         self._sums = sums[self._counted]  # [n, S]
         self._num_segments = num_segments[self._counted]  # [n]
         rows = np.arange(len(self._sums))
-        self._chosen = self._sums[rows, places[:, self._counted]]  # [C, n]
+        self._chosen = self._sums[rows, indices[:, self._counted]]  # [C, n]
         sign = -1.0 if lower else 1.0
         self._best = int(np.argmax(sign * self._sums.sum(axis=0)))
         self._oracle = sign * (sign * self._sums).max(axis=1)  # [n]
@@ -304,7 +499,7 @@ def _candidate_scores(
     return sums, num_segments
 
 
-def _place(record: CandidateList, text: Text) -> int:
+def _index(record: CandidateList, text: Text) -> int:
     """The first candidate with a text, -1 if there is none."""
     for i, candidate in enumerate(record.candidates):
         if candidate.text == text:

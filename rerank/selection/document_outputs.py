@@ -10,6 +10,8 @@ from ...metrics.storage.limits import limits
 from ...metrics.text.texts import Document, Text
 
 Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document
+# by the id of a list: ranks of systems, 1 is best
+Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)

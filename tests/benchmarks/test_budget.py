@@ -12,7 +12,7 @@ from benchmarks.budget.peers import sampled
 from benchmarks.budget.replay import Case, replay
 from benchmarks.budget.replayed_steps import Steps, read
 from benchmarks.budget.trajectories import COLUMNS, trajectories
-from discorank.rerank.budget.constants import PAIRS
+from discorank.rerank.budget.statement import fitted_constants
 from discorank.rerank.expectation import expected_utility
 
 
@@ -42,13 +42,13 @@ def test_the_last_step_is_the_replay(tmp_path: Path) -> None:
     np.save(tmp_path / "set.ter.1.npy", table)
     steps = read(tmp_path / "set.ter.1.npy")
     assert (steps.name, steps.kind, len(steps.truth)) == ("set.ter.1", "ter", len(table))
-    assert len(steps.signs.T) == len(PAIRS.confidence.coefficients)
+    assert len(steps.signs.T) == len(fitted_constants()["pairs"].confidence.coefficients)
 
 
 def test_constants_are_found_again() -> None:
     """Of choices that are right with a known probability of their signs."""
     random = np.random.default_rng(0)
-    width = len(PAIRS.confidence.coefficients)
+    width = len(fitted_constants()["pairs"].confidence.coefficients)
     signs = random.normal(size=(4000, width))
     signs[:, 0] = 1.0
     ours = np.zeros(width)

@@ -24,7 +24,6 @@ from benchmarks.metric_quality.people_table import Agreement, Cells, Facts, mark
 from benchmarks.support import kept_scores
 from benchmarks.support.judged_sets import paths, read_set
 from benchmarks.support.kept_scores import KeptScores, mixed
-from benchmarks.training import rst_roles
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
@@ -277,37 +276,6 @@ def test_means_are_over_sets_and_name_their_number_where_some_are_missing() -> N
     assert lines[3].split("|")[2] == " 0.50 / 0.50 / 0.00 (1 set; `chrf` 0.30 / 0.00 / 0.00) "
     assert cells_of(lines[3])[2:] == ["1 / 1 of 2", "1 / 0 of 2"]
     assert "| `x` | 1.00+ / 0.50 / 0.00 | 0.00- / 0.50+ / 0.00 | - [1] |" in lines
-
-
-def test_roles_are_relations_between_sentences() -> None:
-    tree = [
-        "NS",
-        "Elaboration",
-        "",
-        ["NS", "Attribution", "", 0, 1],
-        ["NN", "Contrast", "", 2, ["SN", "Cause", "", 3, 4]],
-    ]
-    assert rst_roles.roles(tree, [1, 1, 2, 3, 3]) == ["Root", "Elaboration", "Contrast"]
-    assert rst_roles.roles(["SN", "Background", "", 0, 1], [1, 2]) == ["Background", "Root"]
-    # two units of sentence 2 lead out of it
-    both = [
-        "NNN",
-        "Joint",
-        "",
-        0,
-        ["NS", "Summary", "", 1, 2],
-        3,
-    ]
-    assert rst_roles.roles(both, [1, 2, 3, 2]) == ["Root", "Joint", "Summary"]
-
-
-def test_articles_of_a_treebank(tmp_path: Path) -> None:
-    document = {"id": "x", "split": "dev", "edus": ["he said", "so .", "Yes ."], "sent": [1, 1, 2]}
-    document["tree"] = ["NS", "Evaluation", "", ["SN", "Attribution", "", 0, 1], 2]
-    (tmp_path / "bank.gz").write_bytes(gzip.compress(json.dumps(document).encode()))
-    (found,) = rst_roles.articles(tmp_path / "bank.gz")
-    assert found["sentences"] == ["he said so .", "Yes ."]
-    assert (found["roles"], found["split"]) == (["Root", "Evaluation"], "dev")
 
 
 def test_a_language_model_is_that_of_the_language(folder: Path, tmp_path: Path) -> None:

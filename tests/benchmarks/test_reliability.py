@@ -18,7 +18,7 @@ SMALL = 5  # signals of a storm
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_promises_are_kept(family: str, interruptible: None, tmp_path: Path) -> None:
+def test_promises_are_kept(family: str, tmp_path: Path) -> None:
     if family.startswith("ray") and find_spec("ray") is None:
         pytest.skip("needs the extra ray")
     if family == "full-disk" and not full_disk.is_possible():

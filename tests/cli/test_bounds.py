@@ -182,7 +182,7 @@ def test_a_refusal_costs_little(tmp_path: Path, name: str) -> None:
         ("prism", ',lang="de"'),
         ("bartscore", ""),
         ("ds-focus", ""),
-        ("lexical-graph", ""),
+        ("entity-graph", ',focus="entity"'),
         ("pdd", ""),
         ("role-match", ""),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResumeError
-from discorank.rerank import audited_lists, timed_share
+from discorank.rerank import audited_lists
 from discorank.rerank.budget.plan import METHODS
 
 from ..support.lists import made_lists, write_lists
@@ -133,7 +133,6 @@ def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) ->
             "its own rule",
         ),
         (["-u", "ter", "--budget-seed", "3"], "Add --budget SHARE"),
-        (["-u", "ter", "--budget", "0.1", "--budget-seconds", "9"], "stands beside --budget"),
         (["-u", "ter", "--budget", "0.1", "--save-utilities", "u"], "--save-utilities"),
         (["--utilities", "u", "--budget", "0.1"], "cost nothing"),
         (["-u", "ter", "--budget", "0.1", "--oracle"], "beside an oracle"),
@@ -156,39 +155,6 @@ def test_refusals(
     assert code == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_seconds_become_a_share_that_a_run_keeps(
-    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The share is measured once: a run that goes on does not depend on how fast the machine is now."""
-    measured = iter([0.3])
-    monkeypatch.setattr(timed_share, "timed_share", lambda *_: next(measured))
-    words = ["-u", "ter", "--budget-seconds", "20", "--quiet"]
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    assert main(["decode", str(source), "-o", str(out), *words]) == 3
-    assert len(rows(out)) == 5
-    settings = json.loads(Path(f"{out}.run.json").read_text())["settings"]
-    assert settings["budget"]["share"] == 0.3
-    assert settings["budget_seconds"] == 20
-    assert decode(source, out, *words) == 3
-    assert decode(source, whole, "-u", "ter", "--budget", "0.3") == 3
-    assert whole.read_bytes() == out.read_bytes()
-    capsys.readouterr()
-    assert decode(source, out, "-u", "ter", "--budget-seconds", "19") == ResumeError.exit_code
-    assert "budget_seconds" in capsys.readouterr().err
-
-
-def test_more_time_than_needed_is_the_whole_budget(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert decode(source, out, "-u", "ter", "--budget-seconds", "1e6") == 3
-    settings = json.loads(Path(f"{out}.run.json").read_text())["settings"]
-    assert settings["budget"]["share"] == 1.0
-
-
-def test_seconds_need_a_file(capsys: Captured) -> None:
-    assert main(["decode", "-", "-u", "ter", "--budget-seconds", "9", "--quiet"]) == 2
-    assert "the input is read twice" in capsys.readouterr().err
 
 
 def test_an_audit_corrects_what_a_run_says(
@@ -216,18 +182,6 @@ def test_an_audit_corrects_what_a_run_says(
     capsys.readouterr()
     assert decode(source, out, *words[:-1], "12") == ResumeError.exit_code
     assert "budget_audit" in capsys.readouterr().err
-
-
-def test_no_audit_where_there_is_time_for_all_pairs(
-    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timed_share, "timed_share", lambda *_: 1.0)
-    out, words = tmp_path / "out", ["-u", "ter", "--budget-seconds", "60", "--budget-audit", "11"]
-    command = ["decode", str(source), "-o", str(out), "--max-errors", "1", *words]
-    for _ in range(2):  # the second goes on
-        assert main(command) == 3
-        assert "there is time for all pairs" in capsys.readouterr().err
-    assert all(row["budget"]["pairs"] == row["budget"]["of"] for row in rows(out))
 
 
 @pytest.mark.parametrize(
@@ -303,21 +257,6 @@ def test_check_takes_the_options_of_a_run(tmp_path: Path, capsys: Captured) -> N
     assert "within_budget" in json.loads(capsys.readouterr().out)["utility"]
     assert main([*words[:-2], "-u", "dr-lex", "--confidence", "0.95"]) == 2
     assert "Add --budget SHARE" in capsys.readouterr().err
-
-
-def test_check_says_that_a_search_has_no_budget(tmp_path: Path, capsys: Captured) -> None:
-    """As decode does."""
-    lists = [{**r, "document": "d", "position": i} for i, r in enumerate(made_lists(3, 5, seed=2))]
-    source = str(write_lists(tmp_path / "in.jsonl", lists))
-    words = ["--budget", "0.2", "--force-budget", "--strategy", "joint", "--quiet"]
-    words += ["-u", f'doc-bertscore(model="{MODELS}/tiny-bert",layer=1)']
-    assert main(["check", source, *words, "--format", "json"]) == 0
-    utility = json.loads(capsys.readouterr().out)["utility"]
-    assert "within_budget" not in utility
-    problem = "beside strategy 'joint', which needs the value of every candidate"
-    assert utility["problems"] == [f"no budget: {problem}"]
-    assert main(["decode", source, *words]) == 2
-    assert problem in capsys.readouterr().err
 
 
 def test_texts_that_nothing_is_compared_with_are_not_counted(

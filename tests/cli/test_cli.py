@@ -136,7 +136,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
         ),
         (
             ["compare", SYSTEMS, "--choosers", "c.json"],
-            "discorank decode SYSTEMS --from systems --chooser c.json -o CHOSEN, then --decoded CHOSEN",
+            "decode SYSTEMS --from systems -u chrf --prior c.json -o CHOSEN, then --decoded CHOSEN",
         ),
         (["sample", SYSTEMS, "-o", "{out}.feather"], "Leave .feather off"),
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
@@ -298,16 +298,16 @@ def test_explain_says_why(capsys: Captured) -> None:
         "explain",
         DEMO.replace("demo", "summaries"),
         "-u",
-        "lexical-chain + rc",
+        "lexical-chain + cohesion",
         "--id",
         "library",
         "--quiet",
     ]
     assert main([*command, "--format", "json"]) == 0
     best = json.loads(capsys.readouterr().out)["ranking"][0]
-    assert sorted(best["why"]) == ["lexical-chain", "rc"]
+    assert sorted(best["why"]) == ["cohesion", "lexical-chain"]
     assert sorted(best["why"]["lexical-chain"]) == ["added", "missed", "shared"]
-    assert "library" in best["why"]["rc"]["repeated"]
+    assert "library" in best["why"]["cohesion"]["repeated"]
     assert main(command) == 0
     assert "repeated: library" in capsys.readouterr().out
 

@@ -14,7 +14,7 @@ import yaml
 
 from discorank import load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.systems import read_documents
+from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.document_outputs import with_references
 from discorank.rerank.selection.system_scores import score_systems
@@ -157,7 +157,18 @@ def test_segment_and_document_scores(
 ) -> None:
     segments, documents = tmp_path / "segments.csv", tmp_path / "documents.jsonl"
     files = ["--segment-scores", str(segments), "--document-scores", str(documents)]
-    ran(capsys, "compare", systems, "-m", "chrf", "lc", "--human", "mqm:lower", *files, *COMMON)
+    ran(
+        capsys,
+        "compare",
+        systems,
+        "-m",
+        "chrf",
+        "cohesion",
+        "--human",
+        "mqm:lower",
+        *files,
+        *COMMON,
+    )
     rows = list(csv.DictReader(io.StringIO(segments.read_text(encoding="utf-8"))))
     assert len(rows) == 12 * 2 * 3
     assert list(rows[0]) == ["document", "segment", "system", "chrf", "human:mqm"]
@@ -174,7 +185,7 @@ def test_segment_and_document_scores(
         "system": "B",
         "human": {"mqm": 2.0},
     }
-    assert set(document_rows[4]["scores"]) == {"chrf", "lc"}
+    assert set(document_rows[4]["scores"]) == {"chrf", "cohesion"}
 
 
 def test_references_as_systems_and_further_systems(
@@ -212,7 +223,7 @@ def test_whole_texts_with_several_dimensions(
         path,
         "-m",
         "rouge-l",
-        "lc",
+        "cohesion",
         "--human",
         "human",
         "--format",
@@ -222,7 +233,7 @@ def test_whole_texts_with_several_dimensions(
     data = json.loads(ran(capsys, *command))
     assert list(data["meta_by_dimension"]) == ["coherence", "fluency"]
     assert data["meta"] == data["meta_by_dimension"]["coherence"]
-    assert data["meta"]["lc"]["segment_level"]["segments"] == 5
+    assert data["meta"]["cohesion"]["segment_level"]["segments"] == 5
 
 
 def test_a_metric_that_learns_and_a_mix(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,18 +392,18 @@ def test_errors_name_the_set(
 
 
 def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", systems, "-m", "chrf", "lc", "--draws", "300"]
+    command = ["compare", systems, "-m", "chrf", "cohesion", "--draws", "300"]
     options = ["--unit", "segment", "--correction", "holm"]
     assert main([*command, *options, "--details"]) == 0
     printed = capsys.readouterr()
     assert "warning: segments of one document are not independent" in printed.err
-    assert "lc: scores whole documents, which its draws take" in printed.err
+    assert "cohesion: scores whole documents, which its draws take" in printed.err
     assert "intervals by segment or document; one rank where no line" in printed.out
     assert "p corrected (Holm)" in printed.out
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):
         data = json.loads(ran(capsys, *command, "--unit", unit, "--format", "json", "--quiet"))
         assert data["units"]["chrf"]["number"] == number
-        assert data["units"]["lc"]["number"] == 12
+        assert data["units"]["cohesion"]["number"] == 12
     data = json.loads(ran(capsys, *command, "--correction", "fdr", "--format", "json", "--quiet"))
     assert data["correction"] == "fdr"
     assert all(pair["p_corrected"] >= pair["p"] for pair in data["pairs"])
@@ -475,7 +486,7 @@ def test_too_few_units_for_any_significance_are_told(
 ) -> None:
     few = write(tmp_path / "few.jsonl", *(document(n) for n in range(3)))
     warning = "with 3 units (by document) no p is below 0.25, and none is significant"
-    command = ["-m", "chrf", "lc", "--draws", "300", "--human", "mqm:lower"]
+    command = ["-m", "chrf", "cohesion", "--draws", "300", "--human", "mqm:lower"]
     by_document = ["--unit", "document"]
     assert main(["compare", few, *command, "--choosers", "bleu", *by_document]) == 0
     said = capsys.readouterr().err

@@ -11,11 +11,15 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.scoring.few_shot_templates import FewShotTemplates
-from discorank.integrations.scoring.list_prompts import ListPrompts
-from discorank.integrations.scoring.scoring_run import ListScoring, run_scoring
-from discorank.integrations.scoring.text_scorer import Answered, Asked, PromptedText, ScoredText
-from discorank.integrations.scoring.value_fields import ValueFields
+from discorank.integrations.scoring.list_prompts import (
+    Answered,
+    Asked,
+    FewShotTemplates,
+    ListPrompts,
+    PromptedText,
+    ScoredText,
+)
+from discorank.integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
 from discorank.metrics.text.prompt_template import Template

@@ -21,6 +21,7 @@ from discorank.cli.main import main
 
 from ..support.proxying import send
 from ..support.waiting import PATIENCE_SECONDS, wait_until
+from .test_stopping import handled
 
 
 @contextmanager
@@ -70,6 +71,18 @@ def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
     assert reply.status_code == 200
     assert reply.json()["discorank"]["decoder"] == "bleu"
     assert reply.json()["discorank"]["n"] == 3
+
+
+def test_a_hangup_changes_nothing_under_nohup(under_nohup: None) -> None:
+    with (
+        upstream_running(Script()) as upstream,
+        served(upstream.url, "-u", "chrf", "-n", "2") as (process, url),
+    ):
+        body = {"model": "m", "prompt": "p"}
+        assert send("POST", f"{url}/completions", json=body).status_code == 200
+        assert signal.SIGHUP in handled(process, "SigIgn")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_features_choose() -> None:

@@ -35,23 +35,14 @@ MESSAGE = "discorank: interrupted; the same command goes on from here"
 
 
 @contextmanager
-def started(
-    *words: str, folder: Path, ignoring_hangups: bool = False
-) -> Iterator[subprocess.Popen[str]]:
-    """A command that heeds signals, killed at the end of the block; its stdin never ends."""
-
-    def heed() -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        handler = signal.SIG_IGN if ignoring_hangups else signal.SIG_DFL
-        signal.signal(signal.SIGHUP, handler)
-
+def started(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that is killed at the end of the block; its stdin never ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "discorank", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed,
         env={**os.environ, faulty.GATES: str(folder)},
     )
     try:
@@ -176,9 +167,9 @@ def test_while_it_ends(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path) -> None:
+def test_what_is_ignored_at_the_start_stays_ignored(under_nohup: None, tmp_path: Path) -> None:
     words = ["decode", "-", "-u", "chrf", "-o", str(tmp_path / "out")]
-    with started(*words, folder=tmp_path, ignoring_hangups=True) as run:
+    with started(*words, folder=tmp_path) as run:
         until_heeded(run, {signal.SIGTERM})
         assert signal.SIGHUP in handled(run, "SigIgn")
         run.send_signal(signal.SIGHUP)

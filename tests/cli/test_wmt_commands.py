@@ -275,7 +275,7 @@ def test_convert_says_what_a_form_has_no_place_for(
 
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments: list[str | Path] = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
-    assert "unknown form 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
+    assert "unknown format of documents 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
     error = run(capsys, *arguments, "--to", "summeval", "-o", tmp_path / "x", code=2)
     assert "document 'doc1': a document of segments" in error
     assert not (tmp_path / "x").exists()

@@ -13,7 +13,7 @@ import pytest
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.metrics.registry import metric_class, names
-from discorank.report.number_legend import legend, scale
+from discorank.report.explanation import legend, scale
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO, SYSTEMS = str(EXAMPLES / "demo.jsonl"), str(EXAMPLES / "systems.jsonl")

@@ -27,7 +27,7 @@ FAIRSEQ = "needs fairseq and a model of it; tests/docs/test_source_docs.py has a
 SERVES = "serves until it is stopped, or asks such a server; tests/docs/test_serve_docs.py runs it"
 OWN = "tests/docs/test_generator_docs.py runs it with shorter texts"
 CLUSTER = "starts workers of Ray; tests/rerank/engines run decode and RayEngine on them"
-PEOPLE = "people judge what is proposed; tests/rerank/chooser runs it"
+PEOPLE = "people judge what is proposed; tests/rerank/training runs it"
 OTHERS = "another tool's command"
 OWN_CODE = "needs a module of the user's own"
 METRIC = "a module for -u; tests/docs/test_docs.py runs it"
@@ -44,8 +44,8 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
     ("", "docs/serve.md", SERVES),
     ("", "docs/generators.md", OWN),
-    ("discorank sample systems.jsonl", "docs/choosers.md", PEOPLE),
-    ("discorank train chooser systems.jsonl", "docs/choosers.md", PEOPLE),
+    ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
+    ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
     ("comet-mbr", "docs/coming-from-other-tools.md", OTHERS),
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),

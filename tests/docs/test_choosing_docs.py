@@ -19,7 +19,6 @@ ROWS = {
     "chosen.jsonl": 48,
     "to-judge.jsonl": 20,
     "best-sample.jsonl": 3,
-    "to-check.jsonl": 48,
     "reranked.jsonl": 3,
     "translated.jsonl": 3,
     "summaries.jsonl": 6,
@@ -52,21 +51,19 @@ def test_the_commands_of_the_page_run(
     assert commands >= 10
     for name, count in ROWS.items():
         assert len(rows_of(name)) == count, name
-    flags = [row.get("flags", []) for row in rows_of("to-check.jsonl")]
-    assert 0 < sum("abstain" in own for own in flags) < len(flags)
-    # the summaries that are faithful and coherent are of one system, and three quarters of the weight
+    # the faithful summaries are of one system
     assert [row["index"] for row in rows_of("summaries.jsonl")] == [0] * 6
 
 
-def test_a_choosers_file_refuses_lists_without_systems(
+def test_a_prior_refuses_lists_without_systems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     examples = ROOT / "examples"
     systems = str(examples / "systems.jsonl")
-    assert main(["train", "chooser", systems, "--human", "mqm:lower", "-o", "c.json"]) == 0
+    assert main(["train", "prior", systems, "--human", "mqm:lower", "-o", "p.json"]) == 0
     demo = str(examples / "demo.jsonl")
-    assert main(["decode", demo, "--chooser", "c.json", "-o", "out.jsonl"]) == 3
+    assert main(["decode", demo, "-u", "chrf", "--prior", "p.json", "-o", "out.jsonl"]) == 3
     assert "goes by the system" in capsys.readouterr().err
 
 

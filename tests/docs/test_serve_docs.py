@@ -90,7 +90,7 @@ def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_fields_are_those_of_requests() -> None:
-    from discorank.integrations.proxy.own_fields import OwnFields
+    from discorank.integrations.proxy.questions import OwnFields
 
     table = PAGE.split("## Fields")[1].split("\n\n")[2]
     first_cells = "".join(row.split("|")[1] for row in table.splitlines())

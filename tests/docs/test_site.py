@@ -139,7 +139,7 @@ def test_the_command_line_reference_has_every_subcommand() -> None:
     page = module("commands_page").commands_page()
     titles = re.findall(r"^## discorank (.+)$", page, re.MULTILINE)
     assert [title for title in titles if " " not in title] == [*SUBCOMMANDS]
-    assert "train chooser" in titles
+    assert "train prior" in titles
     assert page.count("usage: discorank") == len(titles)
     assert max(map(len, page.splitlines())) <= 120
 

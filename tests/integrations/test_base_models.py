@@ -17,13 +17,11 @@ from discorank import InputError
 from discorank.cli.main import main
 from discorank.integrations import huggingface
 from discorank.integrations.generation.document_turns import Turn, Turns
-from discorank.integrations.generation.generator import Prompt
-from discorank.integrations.generation.list_checks import checked, warning_of_no_choice
-from discorank.integrations.generation.stop_strings import before_stop, unescaped
+from discorank.integrations.generation.generator import Prompt, before_stop, unescaped
+from discorank.integrations.generation.waiting_lists import checked, warning_of_no_choice
 from discorank.integrations.huggingface import HuggingFaceGenerator
-from discorank.integrations.huggingface.model_loading import LoadedModel, load
-from discorank.integrations.huggingface.settings import GenerationSettings
-from discorank.integrations.server.replies import candidates_in, tokens_in
+from discorank.integrations.huggingface.model_loading import GenerationSettings, LoadedModel, load
+from discorank.integrations.server.generator import candidates_in, tokens_in
 from discorank.integrations.server.settings import ServerSettings
 from discorank.metrics.text.few_shot import FewShotExamples
 from discorank.metrics.text.prompt_template import Template

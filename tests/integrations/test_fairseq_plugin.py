@@ -15,8 +15,7 @@ import torch
 
 import discorank
 from discorank.integrations.fairseq import hub as hub_interface
-from discorank.integrations.fairseq.nbest_order import Chooser, read_decider
-from discorank.integrations.fairseq.task import ChoosingTask
+from discorank.integrations.fairseq.task import Chooser, ChoosingTask, read_decider
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.integrations.generation.generator import Prompt
 from discorank.metrics.errors import InputError

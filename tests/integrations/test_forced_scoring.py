@@ -17,14 +17,12 @@ from discorank.integrations.huggingface.forced_passes import (
     BartPasses,
     CausalPasses,
     EncoderDecoderPasses,
-)
-from discorank.integrations.huggingface.forced_sequences import (
     ForcedReader,
     ForcedSequence,
     ScoringSettings,
 )
 from discorank.integrations.huggingface.model_scorer import HuggingFaceScorer
-from discorank.integrations.scoring.text_scorer import PromptedText, ScoredText
+from discorank.integrations.scoring.list_prompts import PromptedText, ScoredText
 from discorank.metrics.errors import InputError
 
 from ..support.tiny_causal import byte_tokenizer, causal_model, write_causal

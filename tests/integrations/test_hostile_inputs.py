@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.formats.fairseq_blocks import RECORD
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.formats.readers.fairseq_log import RECORD
 from discorank.metrics.errors import DiscorankError, InputError
 from discorank.metrics.storage.json_and_yaml import parse_yaml
 from discorank.metrics.storage.line_source import LineSource

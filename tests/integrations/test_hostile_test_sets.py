@@ -18,7 +18,7 @@ from discorank.integrations.formats.mtme.eval_set_folder import (
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
 
-from .formats.test_test_sets import SUMMARY, XML
+from .formats.test_documents import SUMMARY, XML
 from .test_hostile_inputs import dumped, mutated, spoiled
 
 TOY = Path(__file__).parents[1] / "golden" / "mtme" / "evalset" / "toy"

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.integrations.scoring.text_scorer import PromptedText, ScoredText
-from discorank.integrations.server.pair_forms import Pair
-from discorank.integrations.server.prompt_logprobs import FORMS, ServerScoringOptions
-from discorank.integrations.server.server_scorer import ServerScorer
+from discorank.integrations.scoring.list_prompts import PromptedText, ScoredText
+from discorank.integrations.server.pair_scores import Pair
+from discorank.integrations.server.prompt_logprobs import FORMS, ServerScorer, ServerScoringOptions
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.errors import InputError, ResourceError
 

@@ -21,7 +21,7 @@ import pytest
 from discorank import Document, MBRDecoder, Metric, load_metric
 from discorank.cli.main import main
 from discorank.integrations.server import pair_scores
-from discorank.integrations.server.pair_forms import scores_in
+from discorank.integrations.server.pair_scores import scores_in
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.registry import load_from_data, papers_of
 from discorank.metrics.spec.user_code import NO_CODE, CodeRefusedError

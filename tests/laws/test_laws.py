@@ -29,12 +29,13 @@ from discorank import (
     Scorer,
     load_metric,
 )
+from discorank.metrics.documents.aligned import Aligned
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
-from discorank.metrics.execution.reading_plan import comparisons_of
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.execution.tiles import tiles_of
+from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.registry import BUILT_IN, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -225,7 +226,6 @@ TINY: dict[
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
     "ds-focus": {"model": str(MODELS / "tiny-bert")},
     "ds-sent": {"model": str(MODELS / "tiny-xlmr")},
-    "lexical-graph": {"model": str(MODELS / "tiny-bert")},
     "pdd": {
         "model": str(MODELS.parents[1] / "pdd" / "tiny-roles"),
         "encoder_path": str(MODELS / "tiny-bert"),
@@ -237,12 +237,26 @@ TINY: dict[
 }
 
 
+# computations that are settings of a metric
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
+    "dr-lex by relation": ("dr-lex", {"words": "relation"}),
+    "dr-lex by both": ("dr-lex", {"words": "both"}),
+    "cohesion by rc": ("cohesion", {"measure": "rc"}),
+    "entity-graph of similar nouns": (
+        "entity-graph",
+        {"focus": "entity", "model": str(MODELS / "tiny-bert")},
+    ),
+}
+
+
 def registered() -> dict[str, Any]:
     """Every registered metric by its name; None where its module, model or package is not there."""
+    plain = {name: (name, TINY.get(name, {})) for name in sorted(names())}
     metrics: dict[str, Any] = {}
-    for name in sorted(names()):
+    for name, (metric, values) in {**plain, **VARIANTS}.items():
         try:
-            metrics[name] = load_metric(name, **TINY.get(name, {}))
+            metrics[name] = load_metric(metric, **values)
             metrics[name].scorer  # noqa: B018
         except (ModelLoadError, InputError):
             metrics[name] = None
@@ -571,9 +585,8 @@ def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Met
 
 @every_segment_metric
 def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
-    """In any company, to the last bit; by a stand-in where each pair costs much."""
-    cheap = "length" if metric.costly_pairs else "metric"
-    metric = metric.with_defaults(align="monotone", align_by=cheap)
+    """In any company, to the last bit; by lengths where each pair costs much."""
+    metric = Aligned(metric, by="length" if metric.costly_pairs else None)
     two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
     texts: list[str | Document] = [two, three, "cat"]
     source = Document(["the cat sat", "on", "the mat"])
@@ -804,15 +817,15 @@ FROZEN: dict[str, str] = {
     "ds-focus": 'ds-focus(model="@sha256:2162f708afb7ed95",norm="relative")',
     "ds-sent": 'ds-sent(model="@sha256:bb13ed768c1130e7")',
     "entity-graph": "entity-graph",
-    "lc": "lc",
+    "cohesion": "cohesion",
     "lexical-chain": "lexical-chain",
-    "lexical-graph": 'lexical-graph(model="@sha256:2162f708afb7ed95")',
-    "rc": "rc",
     "dr": "dr",
     "dr-lex": "dr-lex",
-    "dr-lex-1.1": 'dr-lex(words="nuclearity")',
-    "dr-lex-2": 'dr-lex(words="relation")',
-    "dr-lex-2.1": 'dr-lex(words="both")',
+    "dr-lex by nuclearity": 'dr-lex(words="nuclearity")',
+    "dr-lex by relation": 'dr-lex(words="relation")',
+    "dr-lex by both": 'dr-lex(words="both")',
+    "cohesion by rc": 'cohesion(measure="rc")',
+    "entity-graph of similar nouns": 'entity-graph(model="@sha256:2162f708afb7ed95",focus="entity")',
     "dr-nolex": "dr",
     "comet": 'comet(model="@sha256:5e0dfe8ac7bfd0f0",encoder_path="@sha256:9026ac1908ab09ae")',
     "comet-qe": 'comet-qe(model="@sha256:f31f0ec2b4cfe32a",encoder_path="@sha256:9026ac1908ab09ae")',
@@ -842,9 +855,6 @@ SEARCHES = {
     "dr",
     "dr-nolex",
     "dr-lex",
-    "dr-lex-1.1",
-    "dr-lex-2",
-    "dr-lex-2.1",
     "discotk-light",
 }
 

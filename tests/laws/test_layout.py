@@ -112,7 +112,10 @@ KNOWS_NOTHING_OF = {
     "metrics.lexical.weighted_matches": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.word_columns": ("metrics.lexical.ngrams", "metrics.scorer"),
     "metrics.neural.models.encoder": ("metrics.text", "metrics.scorer"),
-    "metrics.neural.models.files.inert_pickle": ("metrics.neural.models.encoder", "metrics.scorer"),
+    "metrics.neural.models.files.torch_checkpoint": (
+        "metrics.neural.models.encoder",
+        "metrics.scorer",
+    ),
     "metrics.neural.models.shared_prefix": ("metrics.neural.models.seq2seq",),
     "metrics.representations": ("metrics.text", "metrics.scorer"),
     "metrics.scorer": ("metrics.execution", "metrics.storage.line_source", "rerank"),
@@ -135,6 +138,25 @@ def test_modules_know_nothing_of_what_they_say() -> None:
         for other in unknown:
             chains = graph.find_shortest_chains(module, f"discorank.{other}", as_packages=True)
             assert not chains, chains
+
+
+# packages that train, and what alone imports them
+TRAINING = {
+    "metrics.discourse.roles.training": "cli.commands.train.train_roles",
+    "metrics.rst.parser.training": "cli.commands.train.train_rst",
+    "metrics.sescore2.training": "cli.commands.train.train_sescore2",
+}
+
+
+def test_decoding_imports_no_training() -> None:
+    graph = build_graph("discorank", cache_dir=None)
+    for name, command in TRAINING.items():
+        package = f"discorank.{name}"
+        inside = {package, *graph.find_descendants(package)}
+        importers: set[str] = set()
+        for module in inside:
+            importers |= graph.find_modules_that_directly_import(module) - inside
+        assert importers == {f"discorank.{command}"}
 
 
 def test_module_names_are_unique() -> None:
@@ -201,18 +223,28 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
     others = ("pydantic", "tqdm", "importlib.metadata", "sacrebleu", "yaml", "sqlite3", "asyncio")
     own = (
         "integrations.arrow.arrow_source",
-        "integrations.formats.document_forms",
+        "integrations.formats.readers.flat",
         "integrations.formats.written_lists",
-        "metrics.alignment",
+        "metrics.documents",
         "metrics.execution.cache",
         "rerank.budgeted_list",
         "rerank.budget.plan",
-        "rerank.chooser",
         "rerank.documents.document_scheduler",
         "rerank.selection",
+        "rerank.training",
     )
     assert not imported & {*others, *(f"discorank.{name}" for name in own)}
     assert len([name for name in imported if name.startswith("discorank")]) < 160
+
+
+def test_decoding_systems_imports_no_training(tmp_path: Path) -> None:
+    systems = str(ROOT / "examples" / "systems.jsonl")
+    command = ["decode", systems, "--from", "systems", "-u", "chrf", "-o", str(tmp_path / "out")]
+    code = (
+        f"import sys; from discorank.cli.main import main; main({command!r}); print(*sys.modules)"
+    )
+    imported = run_python(code).split()
+    assert not [name for name in imported if name.startswith("discorank.rerank.training")]
 
 
 def test_help_is_light() -> None:

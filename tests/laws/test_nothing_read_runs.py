@@ -26,13 +26,12 @@ import torch
 from discorank import Document, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.corpora import read_rated, read_texts
-from discorank.metrics.discourse.roles.labelled_documents import read_labelled
-from discorank.metrics.discourse.roles.schemas import Schema
+from discorank.metrics.discourse.roles.role_sources import Schema
+from discorank.metrics.discourse.roles.training.role_training import read_labelled
 from discorank.metrics.errors import DiscorankError
-from discorank.metrics.rst.parser.treebank import read_treebank
-from discorank.metrics.sescore2.job_stages import finished
-from discorank.metrics.sescore2.labelling import label
-from discorank.metrics.sescore2.severity import Severity
+from discorank.metrics.rst.parser.training.treebank import read_treebank
+from discorank.metrics.sescore2.training.job_stages import finished
+from discorank.metrics.sescore2.training.severity import Severity, label
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.json_and_yaml import read_yaml
 
@@ -408,27 +407,6 @@ def test_a_prior(tmp_path: Path) -> None:
     refused(*command[:-1], written(prior, PICKLE))
 
 
-def test_a_chooser(tmp_path: Path) -> None:
-    systems = [
-        {
-            "id": f"d{i}",
-            "systems": {"A": [f"a {i}"], "B": ["b"]},
-            "human": {"h": {"A": [1.0 + i], "B": [0.5]}},
-        }
-        for i in range(4)
-    ]
-    file, chooser = written(tmp_path / "systems", systems), tmp_path / "chooser.json"
-    fine("train", "chooser", file, "--human", "h", "-o", chooser)
-    command = ["decode", str(file), "--from", "systems", "--chooser", str(chooser)]
-    rewritten(chooser, lambda value: value.update(provenance=CODE_NAME))
-    main([*command, "--human", "h", "--quiet"])
-    rewritten(chooser, lambda value: value.update(utility=CODE_NAME))
-    refused(*command)
-    rewritten(chooser, lambda value: value.update(utility="chrf", weights={CODE_NAME: 1.0}))
-    refused(*command)
-    refused(*command[:-1], written(chooser, PICKLE))
-
-
 def test_a_cache(tmp_path: Path) -> None:
     import sqlite3
 
@@ -474,8 +452,8 @@ def test_files_of_words_and_trees(tmp_path: Path, content: bytes) -> None:
     readers: list[Callable[[], object]] = [
         lambda: load_metric("dr", trees=path).score(["a b"], [["a b"]]),
         lambda: read_treebank(Path(path)),
-        lambda: load_metric("lexical-graph", vectors=packed).score([text], [[text]]),
-        lambda: load_metric("lexical-graph", vectors=path).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=packed).score([text], [[text]]),
+        lambda: load_metric("entity-graph", focus="entity", vectors=path).score([text], [[text]]),
         lambda: load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=1, idf=path),
         lambda: load_metric("dr", weights=path).score(["a b"], [["a b"]]),
     ]

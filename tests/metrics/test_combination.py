@@ -19,6 +19,7 @@ from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted
 from discorank.cli.terminal.stopping import TerminatedError
+from discorank.integrations.formats.human_scores import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.logistic import (
@@ -34,12 +35,22 @@ from discorank.metrics.logistic import (
     units,
 )
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.lists import read_list
-from discorank.rerank.tuning.candidate_features import features
-from discorank.rerank.tuning.combination_training import train_combination
-from discorank.rerank.tuning.pair_weights import Data, Tuning, held_out, learn
-from discorank.rerank.tuning.preference_sources import Preferences, read_rankings
-from discorank.rerank.tuning.preferences import by_scores, by_votes, verdicts
+from discorank.rerank.training.candidate_features import features
+from discorank.rerank.training.combination_training import (
+    Data,
+    Tuning,
+    held_out,
+    learn,
+    train_combination,
+)
+from discorank.rerank.training.preferences import (
+    Preferences,
+    by_scores,
+    by_votes,
+    verdicts,
+)
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
 from ..support.trees import GOLDEN
@@ -295,6 +306,18 @@ def test_choices_are_those_of_the_scaled_features(tmp_path: Path) -> None:
     ]
 
 
+WRONG_RANKS = {
+    "[]": r"id: found \[\]",
+    '{"id": 3, "ranks": {}}': "id: found",
+    '{"id": "a"}': "ranks: found None, expected numbers by system",
+    "{": "not JSON",
+    **{
+        f'{{"id": "a", "ranks": {{"A": {rank}, "B": 1}}}}': "(ranks.A: found|not JSON)"
+        for rank in ("NaN", "Infinity", "true", '"1"', "1" + "0" * 400)
+    },
+}
+
+
 def test_rankings_and_teachers(tmp_path: Path) -> None:
     lines = [
         json.dumps(
@@ -302,7 +325,9 @@ def test_rankings_and_teachers(tmp_path: Path) -> None:
         )
         for row in lists()
     ]
-    rankings = read_rankings((f"r:{i}", line) for i, line in enumerate(lines, 1))
+    path = tmp_path / "ranks.jsonl"
+    path.write_text("\n".join(lines))
+    rankings = read_rankings(LineSource(path))
     metrics = [load_metric(name) for name in METRICS]
     by_people = trained()
     by_ranks = train_combination(
@@ -315,12 +340,10 @@ def test_rankings_and_teachers(tmp_path: Path) -> None:
     assert by_teacher["held_out"]["accuracy"] > 0.9
     with pytest.raises(InputError, match="ranks 'S9', which is no system"):
         Preferences(rankings={"l0": [{"S9": 1}]}).pairs(records(), 0)
-    for line in ("[]", '{"id": "a"}', "{", '{"id": "a", "ranks": {"A": "x"}}'):
-        with pytest.raises(InputError, match=r"r:7: found"):
-            read_rankings([("r:7", line)])
-    for rank in ("NaN", "Infinity", "true", '"1"', "1" + "0" * 400):
-        with pytest.raises(InputError, match=r"r:7: found"):
-            read_rankings([("r:7", f'{{"id": "a", "ranks": {{"A": {rank}, "B": 1}}}}')])
+    for line, problem in WRONG_RANKS.items():
+        path.write_text(f"{lines[0]}\n{line}\n")
+        with pytest.raises(InputError, match=rf"ranks.jsonl:2: {problem}"):
+            read_rankings(LineSource(path))
 
 
 def test_rankings_of_no_list_are_refused() -> None:
@@ -359,8 +382,8 @@ def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         given_.append(cache)
         return features(metric, lists, against, cache)
 
-    for module in ("combination_training", "preference_sources"):
-        monkeypatch.setattr(f"discorank.rerank.tuning.{module}.features", spied)
+    for module in ("combination_training", "preferences"):
+        monkeypatch.setattr(f"discorank.rerank.training.{module}.features", spied)
     preferences = Preferences(teacher=load_metric("bleu"))
     assert train_combination(
         [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache

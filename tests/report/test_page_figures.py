@@ -13,11 +13,11 @@ import pytest
 from discorank import Metric, load_metric
 from discorank.cli.main import main
 from discorank.report.choices import read_run
-from discorank.report.number_legend import ON_A_PAGE, meanings
+from discorank.report.comparison_tables import ranking_tables
+from discorank.report.explanation import ON_A_PAGE, meanings
 from discorank.report.page import rendered
 from discorank.report.plots import bars, histogram
 from discorank.report.summary_text import summary
-from discorank.report.system_ranking import ranking_tables
 from discorank.rerank.selection.kept_comparison import KeptComparison
 
 from ..support.comparisons import comparison, large, run_of

@@ -23,10 +23,9 @@ from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
-from discorank.report.labels import Box, placed
-from discorank.report.metric_advice import believed
 from discorank.report.page import rendered
-from discorank.report.summary_text import summary
+from discorank.report.plots import Box, placed
+from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import comparison_folder
 from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
 from discorank.rerank.selection.kept_comparison import KeptComparison
@@ -563,7 +562,7 @@ def test_compare_saves_what_report_reads(
 ) -> None:
     systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(4)))
     folder = tmp_path / "run"
-    common = ["-m", "chrf", "lc", "--human", "mqm:lower", "--draws", "100", "--quiet"]
+    common = ["-m", "chrf", "cohesion", "--human", "mqm:lower", "--draws", "100", "--quiet"]
     assert main(["compare", systems, *common, "--save", str(folder)]) == 0
     Path(systems).unlink()  # the folder alone is enough
     page = tmp_path / "page.html"

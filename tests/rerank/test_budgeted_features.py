@@ -14,14 +14,13 @@ from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
-from discorank.rerank.budget.plan import METHODS as ALL
+from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.runs.rows import json_row
 
 from ..support.letters_scorer import LettersScorer
 from ..support.lists import made_lists
 
-METHODS = [method for method in ALL if method != "centroids"]
 LISTS = list(made_lists(6, 16, seed=3))
 
 
@@ -103,9 +102,8 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
     ("more", "words"),
     [
         ({"normalize": "zscore"}, "zscore needs every candidate"),
-        ({"budget": Budget(0.5, method="centroids")}, "which features do not have"),
         ({"features": {"logprob": 1.0}}, "no feature is costly"),
-        ({"features": {"rc": 1.0}}, "no feature is costly"),
+        ({"features": {"cohesion": 1.0}}, "no feature is costly"),
     ],
 )
 def test_refusals(more: dict[str, Any], words: str) -> None:

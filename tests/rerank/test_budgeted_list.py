@@ -407,12 +407,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"utility": "ter", "budget": 0.1, "oracle": True}, "beside an oracle"),
     ({"utility": "ter", "budget": 0.0}, "share"),
     ({"utility": "ter", "budget": 1.5}, "share"),
-    ({"utility": "rc", "budget": 0.1}, "reads each candidate by itself"),
+    ({"utility": "cohesion", "budget": 0.1}, "reads each candidate by itself"),
     ({"utility": "chrf", "diverse": 1.0}, "at least 2"),
     ({"utility": "chrf", "diverse": 1.0, "nbest": None}, "at least 2"),
     ({"utility": "chrf", "diverse": 1.0, "nbest": 3, "oracle": True}, "beside an oracle"),
     ({"utility": "ter", "diverse": 1.0, "nbest": 3, "budget": 0.1}, "beside a budget"),
-    ({"utility": "rc", "diverse": 1.0, "nbest": 3}, "compares no two candidates"),
+    ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "compares no two candidates"),
 ]
 
 
@@ -420,11 +420,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_refusals(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         MBRDecoder(**settings)
-
-
-def test_centroids_need_a_cheap_utility() -> None:
-    with pytest.raises(InputError, match="centroids without a cheap utility"):
-        Budget(0.1, method="centroids", cheap_utility=None)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -19,6 +19,8 @@ from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
+from discorank.rerank.features import plain_feature
+from discorank.rerank.lists import read_list
 from discorank.rerank.normalization import Normalize, normalized
 
 from ..support.contextual import NewLetters
@@ -347,3 +349,12 @@ def test_a_reranker_is_a_value() -> None:
 
 def test_a_reranker_can_be_replaced() -> None:
     assert replace(Reranker({"logprob": 1.0}), nbest=3) == Reranker({"logprob": 1.0}, nbest=3)
+
+
+def test_copied_characters() -> None:
+    """Of the 4-grams abcd, bcde the source has the first, whatever its case; without a source nothing is copied."""
+    data = {"id": "a", "source": "ABCD", "candidates": ["abcde", "wxyz", "", "\ud800"]}
+    assert plain_feature("copied", read_list(data)).tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert plain_feature("copied", read_list({**data, "source": None})).tolist() == [0.0] * 4
+    (ranking,) = Reranker({"copied": -1.0}).decode([read_list(data)])
+    assert ranking.text == "wxyz"

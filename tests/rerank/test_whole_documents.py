@@ -372,9 +372,7 @@ def test_error_rows_and_rows_account_for_every_list(tmp_path: Path) -> None:
     assert len(rows(tmp_path / "out")) + len(failed) == len(lists)
 
 
-@pytest.mark.parametrize(
-    "option", ["--chooser=default", "--save-utilities=u", "--budget-seconds=3"]
-)
+@pytest.mark.parametrize("option", ["--save-utilities=u"])
 def test_options_of_single_lists_are_refused(
     tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,7 +34,6 @@ COMMAND_LINES: Mapping[str, tuple[str, ...]] = {
     "combination": ("train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"),
     "prior": ("train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"),
     "sample": ("sample", "IN", "-o", "OUT"),
-    "chooser": ("train", "chooser", "IN", "--human", "mqm:lower", "-o", "OUT"),
     "rst": ("train", "rst", "IN", "-o", "OUT"),
     "roles": ("train", "roles", "IN", "-o", "OUT"),
 }

@@ -1,21 +1,18 @@
-"""Reads one language pair of an mt-metrics-eval folder, ``ROOT/TESTSET``, strictly.
-
-What the tool repairs in silence is refused with its place: a metric that lacks an output (which counts there as zeros;
-`missing` chooses what is done), a missing cell, texts of other lengths than the sources.
-"""
+"""What the WMT metrics task took for granted in its test sets: main references, human scores, outliers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ....metrics.errors import InputError, unknown
+from ....metrics.errors import InputError, ResourceError, unknown
 from ....metrics.representations import FloatArray
+from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....metrics.storage.limits import limits
 from ....rerank.selection.meta_evaluation.eval_set import (
     ALL_REFERENCES,
@@ -27,10 +24,47 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     Standards,
     Texts,
 )
-from .rating_lines import Ratings, read_ratings_file
-from .score_columns import read_score_file, split_name
-from .standard_names import known_names
-from .text_files import read_documents_file, read_texts_file
+from .folder_files import (
+    Ratings,
+    check_name,
+    read_documents_file,
+    read_ratings_file,
+    read_score_file,
+    read_texts_file,
+    split_name,
+    written_documents,
+    written_ratings,
+    written_scores,
+    written_texts,
+)
+
+
+class KnownStandards(NamedTuple):
+    """Of one test set and language pair."""
+
+    reference: str | None = None
+    human_scores: str | None = None
+    outliers: frozenset[str] = frozenset()
+
+
+_SYNTHETIC = frozenset({"synthetic_ref"})
+_KNOWN = {
+    ("wmt22", "en-de"): KnownStandards(outliers=frozenset({"M2M100_1.2B-B4"})),
+    ("wmt23", "en-de"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt23", "he-en"): KnownStandards("refB", "mqm"),
+    ("wmt23", "zh-en"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt24", "en-de"): KnownStandards("refB"),
+}
+
+
+def known_names(test_set: str, language_pair: str) -> KnownStandards:
+    """What is known of a test set, nothing of most.
+
+    >>> known_names("wmt23", "he-en").reference
+    'refB'
+    """
+    return _KNOWN.get((test_set, language_pair), KnownStandards())
+
 
 Missing = Literal["error", "zeros", "leave-out"]
 MISSING = ("error", "zeros", "leave-out")
@@ -63,9 +97,39 @@ def is_eval_set_folder(path: str | Path) -> bool:
     return all(os.path.isdir(Path(path) / name) for name in ("sources", "system-outputs"))
 
 
+def check_no_eval_set(path: str | Path) -> None:
+    """Raises InputError for the folder of a test set, in the place of a file."""
+    if is_eval_set_folder(path):
+        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
+        raise InputError(problem, where=str(path), fix=fix)
+
+
 def language_pairs(folder: str | Path) -> tuple[str, ...]:
     """The language pairs of a test set with outputs, sorted; errors as `read_eval_set`."""
     return tuple(sorted(name for name in _names(Path(folder) / "system-outputs") if "-" in name))
+
+
+def pairs_of(path: str | Path, given: Sequence[str] = ()) -> tuple[str, ...]:
+    """The language pairs of a folder that are wanted: those given, or all; errors as `language_pairs`."""
+    pairs = language_pairs(path)
+    for pair in given:
+        if pair not in pairs:
+            raise unknown("language pair", pair, pairs, where=str(path))
+    return tuple(given) or pairs
+
+
+def the_language_pair(folder: str | Path, given: str | None) -> str:
+    """The language pair given, or the only one of a folder; raises InputError if there are several."""
+    pairs = language_pairs(folder)
+    if given is not None:
+        return given
+    if len(pairs) != 1:
+        raise InputError(
+            f"{len(pairs)} language pairs: {', '.join(pairs)[:200]}",
+            where=str(folder),
+            fix="Name one with --language-pair",
+        )
+    return pairs[0]
 
 
 def read_eval_set(
@@ -348,3 +412,106 @@ def read_ratings(folder: str | Path, eval_set: EvalSet) -> dict[str, Ratings]:
     for path, name, _ in files:
         ratings[name] = read_ratings_file(path, systems, length, name)
     return ratings
+
+
+def write_eval_set(
+    eval_set: EvalSet, folder: str | Path, ratings: Mapping[str, Ratings] | None = None
+) -> None:
+    """Writes texts, people's and metrics' scores (and ratings) into the folder of a test set, beside other pairs.
+
+    Raises:
+        InputError: a name or text that the form cannot hold, or a metric that lacks an output.
+        ResourceError: it cannot be written.
+    """
+    root, pair = Path(folder), eval_set.language_pair
+    _check_pair(pair)
+    documents = written_documents(eval_set.documents, "documents")
+    if None in eval_set.sources:
+        number = eval_set.sources.index(None) + 1
+        raise InputError("no source", where=f"segment {number}", fix="Give every source")
+    _write(root / "documents" / f"{pair}.docs", documents)
+    _write(root / "sources" / f"{pair}.txt", written_texts(eval_set.sources, "source"))
+    for name, texts in eval_set.references.items():
+        _check_reference(name)
+        lines = written_texts(texts, f"reference {name}")
+        _write(root / "references" / f"{pair}.{name}.txt", lines)
+    for name, texts in eval_set.outputs.items():
+        check_name(name, "system")
+        _check_file_name(name, "system")
+        lines = written_texts(texts, f"system {name}")
+        _write(root / "system-outputs" / pair / f"{name}.txt", lines)
+    for (name, level), scores in eval_set.human_scores.items():
+        _check_file_name(name, "human scores")
+        lines = written_scores(scores, level, eval_set.domains, name)
+        _write(root / "human-scores" / f"{pair}.{name}.{level}.score", lines)
+    for name, by_system in (ratings or {}).items():
+        _check_file_name(name, "rating")
+        _write(root / "human-scores" / f"{pair}.{name}.seg.rating", written_ratings(by_system))
+    write_metric_scores(eval_set, root)
+
+
+def write_metric_scores(
+    eval_set: EvalSet, folder: str | Path, metrics: Iterable[MetricName] | None = None
+) -> list[Path]:
+    """Writes the scores of metrics (all of the set if not given) and returns the files; errors as `write_eval_set`."""
+    wanted = None if metrics is None else set(metrics)
+    paths = []
+    for (name, level), scores in eval_set.metric_scores.items():
+        if wanted is not None and name not in wanted:
+            continue
+        _check_file_name(name.base, "metric")
+        _check_complete(eval_set, name, level, scores)
+        path = Path(folder) / "metric-scores" / eval_set.language_pair / f"{name}.{level}.score"
+        _write(path, written_scores(scores, level, eval_set.domains, str(name)))
+        paths.append(path)
+    return paths
+
+
+def _check_complete(eval_set: EvalSet, name: MetricName, level: Level, scores: Scores) -> None:
+    """Raises InputError where a metric lacks an output or a score."""
+    for system in sorted(set(eval_set.outputs) - name.references):
+        values = scores.get(system)
+        if values is None or np.isnan(values).any():
+            raise InputError(
+                f"system {system!r:.80} lacks {'scores' if values is None else 'a score'}",
+                where=f"{name} ({level})",
+                fix="Score every output but the references that the metric reads",
+            )
+
+
+def _check_pair(pair: str) -> None:
+    parts = pair.split("-")
+    if len(parts) != 2 or not all(parts) or "." in pair:
+        raise InputError(
+            f"found {pair!r:.80}, expected SOURCE-TARGET",
+            where="language pair",
+            fix="Such as en-de or en-de_DE",
+        )
+    _check_file_name(pair, "language pair")
+
+
+def _check_reference(name: str) -> None:
+    if not name or "-" in name or "." in name or name in ("all", "src"):
+        raise InputError(
+            f"found the reference {name!r:.80}",
+            where="references",
+            fix="Rename it: no - or . in the name, neither all nor src",
+        )
+    _check_file_name(name, "reference")
+
+
+def _check_file_name(name: str, where: str) -> None:
+    """Raises InputError for a name that no file can have, or that would leave its folder."""
+    if not name or "/" in name or "\0" in name or name.startswith(".") or name.split() != [name]:
+        raise InputError(f"{name!r:.80} cannot name a file", where=where, fix="Rename it")
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(f"cannot be made: {error.strerror}", where=str(path.parent)) from error
+    with own_draft(path) as file, complete_file(path, Path(file.name)):
+        with file:
+            file.writelines(lines)
+        Path(file.name).chmod(0o644)

@@ -9,6 +9,7 @@ rated segments or documents. Rows without a source make a set without one, which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     Scores,
     Texts,
 )
-from ..test_sets.document_rows import Row, segments_of, texts_of
+from ..documents import DocumentRows, Row, segments_of, texts_of
+from ..format_table import ListOptions
+from .eval_set_folder import EvalSetOptions, read_eval_set, the_language_pair
 
 _ROW_LEVELS: tuple[Level, ...] = ("seg", "doc")
 DOMAIN = "all"  # of a row that names none
@@ -256,3 +259,14 @@ def _mean(values: FloatArray) -> float:
     """The mean of the scores there are, nan where there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
+
+
+# scores of metrics are not needed to read texts, so those that lack an output are no error
+_TEXTS_ONLY = EvalSetOptions(missing="leave-out")
+
+
+def open_folder(path: str | Path, options: ListOptions) -> DocumentRows:
+    """The documents of a folder in a language pair, errors as `the_language_pair` and `read_eval_set`."""
+    pair = the_language_pair(path, options.language_pair)
+    rows = eval_set_rows(read_eval_set(path, pair, _TEXTS_ONLY))
+    return DocumentRows(f"{path} {pair}", rows)

@@ -1,7 +1,7 @@
 """RC and LC (Wong and Kit 2012), as Zhao et al. 2023 use them: how much a text repeats its nouns.
 
-    RC = sum of the counts of nouns with count >= 2 / number of different nouns
     LC = number of nouns with count >= 2 / number of different nouns
+    RC = sum of the counts of nouns with count >= 2 / number of different nouns
 
 Both read the hypothesis alone and are 0 for a text without nouns; RC may exceed 1, and is FREQ times LC. More
 repetition goes with lower human scores in the summaries of SummEval: as utilities both reward what readers do not like.
@@ -10,12 +10,12 @@ repetition goes with lower human scores in the summaries of SummEval: as utiliti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...papers import WONG_2012, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
@@ -26,58 +26,44 @@ from .focus_scorer import packed, row_of, unpacked
 
 
 @settings
-class RC(FocusMetric):
-    """Repetitions of nouns per noun."""
+class Cohesion(FocusMetric):
+    """How much a text repeats its nouns.
 
-    name: ClassVar[str] = "rc"
+    Args:
+        measure: lc, the share of nouns that come back, or rc, the occurrences of these per noun.
+    """
+
+    measure: Literal["lc", "rc"] = "lc"
+    name: ClassVar[str] = "cohesion"
     info: ClassVar[Info] = Info(
-        summary="occurrences of repeated nouns per noun",
+        summary="share of nouns that are repeated; measure=rc: occurrences of these per noun",
         reasons="repeated: the nouns that come more than once",
-        papers=(WONG_2012, ZHAO_2023),
-        unit="document",
-        needs_references=False,
-        bounds=(0, inf),
-        version=2,
-    )
-
-    def load(self) -> CohesionScorer:
-        """The finder of nouns."""
-        return CohesionScorer(self)
-
-    def value(self, grid: Grid) -> float:
-        """RC of a grid."""
-        counts = [len(places) for places in repeated(grid).values()]
-        return sum(counts) / max(1, len(grid))
-
-
-@settings
-class LC(FocusMetric):
-    """Share of nouns that come back."""
-
-    name: ClassVar[str] = "lc"
-    info: ClassVar[Info] = Info(
-        summary="share of nouns that are repeated",
-        reasons="repeated: the nouns that come more than once",
-        papers=(WONG_2012, ZHAO_2023),
+        papers=("wong2012extending", "zhao2023discoscore"),
         unit="document",
         needs_references=False,
         bounds=(0, 1),
         version=2,
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.measure == "rc":
+            object.__setattr__(self, "info", replace(self.info, bounds=(0, inf)))
+
     def load(self) -> CohesionScorer:
         """The finder of nouns."""
         return CohesionScorer(self)
 
     def value(self, grid: Grid) -> float:
-        """LC of a grid."""
-        return len(repeated(grid)) / max(1, len(grid))
+        """LC or RC of a grid."""
+        counts = [len(places) for places in repeated(grid).values()]
+        return (len(counts) if self.measure == "lc" else sum(counts)) / max(1, len(grid))
 
 
 class CohesionScorer(Scorer):
     """Represents a text by its value and by the nouns that it repeats."""
 
-    def __init__(self, metric: RC | LC) -> None:
+    def __init__(self, metric: Cohesion) -> None:
         self.info = metric.info
         self.metric = metric
         self.foci = FocusReader(metric)

@@ -35,7 +35,6 @@ import numpy as np
 
 from ...errors import InputError
 from ...neural.models.inner_products import products
-from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, IntArray, Ragged, Reps, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
@@ -68,7 +67,7 @@ class DSFocus(FocusModelMetric):
             "shared: foci of both texts with the distance of their vectors, the farthest first, 0 where alike; "
             "missed and added: foci of one text alone with their distance from nothing, the heaviest first"
         ),
-        papers=(ZHAO_2023,),
+        papers=("zhao2023discoscore",),
         unit="document",
         higher_is_better=False,
         bounds=(0, inf),

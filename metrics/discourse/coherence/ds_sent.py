@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...neural.models.inner_products import products
-from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import settings
@@ -45,7 +44,7 @@ class DSSent(FocusModelMetric):
             "conn: connectedness of a text, the mean weight of an edge over all pairs of sentences; "
             "edges: two sentences, counted from 0, and the foci that they share"
         ),
-        papers=(ZHAO_2023,),
+        papers=("zhao2023discoscore",),
         unit="document",
         bounds=(-1, 1),
         symmetric=True,

@@ -2,94 +2,96 @@
 
     value = sum(A) / n       the mean out-degree of the graph of n sentences
 
-A is A_u, or A_w if ``weighted`` (see `focus_grid`). Sentences are joined by a noun that they share in `entity-graph`,
-and in `lexical-graph` by nouns that mean about the same (see `entities`). Both read the hypothesis alone; 0 for a text
-of one sentence, without nouns or without sentences. At most 1/2 + ... + 1/n for A_u: it grows with the length of the
-text.
+A is A_u, or A_w if ``weighted`` (see `focus_grid`). Sentences are joined by a noun that they share (EntityGraph), with
+``focus="entity"`` by nouns that mean about the same (LexicalGraph; see `entities`). Both read the hypothesis alone. 0
+for a text of one sentence, without nouns or without sentences; at most 1/2 + ... + 1/n for A_u: it grows with the
+length of the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...papers import GUINAUDEAU_2013, MESGAR_2016, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .ds_sent import grid_of_occurrences
 from .entities import named_by_members, read_vectors
-from .foci import FocusMetric, FocusReader
+from .foci import FocusReader
 from .focus_grid import Grid, adjacency, grid_of, merged
 from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, unpacked
 from .token_vectors import states_of
 
+MODEL_SETTINGS = ("model", "revision", "max_tokens", "dtype")
+
 
 @settings
-class EntityGraph(FocusMetric):
-    """Mean out-degree of the graph of sentences that share nouns.
+class EntityGraph(FocusModelMetric):
+    """Mean out-degree of the graph of sentences that share nouns, or hold similar ones (``focus="entity"``).
 
     Args:
         weighted: how many nouns two sentences share counts, not only whether.
     """
 
     weighted: bool = False
+    default_model: ClassVar[str | None] = None
+    default_threshold: ClassVar[float] = 0.7
     name: ClassVar[str] = "entity-graph"
     info: ClassVar[Info] = Info(
-        summary="how near sentences that share nouns are",
+        summary="how near sentences that share nouns are; focus=entity: similar nouns",
         reasons=(
             "shared: each focus of several sentences with the numbers of these, counted from 0"
         ),
-        papers=(GUINAUDEAU_2013, ZHAO_2023),
+        papers=("guinaudeau2013graph", "zhao2023discoscore"),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
         version=2,
     )
 
-    def load(self) -> EntityGraphScorer:
-        """The finder of nouns."""
-        return EntityGraphScorer(self)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.focus == "entity":
+            object.__setattr__(self, "info", replace(self.info, bucketed=True, version=3))
+        if self.has_model and self.model is None:
+            object.__setattr__(self, "model", "minilm")
 
-
-@settings
-class LexicalGraph(FocusModelMetric):
-    """Mean out-degree of the graph of sentences that hold similar nouns.
-
-    Args:
-        weighted: how many groups of similar nouns two sentences share counts, not only whether.
-    """
-
-    focus: Literal["entity"] = "entity"
-    weighted: bool = False
-    default_threshold: ClassVar[float] = 0.7
-    name: ClassVar[str] = "lexical-graph"
-    info: ClassVar[Info] = Info(
-        summary="how near sentences of similar nouns are",
-        reasons=(
-            "shared: each focus of several sentences with the numbers of these, counted from 0"
-        ),
-        papers=(MESGAR_2016, ZHAO_2023),
-        unit="document",
-        needs_references=False,
-        bounds=(0, inf),
-        bucketed=True,
-        version=3,
-    )
+    @property
+    def has_model(self) -> bool:
+        """Whether an encoder says which nouns are similar."""
+        return self.focus == "entity" and not self.vectors
 
     @property
     def file_settings(self) -> tuple[str, ...]:
-        """Settings that name files: word vectors need no model."""
-        return ("vectors",) if self.vectors else ("model",)
+        """Settings that name files: shared nouns need none, and word vectors no model."""
+        return ("model",) if self.has_model else ("vectors",) if self.vectors else ()
+
+    def with_defaults(self, **values: Any) -> Self:
+        """As every metric; an encoder that is not read stays as it is."""
+        if not self.has_model:
+            values = {name: value for name, value in values.items() if name not in MODEL_SETTINGS}
+        return super().with_defaults(**values)
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """The papers; of similar nouns those of LexicalGraph."""
+        is_lexical = settings.get("focus") == "entity"
+        return (
+            ("mesgar2016lexical", "zhao2023discoscore") if is_lexical else super().cited(settings)
+        )
 
     def load(self) -> EntityGraphScorer | LexicalGraphScorer:
         """The finder of nouns, and word vectors or the encoder."""
-        if not self.vectors:
+        if self.has_model:
             return LexicalGraphScorer(self, placed=True)
+        if not self.vectors:
+            return EntityGraphScorer(self)
         self.check_files()
         return EntityGraphScorer(self, read_vectors(self.vectors), self.cosine())
 
@@ -111,7 +113,7 @@ class EntityGraphScorer(_GraphValues):
 
     def __init__(
         self,
-        metric: EntityGraph | LexicalGraph,
+        metric: EntityGraph,
         vectors: Mapping[str, Any] | None = None,
         cosine: float = 1,
     ) -> None:
@@ -141,7 +143,7 @@ class EntityGraphScorer(_GraphValues):
 class LexicalGraphScorer(_GraphValues, FocusScorer):
     """Represents a text by its value, from the vectors that its nouns have in it."""
 
-    metric: LexicalGraph
+    metric: EntityGraph
 
     def represent(self, prepared: Reps) -> Reps:
         """As `EntityGraphScorer.prepare`."""

@@ -36,12 +36,12 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         focus: noun, or entity: nouns that mean about the same are one focus.
         vectors: for entities, a file of word vectors in the text format of word2vec; if not given, a text's nouns are
             compared by their own vectors in it.
-        threshold: the cosine above which two nouns are one entity. Default: 0.8, for lexical-graph 0.7; for ds-sent
+        threshold: the cosine above which two nouns are one entity. Default: 0.8, for entity-graph 0.7; for ds-sent
             under compat 0.5.
         several: several references: the mean over them, or the best (max).
     """
 
-    default_model: ClassVar[str] = "minilm"
+    default_model: ClassVar[str | None] = "minilm"
     layer: int | None = None
     lowercase: bool = True
     focus: Literal["noun", "entity"] = "noun"

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...papers import GONG_2015, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
@@ -38,7 +37,7 @@ class LexicalChain(FocusMetric):
             "shared: nouns that come back in both texts, with their sentences, counted from 0; "
             "missed and added: those that come back in one text alone"
         ),
-        papers=(GONG_2015, ZHAO_2023),
+        papers=("gong2015document", "zhao2023discoscore"),
         unit="document",
         bounds=(0, inf),
         version=2,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...text.texts import Text
-from .cohesion import RC
+from .cohesion import Cohesion
 from .foci import FocusReader
 from .focus_grid import adjacency, conn, freq, grid_of
 
@@ -33,7 +33,7 @@ def features(
     Raises:
         InputError, ModelLoadError, MetricError: as the metrics do.
     """
-    foci = FocusReader(RC(nouns=nouns, sentences=sentences)).read(text)
+    foci = FocusReader(Cohesion(nouns=nouns, sentences=sentences)).read(text)
     grid = grid_of(foci.keys_by_sentence())
     graph = adjacency(grid, len(foci.sentences), weighted)
     return Features(freq(grid), conn(graph))

@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...papers import LIU_2024
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import settings
-from .densities import TERMS, in_parts
+from .pdd import TERMS, in_parts
 from .role_sources import RoleMetric, RoleScorer
 
 
@@ -30,7 +29,7 @@ class RoleMatch(RoleMetric):
     info: ClassVar[Info] = Info(
         summary="discourse roles that agree sentence by sentence",
         reasons=("places that differ: sentences, counted from 1, whose roles are not the same"),
-        papers=(LIU_2024,),
+        papers=("liu2024unlocking",),
         unit="document",
         bounds=(0, 1),
         linear=True,

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...papers import ZHANG_2020
 from ...representations import FloatArray
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
@@ -34,8 +33,7 @@ from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ContextModelMetric
-from .document_frequencies import document_frequencies
-from .token_scorer import BERTScorer
+from .token_scorer import BERTScorer, document_frequencies
 
 # The layer that correlates best with human judgements, by the authors' measurements.
 LAYERS: Mapping[str, int] = {
@@ -87,7 +85,7 @@ class BERTScore(ContextModelMetric):
             "P: mean similarity of the tokens of the hypothesis with their best match, R: of those of the reference, "
             "F: their harmonic mean; 1 where all are alike"
         ),
-        papers=(ZHANG_2020,),
+        papers=("zhang2020bertscore",),
         symmetric=True,
         bucketed=True,
         version=2,

@@ -16,9 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from ..models.files.checked_tensors import CheckedTensors
-from ..models.files.folder_weights import read_weights
-from ..models.files.json_settings import FileSettings, read_settings
+from ..models.files.folder_contents import CheckedTensors, FileSettings, read_settings, read_weights
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 

@@ -6,23 +6,40 @@ Read are converted models, BLEURT-20 and its distilled forms (SentencePiece) as 
 between 0 and 1 but unbounded, higher is better, not symmetric; an empty text is scored like any other. Scores of two
 models are not comparable. With ``context=k``, windows of k + 1 sentences, joined by blanks, are scored as one text; a
 document is the mean of its windows.
+
+The reference comes first, with token types 0 up to the first [SEP], then 1. What is too long loses tokens at the end,
+one by one from the longer of the two, from the hypothesis where they are equally long. Texts are cut by SentencePiece
+alone (BLEURT-20) or by BERT's WordPiece (older models); special tokens written out in a text stay text. transformers'
+own tokenizers do otherwise for empty hypotheses and at the cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ...errors import InputError
-from ...papers import PU_2021, SELLAM_2020, Paper
-from ...scorer import Info, Reading, Scorer
+import numpy as np
+
+from ...errors import InputError, ModelLoadError
+from ...execution.batches import in_batches
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Info, Passes, Reading, Scorer
 from ...spec.checked_settings import Field, settings
-from ..comet.head import Head
+from ...storage.bounded_files import read_small_file
+from ...text.texts import Item, Truncation
+from ..comet.network import Head
 from ..models.encoder import Encoder
 from ..models.files import model_files
+from ..models.files.folder_contents import FileSettings, read_settings
 from ..models.settings import ModelMetric
-from .bleurt_scorer import BleurtScorer
-from .pair_tokens import tokens_of
+
+SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
+# Special tokens of a pair: [CLS] and two [SEP].
+SPECIAL = 3
+# BERT reads a longer word as unknown.
+MAX_WORD = 200
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 2
@@ -51,7 +68,7 @@ class BLEURT(ModelMetric):
     name: ClassVar[str] = "bleurt"
     info: ClassVar[Info] = Info(
         summary="trained regression over reference and hypothesis read together",
-        papers=(SELLAM_2020, PU_2021),
+        papers=("sellam2020bleurt", "pu2021bleurt20"),
         bucketed=True,
         costly_pairs=True,
         version=2,
@@ -67,7 +84,7 @@ class BLEURT(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of BLEURT; its windows are in no paper."""
         return cls.info.papers
 
@@ -96,3 +113,210 @@ class BLEURT(ModelMetric):
         ]
         head = Head(layers, encoder.torch.Tensor.tanh_, None)
         return BleurtScorer(self, tokens, encoder, head, max_tokens)
+
+
+class BleurtScorer(Scorer):
+    """Represents a text by its ids; compares by the encoder and the head."""
+
+    def __init__(
+        self,
+        metric: ModelMetric,
+        tokens: PairTokens,
+        encoder: Encoder,
+        head: Head,
+        max_tokens: int,
+    ) -> None:
+        self.info = metric.info
+        self.tokens = tokens
+        self.encoder = encoder
+        self.head = head
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.max_tokens = max_tokens
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids of every window: the sentence behind its context, a blank between sentences."""
+        windows = [item.window for item in items]
+        whole = [window.encode("utf-8", "replace").decode() for window in windows]
+        ids = Ragged.of_rows(self.tokens.ids(whole))
+        return Reps({"ids": ids}), ids.lengths
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Summed lengths of all sequences of a block, before any truncation."""
+        lengths = reps["ids"].lengths
+        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
+        of_hypotheses = int(lengths[block.hypotheses].sum()) * num_references
+        of_references = int(lengths[block.references].sum()) * num_hypotheses
+        return of_hypotheses + of_references + SPECIAL * block.cells
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every pair."""
+        hypotheses, references = cell_rows([block])
+        lengths = reps["ids"].lengths
+        kept = kept_lengths(lengths[references], lengths[hypotheses], self.max_tokens)
+        of_pairs = kept.reference + kept.hypothesis + SPECIAL
+        return Passes(of_pairs, self.encoder.flops(of_pairs))
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """Whether the longest pair of a block loses tokens."""
+        lengths = reps["ids"].lengths
+        longest_hypothesis = int(lengths[block.hypotheses].max(initial=0))
+        longest_reference = int(lengths[block.references].max(initial=0))
+        longest = longest_hypothesis + longest_reference + SPECIAL
+        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block."""
+        hypotheses, references = cell_rows(blocks)
+        lengths = reps["ids"].lengths
+        kept = kept_lengths(lengths[references], lengths[hypotheses], self.max_tokens)
+
+        def first_states(pairs: IntArray) -> Any:
+            of_pairs = Lengths(kept.reference[pairs], kept.hypothesis[pairs])
+            return self._first_states(reps["ids"], references[pairs], hypotheses[pairs], of_pairs)
+
+        batches, places = in_batches(
+            kept.reference + kept.hypothesis + SPECIAL, self.batch_tokens, first_states
+        )
+        with self.encoder.torch.inference_mode():
+            first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [pairs, d]
+            return by_block(self.head.whole(first.to(self.encoder.device)), blocks)
+
+    def _first_states(
+        self, ids: Ragged, references: IntArray, hypotheses: IntArray, kept: Lengths
+    ) -> Any:
+        """State of the first token of pairs, float32 [pairs, d]; rows of the texts, [pairs], and their kept lengths."""
+        # [CLS] reference [SEP] hypothesis [SEP]; type 1 from the hypothesis on
+        sequences, types = [], []
+        sep = [self.tokens.sep]
+        for r, h, num_r, num_h in zip(references, hypotheses, *kept, strict=True):
+            start_r, start_h = ids.offsets[r], ids.offsets[h]
+            reference = ids.values[start_r : start_r + num_r]
+            hypothesis = ids.values[start_h : start_h + num_h]
+            sequence = np.concatenate(([self.tokens.cls], reference, sep, hypothesis, sep))
+            sequences.append(sequence)
+            types.append((np.arange(len(sequence)) >= num_r + 2).astype(np.int64))
+        # batches come in the order of their lengths
+        width = self.encoder.config.hidden_size
+        first = np.empty((len(sequences), width), np.float32)
+        states = self.encoder.states(Ragged.of_rows(sequences), types=Ragged.of_rows(types))
+        for rows, layers in states:
+            first[rows] = layers[-1][:, 0].cpu().numpy()
+        return first
+
+
+class Lengths(NamedTuple):
+    """How many tokens are read of the reference and of the hypothesis of each pair, [pairs] each."""
+
+    reference: IntArray
+    hypothesis: IntArray
+
+
+def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> Lengths:
+    """What is left of texts of these lengths [pairs] in sequences of at most `max_tokens`."""
+    excess = np.maximum(reference + hypothesis + SPECIAL - max_tokens, 0)
+    # The longer one loses tokens until both are equally long ...
+    of_reference = np.minimum(np.maximum(reference - hypothesis, 0), excess)
+    of_hypothesis = np.minimum(np.maximum(hypothesis - reference, 0), excess)
+    # ... then they take turns, the hypothesis first.
+    rest = excess - of_reference - of_hypothesis
+    return Lengths(
+        reference - of_reference - rest // 2,
+        hypothesis - of_hypothesis - (rest + 1) // 2,
+    )
+
+
+def tokens_of(folder: Path) -> PairTokens:
+    """The tokenizer of a converted model.
+
+    Raises:
+        ModelLoadError: there is none, or it is damaged.
+    """
+    if (folder / SENTENCEPIECE).is_file():
+        return SentencePieceTokens(folder / SENTENCEPIECE)
+    if (folder / WORDPIECE).is_file():
+        return WordPieceTokens(folder / WORDPIECE)
+    problem = f"no tokenizer: neither {SENTENCEPIECE} (BLEURT-20) nor {WORDPIECE} (older models)"
+    raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
+
+
+class PairTokens(ABC):
+    """A tokenizer: ids of texts without special tokens, and the ids of these."""
+
+    cls: int
+    sep: int
+
+    @abstractmethod
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+
+
+class SentencePieceTokens(PairTokens):
+    """SentencePiece, cased, nothing cleaned; BLEURT-20.
+
+    Raises:
+        ModelLoadError: the file is damaged, or lacks a special token.
+    """
+
+    def __init__(self, file: Path) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            self.processor = SentencePieceProcessor(model_file=str(file))
+        except (RuntimeError, OSError) as error:
+            problem = f"no model of SentencePiece: {error}"
+            raise ModelLoadError(problem, where=str(file), fix="Fetch it again") from error
+        self.cls, self.sep = (self._special(file, name) for name in ("[CLS]", "[SEP]"))
+
+    def _special(self, file: Path, name: str) -> int:
+        number = int(self.processor.piece_to_id(name))
+        if self.processor.id_to_piece(number) != name:
+            raise ModelLoadError(f"has no piece {name}", where=str(file), fix="Is it BLEURT's?")
+        return number
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+        return [np.array(ids, np.int64) for ids in self.processor.encode(list(texts))]
+
+
+class WordPieceTokens(PairTokens):
+    """BERT's WordPiece over words and marks, in lower case and without accents unless the settings say otherwise.
+
+    Raises:
+        ModelLoadError: the vocabulary lacks a special token, or the settings are no JSON.
+    """
+
+    def __init__(self, file: Path) -> None:
+        from tokenizers import Tokenizer
+        from tokenizers.models import WordPiece
+        from tokenizers.normalizers import BertNormalizer
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
+        entries = read_small_file(file, "Fetch it again").decode("utf-8", "replace").split("\n")
+        vocabulary = {entry.removesuffix("\r"): i for i, entry in enumerate(entries)}
+        for name in ("[CLS]", "[SEP]", "[UNK]"):
+            if name not in vocabulary:
+                raise ModelLoadError(f"has no {name}", where=str(file), fix="Is it BLEURT's?")
+        self.cls, self.sep = vocabulary["[CLS]"], vocabulary["[SEP]"]
+        lower = _is_lower_case(file.parent / WORDPIECE_SETTINGS)
+        pieces = WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD)  # noqa: S106  no password
+        tokenizer: Any = Tokenizer(pieces)
+        tokenizer.normalizer = BertNormalizer(lowercase=lower)
+        tokenizer.pre_tokenizer = BertPreTokenizer()
+        self.tokenizer = tokenizer
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of every text."""
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int64) for encoding in encodings]
+
+
+class TokenizerSettings(FileSettings):
+    """tokenizer_config.json."""
+
+    do_lower_case: bool = True
+
+
+def _is_lower_case(file: Path) -> bool:
+    """Whether texts are read in lower case, as a folder says; they are if it does not."""
+    return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True

@@ -23,8 +23,7 @@ from ..likelihood.likelihood_scorer import Direction, Side
 from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
-from .few_shot_prompts import NO_PROMPT, FewShotPrompt, Prompts
-from .sequences import SequenceReader, Sequences
+from .prompted_sequences import NO_PROMPT, FewShotPrompt, Prompts, SequenceReader, Sequences
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
 Normalize = Literal["token", "character", "sum", "pmi"]

@@ -1,34 +1,71 @@
 """Reads a COMET checkpoint: ``hparams.yaml`` beside or above a ``.ckpt`` that Lightning wrote.
 
 A COMET model is an encoder, a mix of its layers (one weight per layer and a factor gamma; none where one layer is used)
-and an estimator, linear layers with activations between. Here these parts are taken out of the file, every setting that
-decides a score is checked, and so is every tensor: none is missing, left over, of another shape, or not finite. It does
-not know the encoder's own layout, which its configuration tells.
+and an estimator, linear layers with activations between. Settings are in the checkpoint and in ``hparams.yaml``. Every
+setting that decides a score is checked, and so is every tensor: none is missing, left over, of another shape, or not
+finite. It does not know the encoder's own layout, which its configuration tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ...errors import InputError, ModelLoadError, excerpt
+from ...errors import InputError, ModelLoadError, excerpt, unknown
 from ...storage.json_and_yaml import read_yaml
-from ..models.files.inert_pickle import read_inert
-from ..models.files.torch_archive import open_archive
-from .checkpoint_settings import (
-    ACTIVATIONS,
-    BLOCKS,
-    ENCODERS,
-    ERROR_LABELS,
-    POOLS,
-    TRANSFORMATIONS,
-    XCOMET_DEFAULTS,
-    CheckpointSettings,
-    Kind,
+from ..models.files.folder_contents import CheckedTensors
+from ..models.files.torch_checkpoint import read_torch_checkpoint
+
+Kind = Literal[
+    "regression_metric", "referenceless_regression_metric", "unified_metric", "xcomet_metric"
+]
+# Vectors of the encoder's width that the estimator of each kind reads side by side.
+BLOCKS = {
+    "regression_metric": 6,
+    "referenceless_regression_metric": 4,
+    "unified_metric": 1,
+    "xcomet_metric": 1,
+}
+# What a released XCOMET model has where its settings say nothing.
+XCOMET_DEFAULTS: Mapping[str, Any] = {
+    "encoder_model": "XLM-RoBERTa-XL",
+    "sent_layer": "mix",
+    "word_layer": 36,
+    "hidden_sizes": [2560, 1280],
+    "activations": "Tanh",
+    "layer_norm": False,
+    "error_labels": ["minor", "major", "critical"],
+}
+ERROR_LABELS = ("minor", "major", "critical")
+ENCODERS = ("XLM-RoBERTa", "XLM-RoBERTa-XL", "BERT", "MiniLM", "RemBERT")
+POOLS = ("avg", "cls", "max")
+TRANSFORMATIONS = ("softmax", "sparsemax", "sparsemax_patch")
+ACTIVATIONS = (
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "Identity",
+    "Mish",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Tanh",
 )
-from .checkpoint_tensors import WORD_LABELS, encoder_of, estimator_of, mix_of, tensors_of
+SEGMENTS = ("mt", "src", "ref")
+
+# How names of tensors begin.
+ENCODER = "encoder.model."
+SCALAR = "layerwise_attention.scalar_parameters."
+GAMMA = "layerwise_attention.gamma"
+WORD_LABELS = "hidden2tag"
+# Buffers that old encoders saved, heads and buffers that only training needs.
+UNUSED = (
+    r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
+    r"|layerwise_attention\.dropout_(mask|fill)|(wordloss|(train|val)_(metrics|corr|mcc))\..+"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,26 +192,18 @@ def _only_checkpoint(folder: Path) -> Path:
 
 def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """Settings and tensors of a checkpoint file."""
-    import torch
-
-    archive = open_archive(path)
-    try:
-        root = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-        inert = None
-    except Exception:
-        # It names a class that torch does not admit, or is damaged: the inert reader can tell.
-        inert = read_inert(archive)
-        root = inert.root
+    checkpoint = read_torch_checkpoint(path)
+    root = checkpoint.root
     fix = "Give a checkpoint of COMET"
     state = root.get("state_dict") if isinstance(root, dict) else None
     if not isinstance(state, dict):
         content = excerpt(list(root) if isinstance(root, dict) else root)
-        raise archive.error(f"found {content}, expected a mapping with a state_dict", fix)
+        raise checkpoint.error(f"found {content}, expected a mapping with a state_dict", fix)
     settings = root.get("hyper_parameters", {})
     if not isinstance(settings, dict):
         problem = f"hyper_parameters is {excerpt(settings)}, expected a mapping"
-        raise archive.error(problem, fix)
-    return settings, inert.tensors(state) if inert else state
+        raise checkpoint.error(problem, fix)
+    return settings, checkpoint.tensors(state)
 
 
 def _checkpoint(
@@ -221,3 +250,142 @@ def _checkpoint(
         word_layer=settings.word_layer() if is_xcomet else None,
         word_labels=word_labels,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """The settings of a checkpoint, checked one by one.
+
+    Args:
+        path: the checkpoint, for messages.
+        values: the settings by name.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def typed(
+        self,
+        key: str,
+        kind: type,
+        default: Any = None,
+    ) -> Any:
+        """A setting of exactly this type; raises ModelLoadError."""
+        value = self.values.get(key, default)
+        if type(value) is kind:
+            return value
+        stated = "missing" if value is None else excerpt(value)
+        raise self.error(f"{key} is {stated}, expected {kind.__name__}")
+
+    def one_of(
+        self,
+        key: str,
+        known: Iterable[str],
+        default: str | None = None,
+        spell: Callable[[str], str] = str,
+    ) -> str:
+        """A setting that is one of the known names, once spelt like them; raises InputError."""
+        name = spell(self.typed(key, str, default))
+        if name not in known:
+            raise unknown(key, name, known, where=str(self.path))
+        return name
+
+    def kind(self) -> Kind:
+        """The class of the model; raises ModelLoadError."""
+        name = self.typed("class_identifier", str)
+        if name not in BLOCKS:
+            problem = f"models of class {name!r} are not supported"
+            fix = f"These classes are: {', '.join(BLOCKS)}"
+            raise ModelLoadError(problem, where=str(self.path), fix=fix)
+        return cast(Kind, name)
+
+    def final_activation(self) -> str | None:
+        """The activation behind the last linear layer, if there is one; raises InputError."""
+        if self.values.get("final_activation") is None:
+            return None
+        return self.one_of("final_activation", ACTIVATIONS, spell=str.title)
+
+    def layer(self, key: str) -> int | Literal["mix"]:
+        """The number of a layer, or "mix"; raises ModelLoadError."""
+        value = self.values.get(key)
+        if value == "mix":
+            return "mix"
+        if type(value) is not int or value < 0:
+            raise self.error(f"{key} is {excerpt(value)}, expected 'mix' or the number of a layer")
+        return value
+
+    def sizes(self, key: str) -> list[int]:
+        """Widths of hidden layers; raises ModelLoadError."""
+        sizes: list[Any] = self.typed(key, list)
+        if not sizes or not all(type(size) is int and size > 0 for size in sizes):
+            raise self.error(f"{key} is {excerpt(sizes)}, expected widths of layers")
+        return sizes
+
+    def segments(self, key: str) -> tuple[str, ...]:
+        """What a unified model reads, in the order mt, src, ref; raises ModelLoadError."""
+        names: list[Any] = self.typed(key, list)
+        wrong = any(names.count(name) != 1 or name not in SEGMENTS for name in names)
+        if len(names) < 2 or names[0] != "mt" or wrong:
+            raise self.error(f"{key} is {excerpt(names)}, expected mt, then src, ref or both")
+        return tuple(name for name in SEGMENTS if name in names)
+
+    def word_layer(self) -> int:
+        """The layer whose states XCOMET labels; raises ModelLoadError, also for other labels than its own."""
+        labels = self.typed("error_labels", list)
+        if tuple(labels) != ERROR_LABELS:
+            raise self.error(f"error_labels is {excerpt(labels)}, expected {list(ERROR_LABELS)}")
+        layer = self.layer("word_layer")
+        if layer == "mix":
+            raise self.error("word_layer is 'mix', expected the number of a layer")
+        return layer
+
+    def error(self, problem: str) -> ModelLoadError:
+        """What is wrong with these settings."""
+        fix = "Settings stand in the checkpoint and in hparams.yaml"
+        return ModelLoadError(problem, where=str(self.path), fix=fix)
+
+
+def tensors_of(path: Path, state: Mapping[str, Any], labels_words: bool) -> CheckedTensors:
+    """The tensors of a COMET checkpoint that scores depend on; word labels are those of XCOMET alone."""
+    unused = UNUSED if labels_words else rf"{UNUSED}|{WORD_LABELS}\..+"
+    return CheckedTensors(path, state, re.compile(unused))
+
+
+def encoder_of(tensors: CheckedTensors) -> dict[str, Any]:
+    """The state dict of the encoder."""
+    names = [name for name in tensors.left if name.startswith(ENCODER)]
+    if not names:
+        raise tensors.error(f"it has no tensors of an encoder ({ENCODER}*)")
+    return {name.removeprefix(ENCODER): tensors.take(name) for name in names}
+
+
+def estimator_of(tensors: CheckedTensors, hidden_sizes: list[int]) -> tuple[tuple[Any, Any], ...]:
+    """Weight [out, in] and bias [out] of every linear layer."""
+    inputs = [None, *hidden_sizes]
+    outputs = [*hidden_sizes, 1]
+    # An activation and a dropout stand between two, so that every third place is one.
+    names = [f"estimator.ff.{3 * place}" for place in range(len(outputs))]
+    needed = []
+    for name in names:
+        needed += [f"{name}.weight", f"{name}.bias"]
+    tensors.demand(needed)
+    layers = []
+    for name, into, out in zip(names, inputs, outputs, strict=True):
+        weight = tensors.take(f"{name}.weight", out, into)
+        bias = tensors.take(f"{name}.bias", out)
+        layers.append((weight, bias))
+    return tuple(layers)
+
+
+def mix_of(tensors: CheckedTensors, needed: bool) -> tuple[Any | None, Any | None]:
+    """Weights of the layers [layers + 1] and gamma [1]; None in a model without a mix that needs none."""
+    import torch
+
+    count = sum(name.startswith(SCALAR) for name in tensors.left)
+    if not needed and not count and GAMMA not in tensors.left:
+        return None, None
+    names = [f"{SCALAR}{layer}" for layer in range(max(count, 1))]
+    tensors.demand([*names, GAMMA])
+    scalars = torch.cat([tensors.take(name, 1) for name in names])
+    gamma = tensors.take(GAMMA, 1)
+    return scalars, gamma

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...errors import ModelLoadError
-from ...papers import REI_2020, REI_2022, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame, Reader
@@ -29,12 +28,9 @@ from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .checkpoint import CometCheckpoint, read_checkpoint
-from .head import Head
-from .pooling import Mixer, sparsemax
-from .regression import RegressionScorer
-from .side_by_side import SideBySide
-from .token_limits import TokenLimits
-from .unified import UnifiedScorer
+from .network import Head, Mixer, sparsemax
+from .scorers import RegressionScorer, UnifiedScorer
+from .side_by_side import SideBySide, TokenLimits
 
 
 class CometMetric(CheckpointMetric):
@@ -122,7 +118,7 @@ class Comet(CometMetric):
     name: ClassVar[str] = "comet"
     info: ClassVar[Info] = Info(
         summary="trained regression over sentence vectors of source, hypothesis and reference",
-        papers=(REI_2020,),
+        papers=("rei2020comet",),
         needs_source=True,
         multi_reference="mean",
         bucketed=True,
@@ -156,7 +152,7 @@ class CometQE(CometMetric):
     name: ClassVar[str] = "comet-qe"
     info: ClassVar[Info] = Info(
         summary="trained regression over sentence vectors of source and hypothesis",
-        papers=(REI_2020,),
+        papers=("rei2020comet",),
         needs_source=True,
         needs_references=False,
         bucketed=True,
@@ -164,10 +160,10 @@ class CometQE(CometMetric):
     )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of COMET, and that of CometKiwi for models of that name."""
         is_kiwi = "kiwi" in str(settings.get("model")).lower()
-        kiwi = (REI_2022,) if is_kiwi else ()
+        kiwi = ("rei2022cometkiwi",) if is_kiwi else ()
         first, *context = super().cited(settings)
         return (first, *kiwi, *context)
 

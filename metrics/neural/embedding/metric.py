@@ -13,21 +13,33 @@ and the last of the sequence.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from ...errors import InputError, ModelLoadError
-from ...papers import REIMERS_2019
-from ...scorer import Info, Reading
+from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
+from ...scorer import Info, Passes, Reading, Scorer
 from ...spec.checked_settings import Field, settings
+from ...text.texts import Item, Truncation
+from ..comet.network import product
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.files.folder_checks import check_model
+from ..models.inner_products import products
+from ..models.pass_flops import texts_of
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
-from .embedding_scorer import EmbeddingScorer, ReferenceCosines, SourceCosines
-from .sentence_pooling import IN_CONTEXT
-from .sentence_transformer import OWN_FILES, SentenceTransformer, read_folder
+from .sentence_transformer import (
+    IN_CONTEXT,
+    OWN_FILES,
+    Dense,
+    SentenceTransformer,
+    counted_tokens,
+    read_folder,
+)
 
 
 class EmbeddingMetric(ModelMetric):
@@ -113,7 +125,7 @@ class Embedding(EmbeddingMetric):
     name: ClassVar[str] = "embedding"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and reference",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         bounds=(-1, 1),
         symmetric=True,
         linear=True,
@@ -145,7 +157,7 @@ class EmbeddingQE(EmbeddingMetric):
     name: ClassVar[str] = "embedding-qe"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and source",
-        papers=(REIMERS_2019,),
+        papers=("reimers2019sentencebert",),
         needs_source=True,
         needs_references=False,
         bounds=(-1, 1),
@@ -157,3 +169,166 @@ class EmbeddingQE(EmbeddingMetric):
     def reads(self) -> Reading:
         """Context sentences; hypotheses after hypotheses."""
         return Reading(self.context, "hypothesis")
+
+
+class EmbeddingScorer(Scorer):
+    """Represents a text by its embedding; what is compared with what, its subclasses say.
+
+    Args:
+        metric: the metric.
+        model: what its folder says.
+        encoder: the transformer.
+        tokenizer: its tokenizer.
+        max_tokens: the longest sequence, special tokens counted.
+        reader: reads texts in context; None where there is none.
+    """
+
+    def __init__(
+        self,
+        metric: ModelMetric,
+        model: SentenceTransformer,
+        encoder: Encoder,
+        tokenizer: Any,
+        max_tokens: int,
+        reader: Reader | None,
+    ) -> None:
+        self.info = metric.info
+        self.model = model
+        self.encoder = encoder
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.reader = reader
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.layers = [_on_device(layer, encoder.device) for layer in model.layers]
+        # Tokens at the beginning that do not count: those of the prompt without what ends it.
+        self.num_left_out = 0
+        if model.prompt and not model.pooling.includes_prompt:
+            self.num_left_out = len(tokenizer(model.prompt).input_ids) - 1
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids, and where the sentence starts."""
+        if self.reader is not None:
+            read = self.reader.read([item._replace(text=self._cased(item.text)) for item in items])
+            return read, read["ids"].lengths
+        texts = [self.model.prompt + self._cased(item.text) for item in items]
+        # halves of surrogate pairs are question marks
+        plain = [text.encode("utf-8", "replace").decode() for text in texts]
+        sequences: list[list[int]] = self.tokenizer(plain, verbose=False).input_ids if plain else []
+        # texts that are too long are read once more, as only the tokenizer knows how its sequences end
+        truncation = np.full(len(plain), int(Truncation.NONE), np.int64)
+        for row, sequence in enumerate(sequences):
+            if len(sequence) > self.max_tokens:
+                truncation[row] = Truncation.TEXT
+                cut = self.tokenizer(plain[row], truncation=True, max_length=self.max_tokens)
+                sequences[row] = cut.input_ids
+        ids = Ragged.of_rows([np.array(sequence, np.int64) for sequence in sequences])
+        starts = np.zeros(len(ids), np.int64)
+        return Reps({"ids": ids, "start": starts, TRUNCATION_COLUMN: truncation}), ids.lengths
+
+    def _cased(self, text: Any) -> str:
+        return str(text).lower() if self.model.lower_case else str(text)
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every text."""
+        lengths = reps["ids"].lengths[texts_of(block)]
+        return Passes(lengths, self.encoder.flops(lengths))
+
+    def represent(self, prepared: Reps) -> Reps:
+        """Columns "embedding", float32 [rows, d], and "norm", the length of each, float64 [rows]."""
+        embeddings: list[Array] = []
+        order: list[IntArray] = []
+        for rows, states in self.encoder.states(prepared["ids"]):
+            x = states[-1]  # [n, length, d]
+            counted = self._counted(x, prepared["start"][rows])  # [n, length]
+            vectors = self.model.pooling.vectors(x, counted)  # [n, d]
+            for layer in self.layers:
+                vectors = layer(vectors)
+            embeddings.append(vectors.cpu().numpy())
+            order.append(rows)
+        embedding = np.concatenate(embeddings)[np.argsort(np.concatenate(order))]
+        norm = np.sqrt(np.square(embedding.astype(np.float64)).sum(axis=1))
+        return Reps({"embedding": embedding, "norm": norm})
+
+    def _counted(self, x: Any, starts: IntArray) -> Any:
+        """Which tokens count, bool [n, length]; starts: where the sentences begin, [n]."""
+        if self.reader is not None:
+            return counted_tokens(x.shape[1], starts, x.device)
+        places = self.encoder.torch.arange(x.shape[1], device=x.device)  # [length]
+        return (places >= self.num_left_out).expand(len(x), -1)
+
+    def _cosines(self, reps: Reps, a: IntArray, b: IntArray) -> FloatArray:
+        """Cosines of rows [n] with rows [m], [n, m]; 0 where a vector has no length."""
+        embedding, norm = reps["embedding"], _norms(reps)
+        lengths = norm[a][:, None] * norm[b]  # [n, m]
+        cosines = products(embedding[a], embedding[b]) / lengths
+        return np.clip(cosines, -1, 1)
+
+
+class ReferenceCosines(EmbeddingScorer):
+    """Cosines of hypotheses with references."""
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Cosines [H, R] of every block."""
+        return [self._cosines(reps, block.hypotheses, block.references) for block in blocks]
+
+    def expected(
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
+    ) -> list[FloatArray]:
+        """Mean cosines [H] of every block: products with the mean of the references' unit vectors."""
+        embedding, norm = reps["embedding"], _norms(reps)
+        values = []
+        for block, weight in zip(blocks, weights, strict=True):
+            units = embedding[block.references] / norm[block.references][:, None]  # [R, d]
+            mean = (units * weight[:, None]).sum(axis=0)  # [d]
+            sums = products(embedding[block.hypotheses], mean[None])[:, 0]  # [H]
+            values.append(sums / norm[block.hypotheses])
+        return values
+
+
+class SourceCosines(EmbeddingScorer):
+    """Cosines of hypotheses with the source."""
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Cosines [H, 1] of every block."""
+        return [self._cosines(reps, block.hypotheses, np.array([block.source])) for block in blocks]
+
+
+def _norms(reps: Reps) -> FloatArray:
+    """Lengths of the vectors; 1 where there is none, so that quotients are 0."""
+    norm: FloatArray = reps["norm"]
+    return np.where(norm > 0, norm, 1.0)
+
+
+def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
+    """What a module after the pooling makes of vectors [n, d]."""
+    import torch
+    from torch.nn import functional
+
+    from ..models.elementwise import Elementwise
+
+    if not isinstance(layer, Dense):
+        return functional.normalize
+    activations: dict[str, Callable[[Any], Any]] = {
+        "identity": lambda x: x,
+        "tanh": torch.tanh,
+        "relu": torch.relu,
+        "gelu": functional.gelu,
+    }
+    width = len(layer.weight)
+    # Widths of products are multiples of 16, as everywhere.
+    spare = -width % 16
+    weight = functional.pad(layer.weight.float(), (0, 0, 0, spare)).to(device)
+    bias = None
+    if layer.bias is not None:
+        bias = functional.pad(layer.bias.float(), (0, spare)).to(device)
+    activation = Elementwise(activations[layer.activation])
+
+    def dense(x: Any) -> Any:
+        outputs: Any = activation(product(x, weight, bias)[:, :width])
+        return outputs
+
+    return dense

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...errors import InputError
-from ...papers import YUAN_2021
 from ...representations import Reps
 from ...scorer import Info
 from ...spec.checked_settings import settings
@@ -69,7 +68,7 @@ class BARTScore(BARTMetric):
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given the reference, of the reference given the text, or both",
         reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
-        papers=(YUAN_2021,),
+        papers=("yuan2021bartscore",),
         bounds=(-inf, 0.0),
         symmetric=True,
         multi_reference="mean",
@@ -105,7 +104,7 @@ class BARTScoreFaithfulness(BARTMetric):
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given its source",
         reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
-        papers=(YUAN_2021,),
+        papers=("yuan2021bartscore",),
         needs_source=True,
         needs_references=False,
         bounds=(-inf, 0.0),

@@ -15,7 +15,6 @@ from math import inf
 from typing import Any, ClassVar, Literal, Self
 
 from ...errors import InputError, ModelLoadError, unknown
-from ...papers import THOMPSON_2020
 from ...representations import Reps
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
@@ -57,7 +56,7 @@ class Prism(ContextModelMetric):
     info: ClassVar[Info] = Info(
         summary="likelihood of either text given the other",
         reasons="mean log-probability of a token in each direction: 0 if certain, more negative if less likely",
-        papers=(THOMPSON_2020,),
+        papers=("thompson2020prism",),
         bounds=(-inf, 0.0),
         symmetric=True,
         multi_reference="mean",

@@ -6,25 +6,55 @@ MetricX-24 reads the source too, MetricX-23 reads hypothesis and reference; ``me
 0 to 25, lower is better, not symmetric; an empty text is scored like any other. With ``context=k``, windows of k + 1
 sentences, joined by blanks, are scored as one text, as MetricX-24 was trained on segments of several sentences; a
 document is the mean of its windows.
+
+Texts stand behind their names, as one sequence of ids:
+
+    24, with reference   source: {s} candidate: {h} reference: {r}
+    24, without          source: {s} candidate: {h}
+    23, with reference   candidate: {h} reference: {r}
+    23, without          candidate: {h} source: {s}
+
+The tokenizer splits at spaces first, so the ids of names and texts, one after the other, are those of the whole
+string: each text is tokenised once. The released code cuts the sequence on the right to `max_tokens`, its end token
+counted, and then takes that away; a special token written out in a text is broken up here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 from warnings import warn
 
+import numpy as np
+
 from ...errors import InputError, ModelLoadError
-from ...papers import JURASKA_2023, JURASKA_2024, Paper
-from ...scorer import Info, Reading, Scorer
+from ...execution.batches import in_batches
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Info, Passes, Reading, Scorer
 from ...spec.checked_settings import Field, settings
+from ...text.texts import Item, Truncation
+from ..comet.network import by_hypothesis, hypothesis_rows
+from ..models.context_tokens import broken_up, special_tokens
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
 from ..models.pretrained import tokenizer_of
 from ..models.settings import ModelMetric
-from .input_parts import MAX_TOKENS, PARTS, InputParts, Version
-from .metricx_scorer import MetricXScorer
+
+Version = Literal[23, 24]
+Part = Literal["source", "candidate", "reference"]
+PARTS: dict[tuple[Version, bool], tuple[Part, ...]] = {
+    (24, True): ("source", "candidate", "reference"),
+    (24, False): ("source", "candidate"),
+    (23, True): ("candidate", "reference"),
+    (23, False): ("candidate", "source"),
+}
+# Tokens that the released models were trained with.
+MAX_TOKENS: dict[Version, int] = {23: 1024, 24: 1536}
+
+# The least and the greatest number of mistakes that the paper's number stands for.
+LOWEST, HIGHEST = 0.0, 25.0
 
 # The piece <extra_id_10>, whose logit is the score.
 REGRESSION_TOKEN = 250089
@@ -58,10 +88,10 @@ class MetricXMetric(ModelMetric):
             )
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The papers of both versions, or that of the one that is named; its windows are in no paper."""
         version = settings.get("version")
-        papers = {23: (JURASKA_2023,), 24: (JURASKA_2024,)}
+        papers = {23: ("juraska2023metricx",), 24: ("juraska2024metricx",)}
         return papers.get(version, cls.info.papers)  # type: ignore[arg-type]
 
     @property
@@ -91,8 +121,7 @@ class MetricXMetric(ModelMetric):
         """The network and its tokenizer."""
         import torch
 
-        from .t5 import T5Regression
-        from .t5_weights import read_t5
+        from .t5 import T5Regression, read_t5
 
         self.check_files()
         version = self.known_version
@@ -159,7 +188,7 @@ class MetricX(MetricXMetric):
     name: ClassVar[str] = "metricx"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         higher_is_better=False,
         bounds=(0, 25),
@@ -195,7 +224,7 @@ class MetricXQE(MetricXMetric):
     name: ClassVar[str] = "metricx-qe"
     info: ClassVar[Info] = Info(
         summary="mistakes of a translation without a reference, by regression of an encoder-decoder",
-        papers=(JURASKA_2023, JURASKA_2024),
+        papers=("juraska2023metricx", "juraska2024metricx"),
         needs_source=True,
         needs_references=False,
         higher_is_better=False,
@@ -207,3 +236,141 @@ class MetricXQE(MetricXMetric):
     def reads(self) -> Reading:
         """Context sentences; hypotheses after hypotheses."""
         return Reading(self.context, "hypothesis")
+
+
+class MetricXScorer(Scorer):
+    """Represents a text by its ids; compares by the network.
+
+    Args:
+        metric: the metric.
+        network: a `T5Regression`.
+        parts: what it reads.
+        batch_tokens: tokens of one batch.
+    """
+
+    def __init__(
+        self, metric: ModelMetric, network: Any, parts: InputParts, batch_tokens: int
+    ) -> None:
+        self.info = metric.info
+        self.network = network
+        self.parts = parts
+        self.special = special_tokens(parts.tokenizer)
+        self.batch_tokens = batch_tokens
+        self.identity = metric.identity(network.device)
+        self.reads_source = "source" in parts.parts
+        self.reads_reference = "reference" in parts.parts
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids of every window: the sentence behind its context, a blank between sentences."""
+        windows = [item.window for item in items]
+        texts = [window.encode("utf-8", "replace").decode() for window in windows]
+        ids = Ragged.of_rows(self.parts.ids([broken_up(text, self.special) for text in texts]))
+        return Reps({"ids": ids}), ids.lengths
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Summed lengths of all sequences of a block, before any truncation."""
+        lengths = reps["ids"].lengths
+        num_references = len(block.references) if self.reads_reference else 1
+        num_sequences = len(block.hypotheses) * num_references
+        cost = int(lengths[block.hypotheses].sum()) * num_references
+        cost += self.parts.num_name_tokens * num_sequences
+        if self.reads_reference:
+            cost += int(lengths[block.references].sum()) * len(block.hypotheses)
+        if self.reads_source:
+            cost += int(lengths[block.source]) * num_sequences
+        return cost
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every pair, or for every hypothesis without references."""
+        lengths = self._lengths(reps["ids"], self._rows([block]))
+        return Passes(lengths, self.network.flops(lengths))
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """Whether the longest sequence of a block loses its end."""
+        lengths = reps["ids"].lengths
+        longest = self.parts.num_name_tokens + int(lengths[block.hypotheses].max(initial=0))
+        if self.reads_reference:
+            longest += int(lengths[block.references].max(initial=0))
+        if self.reads_source:
+            longest += int(lengths[block.source])
+        return Truncation.TEXT if longest > self.parts.room else Truncation.NONE
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block, or [H, 1] without references."""
+        values = self._values(reps["ids"], self._rows(blocks))
+        return by_block(values, blocks) if self.reads_reference else by_hypothesis(values, blocks)
+
+    def _rows(self, blocks: Sequence[Block]) -> dict[Part, IntArray]:
+        """The rows of the texts of every sequence of all blocks, [sequences] for each part."""
+        if self.reads_reference:
+            hypotheses, references = cell_rows(blocks)
+            cells = [block.cells for block in blocks]
+            sources = np.repeat([block.source for block in blocks], cells)
+        else:
+            hypotheses, sources = hypothesis_rows(blocks)
+            references = hypotheses
+        rows: dict[Part, IntArray] = {"candidate": hypotheses}
+        if self.reads_reference:
+            rows["reference"] = references
+        if self.reads_source:
+            rows["source"] = sources
+        return rows
+
+    def _lengths(self, ids: Ragged, rows: dict[Part, IntArray]) -> IntArray:
+        """Tokens of every sequence that are read, [n]; rows: of its texts, [n] each."""
+        lengths = np.full(len(rows["candidate"]), self.parts.num_name_tokens)
+        for of_part in rows.values():
+            lengths = lengths + ids.lengths[of_part]
+        read: IntArray = np.minimum(lengths, self.parts.room)
+        return read
+
+    def _values(self, ids: Ragged, rows: dict[Part, IntArray]) -> FloatArray:
+        """The paper's number of every sequence, [n]; rows: of its texts, [n] each."""
+        lengths = self._lengths(ids, rows)
+        run = partial(self._batch, ids, rows)
+        batches, places = in_batches(lengths, self.batch_tokens, run)
+        raw = np.concatenate(batches)[places]
+        return np.clip(raw, LOWEST, HIGHEST)
+
+    def _batch(self, ids: Ragged, rows: dict[Part, IntArray], numbers: IntArray) -> FloatArray:
+        """Values, not yet clamped, of some sequences [batch]."""
+        sequences = []
+        for number in numbers:
+            texts = {}
+            for part, of_part in rows.items():
+                start, end = ids.offsets[of_part[number]], ids.offsets[of_part[number] + 1]
+                texts[part] = ids.values[start:end]
+            sequences.append(self.parts.sequence(texts))
+        scores: FloatArray = self.network.scores(Ragged.of_rows(sequences))
+        return scores
+
+
+class InputParts:
+    """Tokenises texts and the names in front of them.
+
+    Args:
+        tokenizer: mT5's.
+        parts: which texts there are, in order.
+        max_tokens: the longest sequence, with the end token that is then taken away.
+    """
+
+    def __init__(self, tokenizer: Any, parts: Sequence[Part], max_tokens: int) -> None:
+        self.tokenizer = tokenizer
+        self.parts = tuple(parts)
+        self.room = max_tokens - 1
+        self.names = dict(zip(parts, self.ids([f"{part}:" for part in parts]), strict=True))
+        self.num_name_tokens = sum(map(len, self.names.values()))
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """The ids of texts by themselves, without an end token."""
+        if not texts:
+            return []
+        encoded = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return [np.array(ids, np.int64) for ids in encoded.input_ids]
+
+    def sequence(self, texts: dict[Part, IntArray]) -> IntArray:
+        """The whole input, cut to its room, from the ids of its texts."""
+        pieces = []
+        for part in self.parts:
+            pieces += [self.names[part], texts[part]]
+        return np.concatenate(pieces)[: self.room]

@@ -1,12 +1,12 @@
 """A causal language model: how likely every token of many texts is, given all before it.
 
 Texts run without padding, one after the other in one row of tokens with their places; a prompt that several of them
-share is read once. Only attention mixes tokens, and it knows where a text ends (see `span_attention`); the vocabulary
+share is read once. Only attention mixes tokens, and it knows where a text ends (see `attention`); the vocabulary
 is looked at where something is scored, nowhere else, some rows at a time. What comes out for a text is a function of
 its tokens alone, to the last bit on a CPU: the rows of every product are a multiple of 16.
 
 That takes a model of transformers whose layers attend through its attention interface: full, causal, perhaps within a
-window (`prompt_attention`). Whether one does is tried on a few tokens when it is loaded; any other (state spaces,
+window (`prompt_pass`). Whether one does is tried on a few tokens when it is loaded; any other (state spaces,
 experts, biases by distance, positions stretched with the longest text) runs one text at a time, exact and slow.
 """
 
@@ -21,11 +21,18 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
+from .attention import ROWS
 from .encoder import DType, device_of
-from .packed_attention import ROWS
 from .pass_flops import Stack
-from .prompt_attention import Attending, attends_over_interface, rope_types, use_prompt_attention
-from .prompt_pass import Prompted, PromptPass, batches
+from .prompt_pass import (
+    Attending,
+    Prompted,
+    PromptPass,
+    attends_over_interface,
+    batches,
+    rope_types,
+    use_prompt_attention,
+)
 
 # Tokens of one pass.
 CPU_TOKENS, GPU_TOKENS = 2048, 1 << 15

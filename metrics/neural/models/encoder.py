@@ -1,6 +1,6 @@
 """A text encoder: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `packed_attention`); any other on sequences of one length, on a CPU one at
+Encoders of the BERT family run packed (see `attention`); any other on sequences of one length, on a CPU one at
 a time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit
 on a CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...representations import IntArray, Ragged
-from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
+from .attention import ROWS, attention_within, slabs_of, use_packed_attention
 from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]

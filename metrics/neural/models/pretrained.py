@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import InputError, ModelLoadError
 from .encoder import DType
-from .files.gguf_models import as_plain, is_gguf, source_of, unpacked, with_own_tokens
+from .files.gguf_files import as_plain, is_gguf, source_of, unpacked, with_own_tokens
 
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {

@@ -3,7 +3,7 @@
 A source is encoded once. In a pass of the decoder the tokens of many pairs are rows of one matrix, and the states of
 their sources, each once, are rows of another. The vocabulary is looked at where labels are scored, nowhere else. What
 comes out for a text or a pair is a function of it alone, to the last bit on a CPU: nothing but attention mixes rows,
-and that knows where a sequence ends (see `span_attention`); the rows of every product are a multiple of 16.
+and that knows where a sequence ends (see `attention`); the rows of every product are a multiple of 16.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
+from .attention import ROWS, Attention, Spans
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
-from .label_probabilities import SLICE, label_log_probabilities
-from .packed_attention import ROWS
+from .linear_products import SLICE, label_log_probabilities
 from .pass_flops import Stack
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
-from .span_attention import Attention, Spans
 
 # `model_type` of a configuration: whether norms stand before what they feed.
 FAMILY = {"bart": False, "mbart": True}

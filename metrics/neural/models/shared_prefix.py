@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from .span_attention import Spans
+from .attention import Spans
 
 
 class Targets(NamedTuple):

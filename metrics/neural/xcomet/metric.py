@@ -21,22 +21,19 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ...errors import InputError, ModelLoadError
 from ...execution.store import Store
-from ...papers import GUERREIRO_2024, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
 from ..comet.metric import encoder_folder, head_of, mixer_of
-from ..comet.side_by_side import SideBySide
-from ..comet.token_limits import TokenLimits
+from ..comet.side_by_side import SideBySide, TokenLimits
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .error_spans import ErrorSpan, Rule
-from .input_reader import InputReader
-from .xcomet_scorer import Output, Settings, XCometScorer
+from .xcomet_scorer import InputReader, Output, Settings, XCometScorer
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 1
@@ -64,7 +61,7 @@ class XCometMetric(CheckpointMetric):
             object.__setattr__(self, "info", info)
 
     @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The paper of XCOMET; its windows are in no paper."""
         return cls.info.papers
 
@@ -156,7 +153,7 @@ class XComet(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         takes_source=True,
         multi_reference="mean",
         bucketed=True,
@@ -195,7 +192,7 @@ class XCometQE(XCometMetric):
         reasons=(
             "errors: mistakes that the model marks, with severity and its confidence in it, 0 to 1"
         ),
-        papers=(GUERREIRO_2024,),
+        papers=("guerreiro2024xcomet",),
         needs_source=True,
         needs_references=False,
         bucketed=True,

@@ -21,8 +21,7 @@ from ...text.texts import RSTTree
 from ..tokens import words as tokenized
 from ..trees import Tree, joined
 from .parser_features import Triple, Units, sentence_numbers, split_numbers
-from .parser_network import Weights
-from .weights import Model, load
+from .weights import Model, Weights, load
 
 SHIPPED = Path(__file__).with_name("english.npz")
 # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube

@@ -174,7 +174,7 @@ class Group:
             for (_, part), comparison in zip(task.parts, task.comparisons, strict=True):
                 if part == number:
                     comparisons.append(comparison)
-                    linear.append(is_linear(metric, task.needs_matrix))
+                    linear.append(is_linear(metric, task.keep_matrix))
         count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
         steps: list[list[Tile]] = []
         for place, (comparison, without_matrix) in enumerate(zip(comparisons, linear, strict=True)):

@@ -20,9 +20,9 @@ from ....metrics.execution.cache import Cache
 from ....metrics.execution.evaluate import check_memory, matrices_of_plans, shape_of
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
-from ....metrics.execution.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.execution.tiles import Tile, with_their_turned
+from ....metrics.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation
 from ...expectation import TiledSums
@@ -78,7 +78,7 @@ class Share:
         lacks_references = self.metric.info.needs_references and not comparison.references
         if not comparison.hypotheses or lacks_references:
             return PlanOfMeans([])
-        if is_linear(self.metric, task.needs_matrix):
+        if is_linear(self.metric, task.keep_matrix):
             return PlanOfMeans([MeanPiece(lift(self.metric, comparison))])
         return plan_of(self.metric, comparison)
 
@@ -116,7 +116,7 @@ class Share:
 
     def _values(self, store: Store, tiles: Sequence[Tile]) -> list[TileValues]:
         """The values [rows, columns] of some tiles, compared together."""
-        parts = [self.plans[tile.place].part(tile) for tile in tiles]
+        parts = [self.plans[tile.place].part(tile.rows, tile.columns) for tile in tiles]
         with failures_named(self.metric.signature()):
             values = matrices_of_plans(self.metric.scorer, parts, store)
         truncations = [store.truncation_of(comparisons_of([part])) for part in parts]
@@ -147,7 +147,7 @@ class Share:
             if (
                 fresh is not None
                 and self.plans[place].pieces
-                and is_linear(self.metric, task.needs_matrix)
+                and is_linear(self.metric, task.keep_matrix)
             ):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
             elif self._is_tiled(place):

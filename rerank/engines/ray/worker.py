@@ -12,9 +12,8 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ....metrics.base import Metric
-from ....metrics.errors import DiscorankError, ResourceError
+from ....metrics.errors import DiscorankError, ResourceError, is_interrupt
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
 from ....metrics.execution.tiles import Tile
@@ -23,7 +22,6 @@ from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
-from ...robust import Estimator
 from ..interface import Loaded, Result, Task, loaded_as
 from ..list_results import problem_of
 from ..local import LocalEngine
@@ -55,12 +53,6 @@ class SentTask(NamedTuple):
     own: FloatArray | None  # [H]
     keep_matrix: bool
     whole: tuple[Comparison, ...]
-    estimator: Estimator | None
-
-    @property
-    def needs_matrix(self) -> bool:
-        """Whether all pairs of the list are there at once."""
-        return self.keep_matrix or self.estimator is not None
 
     @classmethod
     def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:

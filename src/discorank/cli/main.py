@@ -37,7 +37,7 @@ SUBCOMMANDS = {
     "logprobs": "write into candidates how likely a model finds them",
     "serve": "answer OpenAI's protocol with the best of many candidates of another server",
     "sample": "propose the segments whose judgements tell most of several systems",
-    "train": "train a discourse parser, sescore2, a role classifier, combinations of metrics, priors, choosers",
+    "train": "train a discourse parser, sescore2, a role classifier, combinations of metrics, priors",
     "cite": "write BibTeX of the metrics used and a sentence for the methods section",
     "metrics": "list the metrics and their settings",
 }

@@ -16,10 +16,9 @@ from ..rerank.engines.interface import Engine
 from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from ..rerank.runs.run_file import is_table
-from ..rerank.strategies import SEARCHES
 from .options import build
 from .options.inputs import open_input, reading_in
-from .options.nbest_output import row_form_in
+from .options.output_formats import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 
@@ -41,9 +40,6 @@ class OutputOptions:
 def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
     quiet = values["quiet"]
-    if values.get("strategy") in SEARCHES and not decider.width:
-        note = "no metric reads context, so every list is decided by itself"
-        say(f"--strategy {values['strategy']}: {note}", quiet)
     names = ("input", "sources", "documents", "requests", "utilities", "prior")
     inputs = [values.get(name) for name in names]
     path = check_output(values["output"], inputs)

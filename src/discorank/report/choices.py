@@ -4,28 +4,196 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isfinite
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from ..metrics.errors import InputError
 from ..metrics.storage.line_source import LineSource
+from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking
 from ..rerank.features import is_plain
 from ..rerank.lists import CandidateList
 from ..rerank.runs.output_checks import AS_INPUT, check_read
 from ..rerank.runs.run_file import lines_of_run, read_run_file, recorded_run
 from ..rerank.selection.comparison_folder import checked
+from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores
 from ..tables import number
-from .island import rounded
-from .marked_errors import MarkedError, pieces
-from .words import sum_in_words, with_noun, without_settings
+from .summary_text import sum_in_words, with_noun, without_settings
+
+_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
+
+
+def as_island(data: Any) -> str:
+    """JSON for a ``<script type="application/json">``: no letter of it has a meaning in HTML.
+
+    >>> as_island({"a": "</script><!--"})
+    '{"a":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode()
+
+
+def rounded(value: float | None) -> float | None:
+    """Four significant digits, as the page shows."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
+    """What the document browser needs, every text once.
+
+    Args:
+        comparison: the comparison.
+        shown: the systems shown at first.
+        score: the metric shown at first.
+    """
+    judged = [human.scores for human in comparison.human]
+    references = dict.fromkeys(
+        name for document in comparison.documents for name in document.references
+    )
+    return {
+        "systems": comparison.systems,
+        "metrics": [_name_and_direction(scores) for scores in comparison.metrics],
+        "human": [_name_and_direction(scores) for scores in judged],
+        "references": list(references),
+        "shown": list(shown),
+        "score": score,
+        "documents": [_document(document, comparison) for document in comparison.documents],
+    }
+
+
+def _name_and_direction(scores: KeptScores) -> dict[str, Any]:
+    return {"name": scores.name, "higher": scores.higher_is_better}
+
+
+def _document(document: KeptDocument, comparison: KeptComparison) -> dict[str, Any]:
+    """The texts of a document, and their scores in the order of the metrics and of the systems."""
+    metrics = [metric.name for metric in comparison.metrics]
+    dimensions = [human.scores.name for human in comparison.human]
+    return {
+        "id": document.id,
+        "source": document.source,
+        "references": document.references,
+        "systems": [document.systems[name] for name in comparison.systems],
+        "scores": [_all_rounded(document.scores[name]) for name in metrics],
+        "segments": [_segment_scores(document, name) for name in metrics],
+        "human": [_human_scores(document, name, comparison.systems) for name in dimensions],
+    }
+
+
+def _segment_scores(document: KeptDocument, metric: str) -> list[list[float | None]] | None:
+    """The scores of every system's segments, None for a metric of whole documents."""
+    rows = document.segments.get(metric)
+    return None if rows is None else [_all_rounded(row) for row in rows]
+
+
+def _all_rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [rounded(value) for value in values]
+
+
+def _human_scores(document: KeptDocument, dimension: str, systems: Sequence[str]) -> list[Any]:
+    """People's scores of every system, None where there are none."""
+    by_system = document.human.get(dimension, {})
+    return [by_system.get(system) for system in systems]
+
+
+SEVERITIES = ("minor", "major", "critical")
+
+
+class MarkedError(NamedTuple):
+    """Code points of a text from `start` to before `end`; they may be none."""
+
+    start: int
+    end: int
+    severity: str
+    confidence: float | None
+
+
+def marked_errors(text: Text, reason: Mapping[str, Any]) -> list[MarkedError] | None:
+    """The errors that a metric marks in a text, in order; None where it marks none and never does.
+
+    >>> marked_errors("a cat", {"errors": [{"start": 2, "end": 5, "severity": "minor"}]})
+    [MarkedError(start=2, end=5, severity='minor', confidence=None)]
+    """
+    sentences, parts = [str(text)], [reason]
+    if isinstance(text, Document) and isinstance(reason.get("sentences"), list):
+        sentences, parts = list(text.sentences), reason["sentences"]
+    if len(sentences) != len(parts):
+        return None
+    errors: list[MarkedError] = []
+    first = 0
+    for sentence, part in zip(sentences, parts, strict=True):
+        of_sentence = _read(sentence, part)
+        if of_sentence is None:
+            return None
+        errors += [e._replace(start=e.start + first, end=e.end + first) for e in of_sentence]
+        # Sentences of a document stand a blank apart.
+        first += len(sentence) + 1
+    return errors
+
+
+def _read(sentence: str, part: Any) -> list[MarkedError] | None:
+    """The errors in one sentence, without blanks around them; None where the data is no such errors."""
+    entries = part.get("errors") if isinstance(part, Mapping) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        return None
+    errors = []
+    for entry in entries:
+        start, end, severity = (entry.get(name) for name in ("start", "end", "severity"))
+        in_text = isinstance(start, int) and isinstance(end, int) and start <= end <= len(sentence)
+        if not in_text or start < 0 or severity not in SEVERITIES:
+            return None
+        inside = sentence[start:end]
+        start += len(inside) - len(inside.lstrip())
+        end = max(start, end - len(inside) + len(inside.rstrip()))
+        confidence = entry.get("confidence")
+        is_number = isinstance(confidence, float | int)
+        errors.append(MarkedError(start, end, severity, float(confidence) if is_number else None))
+    return sorted(errors)
+
+
+def pieces(text: str, errors: Sequence[MarkedError]) -> list[tuple[str, str | None]]:
+    """A text in pieces, each with the severity of the error it is, or None; of errors that overlap the first counts.
+
+    >>> pieces("a cat", [MarkedError(2, 5, "minor", None)])
+    [('a ', None), ('cat', 'minor')]
+    """
+    made: list[tuple[str, str | None]] = []
+    last = 0
+    for error in errors:
+        if error.start < last:
+            continue
+        if error.start > last:
+            made.append((text[last : error.start], None))
+        made.append((text[error.start : error.end], error.severity))
+        last = error.end
+    if last < len(text):
+        made.append((text[last:], None))
+    return made
+
+
+def in_words(text: str, errors: Sequence[MarkedError]) -> str:
+    """Errors as a line: severity, what is marked, and confidence.
+
+    >>> in_words("a cat", [MarkedError(2, 5, "minor", 0.5), MarkedError(5, 5, "major", None)])
+    'minor "cat" 0.50, major at 5'
+    """
+    return ", ".join(_described(text, errors)) or "none"
+
+
+def _described(text: str, errors: Sequence[MarkedError]) -> Iterator[str]:
+    for error in errors:
+        marked = text[error.start : error.end]
+        place = f'"{marked}"' if marked else f"at {error.start}"
+        confidence = "" if error.confidence is None else f" {error.confidence:.2f}"
+        yield f"{error.severity} {place}{confidence}"
+
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"

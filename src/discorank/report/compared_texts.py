@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from ..integrations.formats.human_dimensions import human_dimensions
-from ..integrations.formats.human_scores import HumanKey
-from ..integrations.formats.systems import SystemsOptions, read_documents
-from ..integrations.formats.test_sets.document_rows import DocumentRows
-from ..integrations.formats.test_sets.texts_in_memory import TextsInMemory
+from ..integrations.formats.documents import DocumentRows
+from ..integrations.formats.human_scores import HumanKey, human_dimensions
+from ..integrations.formats.readers.systems import SystemsOptions, read_documents
+from ..integrations.formats.system_texts import TextsInMemory
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
 from ..metrics.registry import MetricLike, load_metric
+from ..printable import printable
 from ..rerank.selection.comparison import compare_systems
 from ..rerank.selection.comparison_folder import save
 from ..rerank.selection.corpus_fit import fitted_to_references
@@ -24,11 +25,60 @@ from ..rerank.selection.kept_comparison import KeptComparison, KeptScores, kept
 from ..rerank.selection.resampling_units import unit_of
 from ..rerank.selection.significance import Correction
 from ..rerank.selection.statistics import DRAWS
-from .answer_text import answer_lines
-from .summary_text import is_tested, lead, summary
+from ..tables import CORRECTED, Table, aligned
+from .comparison_tables import baseline_tables, ranking_tables
+from .summary_text import is_tested, lead, short_names, summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+WIDTH = 100
+
+
+def answer_lines(comparison: KeptComparison) -> Iterator[str]:
+    """The headline, what supports it, what to be careful with, the table, the signatures."""
+    said = summary(comparison)
+    yield _wrapped(said.headline)
+    for sentence in said.sentences:
+        yield _wrapped(sentence)
+    for warning in said.warnings:
+        yield _wrapped(f"Careful: {warning}")
+    for table in [*ranking_tables(comparison, WIDTH), *baseline_tables(comparison, WIDTH)]:
+        yield ""
+        yield printable(table.title)
+        yield _right_aligned(table)
+    yield ""
+    yield from _computed(comparison)
+
+
+def _computed(comparison: KeptComparison) -> Iterator[str]:
+    """The signatures of the metrics, how tests were made, and where more is told."""
+    names = short_names([metric.name for metric in comparison.metrics])
+    for metric in comparison.metrics:
+        name = names[metric.name]
+        yield printable(metric.name if name == metric.name else f"{name}: {metric.name}")
+    settings = comparison.settings
+    units = " or ".join(dict.fromkeys(f"{m.units} {m.unit}s" for m in comparison.metrics))
+    how = f"{settings['draws']} draws of {units}, seed {settings['seed']}"
+    corrected = CORRECTED[settings["correction"]]
+    yield f"{how}{corrected}; discorank {comparison.versions['discorank']}"
+
+
+def _wrapped(sentence: str) -> str:
+    return fill(printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False)
+
+
+def _right_aligned(table: Table) -> str:
+    """The table with its numbers on the right of their columns."""
+    rows = [table.head, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shifted = [
+        [row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        for row in rows
+    ]
+    return aligned(shifted)
+
 
 Scores = Sequence[float | None]
 

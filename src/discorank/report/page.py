@@ -16,15 +16,21 @@ from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptSc
 from ..tables import Table
 from . import comparison_tables as tables
 from . import plots
-from .baseline_table import baseline_tables
-from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, has_marks, story
-from .extra import template_package
+from .choices import (
+    ChosenRun,
+    as_data,
+    as_island,
+    cautions,
+    counted,
+    documents,
+    finite_gaps,
+    has_marks,
+    story,
+)
+from .comparison_tables import baseline_tables, ranking_tables
 from .heat_map import heat_map
-from .island import as_island, documents
-from .metric_advice import believed
-from .summary_text import lead, summary
-from .system_ranking import ranking_tables
-from .words import plain, with_noun
+from .summary_text import believed, lead, plain, summary, with_noun
+from .svg import template_package
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 WIDEST = 1_000  # columns of letters: the page scrolls a wide table, so it is one

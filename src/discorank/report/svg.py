@@ -14,7 +14,20 @@ from typing import Any
 from warnings import catch_warnings, filterwarnings
 from xml.etree import ElementTree
 
-from .extra import plot_package
+from ..metrics.optional_packages import imported
+
+
+def template_package() -> Any:
+    """jinja2; raises ModelLoadError where it is missing."""
+    return imported("jinja2", "report")
+
+
+def plot_package() -> Any:
+    """matplotlib with its figures, without a screen; raises ModelLoadError where it is missing."""
+    for part in ("colors", "figure", "ticker"):
+        imported(f"matplotlib.{part}", "report")
+    return imported("matplotlib", "report")
+
 
 FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
 NARROW_POINTS = 318.0  # the width of a figure that any page has room for

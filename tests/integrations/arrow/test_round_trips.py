@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
-from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList, read_list, write_list
 from discorank.rerank.runs.rows import as_line
 from discorank.rerank.runs.table_files import table_of, write_rows, write_table
+from tests.support.tables import entries_in_process
 
 pytest.importorskip("pyarrow")
 ENDINGS = (".parquet", ".arrow", ".arrows", ".feather")
@@ -47,8 +47,7 @@ LISTS = st.fixed_dictionaries(
 
 
 def entries_of(path: Path, columns: tuple[str, ...] = ()) -> list[CandidateList]:
-    with open_lists(path, columns=columns) as lists:
-        found = list(lists)
+    found = list(entries_in_process(path, columns))
     assert [entry.error for entry in found] == [None] * len(found)
     return [entry.record for entry in found if entry.record is not None]
 

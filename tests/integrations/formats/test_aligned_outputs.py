@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from discorank import use_limits
-from discorank.integrations.formats.aligned_outputs import OutputFiles, read_outputs
-from discorank.integrations.formats.system_texts import read_system_texts
+from discorank.integrations.formats.system_texts import OutputFiles, read_outputs, read_system_texts
 from discorank.metrics.errors import InputError
 
 TEXTS = ("the cat", "a dog ran", "it slept")

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.formats import fairseq_blocks as blocks
-from discorank.integrations.formats.fairseq_log import SHOWN_GAPS
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.written_fairseq import fairseq_lines
+from discorank.integrations.formats.readers import fairseq_log as blocks
+from discorank.integrations.formats.readers.fairseq_log import SHOWN_GAPS, fairseq_lines
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import CandidateList
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.files.seen_keys import SeenKeys
-from discorank.integrations.formats.flat import read_flat
-from discorank.integrations.formats.open_lists import FORMATS, Lists, open_lists
+from discorank.integrations.files.entries import ListEntry, SeenKeys
+from discorank.integrations.formats.format_table import formats
+from discorank.integrations.formats.open_lists import Lists, open_lists
+from discorank.integrations.formats.readers.flat import read_flat
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage import bounded_inflation as inflate
 from discorank.metrics.storage import line_source as source
@@ -186,7 +186,7 @@ def test_written_lists_are_read_back(tmp_path: Path) -> None:
         ),
         (
             '{"sentence_id": 1, "translation": "a"}',
-            "id: found nothing.*a sockeye file: use --from sockeye",
+            "id: found nothing.*n-best list of Sockeye: use --from sockeye",
         ),
         ('{"id": "x", "candidates": ["a"]} {}', "not JSON: Extra data"),
         ('{"id": "x", "candidates": ["a\tb"]}', "not JSON: Invalid control character"),
@@ -237,7 +237,7 @@ def test_minus_infinity_is_a_logprob_and_whole_pairs_are_characters(tmp_path: Pa
         ),
         (
             "\n\n0 ||| a ||| LM0= -1 ||| -1\n",
-            r"in\.txt:3: found a Moses n-best list.*--from moses, or --from marian",
+            r"in\.txt:3: found a Moses n-best list.*--from moses",
         ),
         ("S-0\tHallo\nH-0\t-0.3\tHello\n", r"in\.txt:1: found a fairseq log.*Use --from fairseq"),
         ("2024-01-02 10:00:00 | INFO | fairseq_cli.generate | {}\n", "found a fairseq log"),
@@ -844,7 +844,7 @@ def test_a_score_key_with_a_wrong_direction_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_formats_and_foreign_options_are_errors(tmp_path: Path) -> None:
     path = write(tmp_path, "")
-    assert {"jsonl", "flat", "moses", "systems"} <= set(FORMATS)
+    assert {"jsonl", "flat", "moses", "systems"} <= set(formats())
     with pytest.raises(InputError, match=r"unknown format 'mose'\. Did you mean 'moses'"):
         open_lists(path, "mose")
     with pytest.raises(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.formats.grouped_lines import GroupedLines
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.formats.readers.responses import GroupedLines
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 from discorank.metrics.storage.line_source import LineSource

@@ -13,16 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
-from discorank.integrations.formats.decided_rows import DecidedRows, decision_values
+from discorank.integrations.formats.format_table import formats
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.output_forms import FORMS
-from discorank.integrations.formats.written_lists import FormWriter, list_writer
+from discorank.integrations.formats.written_lists import (
+    DecidedRows,
+    FormatWriter,
+    decision_values,
+    list_writer,
+)
 from discorank.metrics.errors import InputError
 from discorank.metrics.text.texts import Document
 from discorank.rerank.choice import Place, Ranking
 from discorank.rerank.lists import Candidate, CandidateList
 from tests.support.lists import made_lists, write_lists
 
+FORMS = [format.name for format in formats().values() if format.written]
 ODD = [
     "|||",
     " ||| ",
@@ -96,7 +101,7 @@ def test_what_is_written_comes_back_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, record: CandidateList, form: str
 ) -> None:
     try:
-        data = FormWriter(form).written(record)
+        data = FormatWriter(form).written(record)
     except InputError:
         return
     path = tmp_path_factory.getbasetemp() / f"list.{form}"
@@ -138,7 +143,7 @@ def test_no_list_that_a_form_can_say_is_refused(
     tmp_path_factory: pytest.TempPathFactory, form: str, data: st.DataObject
 ) -> None:
     lists = data.draw(good_lists(form))
-    writer = FormWriter(form)
+    writer = FormatWriter(form)
     path = tmp_path_factory.getbasetemp() / f"lists.{form}"
     path.write_bytes(b"".join(map(writer.written, lists)))
     options = {"num_candidates": len(lists[0].candidates)} if form == "flat" else {}
@@ -156,7 +161,7 @@ def test_a_list_goes_through_every_form_and_back(
     base = tmp_path_factory.getbasetemp()
     for form in (middle, "moses", "marian", middle):
         path = base / "through"
-        writer = FormWriter(form)
+        writer = FormatWriter(form)
         path.write_bytes(b"".join(map(writer.written, lists)))
         back = read(path, form)
         assert all(same(one, other, "fairseq") for one, other in zip(lists, back, strict=True))
@@ -196,7 +201,7 @@ def test_a_list_goes_through_every_form_and_back(
 )
 def test_what_a_form_cannot_say_is_refused(form: str, candidate: Candidate, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        FormWriter(form).written(CandidateList("0", (candidate,)))
+        FormatWriter(form).written(CandidateList("0", (candidate,)))
 
 
 def test_features_alone_are_no_list_of_marian() -> None:
@@ -211,7 +216,7 @@ def test_features_alone_are_no_list_of_marian() -> None:
 @pytest.mark.parametrize("identity", ["a", "007", "-1", "1.0", "9" * 30])
 def test_fairseq_numbers_its_sentences(identity: str) -> None:
     with pytest.raises(InputError, match=r"fairseq numbers its sentences|read back"):
-        FormWriter("fairseq").written(made(identity, [("a", -1.0, {})]))
+        FormatWriter("fairseq").written(made(identity, [("a", -1.0, {})]))
 
 
 def test_what_stands_beside_candidates_is_refused_or_counted() -> None:
@@ -219,14 +224,14 @@ def test_what_stands_beside_candidates_is_refused_or_counted() -> None:
     with pytest.raises(
         InputError, match=r"source: moses has no place for it. Leave it out: --lossy"
     ):
-        FormWriter("moses").written(record)
+        FormatWriter("moses").written(record)
     writer = list_writer("moses", lossy=True, elsewhere=["source"])
     assert writer.written(record) == b"0 ||| a ||| \n"
     assert writer.left_out == {"system": 1, "extra": 1}
 
 
 def test_lists_of_a_form_have_one_shape() -> None:
-    flat = FormWriter("flat")
+    flat = FormatWriter("flat")
     flat.written(made("0", [("a", None, {}), ("b", None, {})]))
     with pytest.raises(
         InputError, match="as many candidates in every list, the lists before: 2, this one: 1"
@@ -234,7 +239,7 @@ def test_lists_of_a_form_have_one_shape() -> None:
         flat.written(made("1", [("a", None, {})]))
     with pytest.raises(InputError, match="id: flat has no place"):
         flat.written(made("2", [("a", None, {}), ("b", None, {})]))
-    log_writer = FormWriter("fairseq")
+    log_writer = FormatWriter("fairseq")
     log_writer.written(made("0", [("a", -1.0, {})]))
     with pytest.raises(InputError, match="same kinds of lines"):
         log_writer.written(made("1", [("a", None, {})]))
@@ -251,7 +256,7 @@ def test_a_log_has_every_line_of_fairseq() -> None:
     candidate = Candidate("ab", -2 * log(2), {**fields, "LM0": -1.5})
     extra = {"seconds": 0.5, "constraints": ["c"]}
     record = CandidateList("0", (candidate,), "s\tt", references=("r",), extra=extra)
-    lines = FormWriter("fairseq").written(record).decode().splitlines()
+    lines = FormatWriter("fairseq").written(record).decode().splitlines()
     assert lines == [
         "S-0\ts\tt",
         "T-0\tr",
@@ -282,11 +287,11 @@ def test_a_log_of_fairseq_comes_back_to_the_byte(tmp_path: Path) -> None:
 def test_scores_of_tokens_are_those_of_the_log_probability() -> None:
     record = made("0", [("a b", -3 * log(2), {"token_scores": "-1.0 -1.0"})])
     with pytest.raises(InputError, match=r"candidates\[0\]\.logprob: -2.07.* read back as -1.38"):
-        FormWriter("fairseq").written(record)
+        FormatWriter("fairseq").written(record)
     record = made("0", [("a b", -2 * log(2), {"token_scores": "-1.0 -1.0"})])
-    assert b"P-0\t-1.0 -1.0\n" in FormWriter("fairseq").written(record)
+    assert b"P-0\t-1.0 -1.0\n" in FormatWriter("fairseq").written(record)
     with pytest.raises(InputError, match=r"token_scores: found .*a feature is a number.*--lossy"):
-        FormWriter("moses").written(record)
+        FormatWriter("moses").written(record)
 
 
 # decisions

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.integrations.judges.answer_values import value_of
-from discorank.integrations.judges.judge_answers import MAX_CHARACTERS, Answer
-from discorank.integrations.judges.prompt_files import Worth, read_prompt
+from discorank.integrations.judges.judge_answers import MAX_CHARACTERS, Answer, value_of
+from discorank.integrations.judges.judge_prompts import Worth, read_prompt
 
 DA = read_prompt("da").worth
 STARS = read_prompt("stars").worth

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from discorank import Document, Metric, load_metric
+from discorank.integrations.judges.calls import KeptAnswers
+from discorank.integrations.judges.judge import JudgeScorer
 from discorank.integrations.judges.judge_answers import Answer as Answered
-from discorank.integrations.judges.judge_questions import REMINDER
-from discorank.integrations.judges.judge_scorer import JudgeScorer
-from discorank.integrations.judges.kept_answers import KeptAnswers
+from discorank.integrations.judges.judge_prompts import REMINDER
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.close_at_end import close_all_at_end
@@ -515,7 +515,7 @@ def test_two_judges_share_a_folder(folder: dict[str, str]) -> None:
 def test_answers_in_memory_stay_while_any_thread_uses_them(
     folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("discorank.integrations.judges.kept_answers.IN_MEMORY", 2)
+    monkeypatch.setattr("discorank.integrations.judges.calls.IN_MEMORY", 2)
     answers = {bytes([i]): Answered("85", True, (), 1, 1) for i in range(5)}
     kept_answers = KeptAnswers(None)
     with kept_answers.in_use():
@@ -628,7 +628,7 @@ def test_a_key_that_is_not_there_is_refused_at_once(
 
 def test_papers_are_those_of_the_prompt() -> None:
     def keys(**settings: Any) -> list[str]:
-        return [paper.key for paper in papers_of("judge", settings) or ()]
+        return list(papers_of("judge", settings) or ())
 
     assert keys() == ["kocmi2023large"]
     assert keys(prompt="mqm") == ["kocmi2023large", "kocmi2023gemba"]

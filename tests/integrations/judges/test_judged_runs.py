@@ -190,7 +190,6 @@ def test_check_counts_what_compare_will_ask(
     ("more", "message"),
     [
         (["--budget", "0.5"], "--budget: is of a choice, which compares with candidates"),
-        (["--strategy", "joint"], "--strategy: is of a choice, which compares with candidates"),
         ([], "--against: is what a utility compares with. Add --utility"),
     ],
 )
@@ -209,30 +208,6 @@ def test_check_says_which_lists_lack_references(
     source = write_lists(tmp_path / "in.jsonl", lists(2))
     assert main(["check", str(source), "--against", "references", "-u", "chrf"]) == 0
     assert "chrf needs references, and 2 lists have none" in capsys.readouterr().out
-
-
-def test_check_counts_the_calls_of_every_context(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A search asks about a text behind every choice that may stand before it."""
-    records = [{**record, "document": "d"} for record in lists(3)]
-    source = write_lists(tmp_path / "in.jsonl", records)
-
-    def calls(strategy: str) -> tuple[int, int]:
-        command = ["check", str(source), "-u", metric, "--strategy", strategy, "--format", "json"]
-        assert main(command) == 0
-        utility = json.loads(capsys.readouterr().out)["utility"]
-        return utility["calls"], utility["prompt_tokens"]
-
-    with serving(judged) as server:
-        metric = spec(server, "doc-judge-qe", context=1)
-        out = tmp_path / "out"
-        command = ["decode", str(source), "-u", metric, "--strategy", "joint", "-o", str(out)]
-        once, joint = calls("sequential"), calls("joint")
-        assert (once[0], joint[0]) == (3 * 3, 3 + 3 * 3 + 3 * 3)
-        assert joint[1] > once[1]
-        assert main([*command, "--quiet"]) == 0
-        assert len(server.seen) == joint[0]
 
 
 def systems(n: int) -> Iterator[dict[str, Any]]:

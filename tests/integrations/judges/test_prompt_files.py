@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from discorank.integrations.judges.judge import JudgeWithoutReference, JudgeWithReference
-from discorank.integrations.judges.prompt_files import FIELDS, read_prompt, untagged
-from discorank.integrations.judges.prompt_texts import BUILT_IN
+from discorank.integrations.judges.judge_prompts import BUILT_IN, FIELDS, read_prompt, untagged
 from discorank.metrics.errors import InputError
 
 GOOD = "answer: number\nrange: [1, 7]\n---\nRate {hypothesis}\n"

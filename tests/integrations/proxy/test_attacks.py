@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.support.scripted_replies import Script
-from discorank.integrations.proxy.response_forms import with_form
+from discorank.integrations.proxy.questions import with_form
 from discorank.integrations.proxy.running_server import _listening
 from discorank.integrations.proxy.settings import DoorSettings
-from discorank.integrations.server.quoted_keys import without
+from discorank.integrations.server.exchange import without
 
 from ...support.proxying import Proxy, proxying, send
 from ...support.waiting import PATIENCE_SECONDS, wait_until

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.integrations.proxy.api_errors import ApiError
-from discorank.integrations.proxy.document_lanes import DocumentLanes
+from discorank.integrations.proxy.document_streams import DocumentLanes
 from discorank.metrics.text.texts import Context
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.support.scripted_replies import Script, marker
-from discorank.integrations.proxy.own_fields import OwnFields
+from discorank.integrations.proxy.questions import OwnFields
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits

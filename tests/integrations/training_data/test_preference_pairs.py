@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.integrations.training_data.decided_lists import Standing
-from discorank.integrations.training_data.length_balance import LengthBalance, length_class
 from discorank.integrations.training_data.preference_pairs import (
+    LengthBalance,
     PreferencePair,
     Selection,
     Valued,
+    length_class,
     pairs_in,
     valued,
 )

@@ -25,11 +25,11 @@ from discorank.metrics.discourse.coherence.text_features import discriminativene
 from .test_discoscore import BOUNDED, CASES, DOCUMENTS, TINY, VECTORS, documents
 
 ALONE: dict[str, dict[str, Any]] = {
-    "RC": {"name": "rc"},
-    "LC": {"name": "lc"},
+    "RC": {"name": "cohesion", "measure": "rc"},
+    "LC": {"name": "cohesion"},
     "EntityGraph": {"name": "entity-graph"},
     "EntityGraph_weighted": {"name": "entity-graph", "weighted": True},
-    "LexicalGraph": {"name": "lexical-graph", "vectors": VECTORS},
+    "LexicalGraph": {"name": "entity-graph", "focus": "entity", "vectors": VECTORS},
 }
 
 
@@ -83,8 +83,8 @@ def test_texts_without_nouns_or_sentences(case: dict[str, Any]) -> None:
 
 def test_similar_nouns_join_sentences_by_their_own_vectors_too() -> None:
     text = Document(["the boat .", "a car ."], foci=[[("boat", 4, 8)], [("car", 2, 5)]])
-    one: Any = load_metric("lexical-graph", model=TINY, threshold=-1.0)
-    none: Any = load_metric("lexical-graph", model=TINY, threshold=1.0)
+    one: Any = load_metric("entity-graph", focus="entity", model=TINY, threshold=-1.0)
+    none: Any = load_metric("entity-graph", focus="entity", model=TINY, threshold=1.0)
     assert (one.score([text])[0], none.score([text])[0]) == (0.5, 0)
     assert list(one.explain(text)[0]["shared"].values()) == [[0, 1]]
 
@@ -92,7 +92,7 @@ def test_similar_nouns_join_sentences_by_their_own_vectors_too() -> None:
 @given(text=documents())
 @BOUNDED
 def test_rc_is_freq_times_lc(text: Document) -> None:
-    rc, lc = (load_metric(name).score([text])[0] for name in ("rc", "lc"))
+    rc, lc = (load_metric("cohesion", measure=m).score([text])[0] for m in ("rc", "lc"))
     assert rc == pytest.approx(features(text).freq * lc)
     graph: Any = load_metric("entity-graph", weighted=True)
     n = max(1, len(text.sentences))

@@ -601,24 +601,24 @@ def test_a_finder_that_fails_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "odd": "returned 3",
         "falls": "OSError: x",
     }.items():
-        metric: Any = load_metric("rc", nouns=f"bad_nouns:{name}")
+        metric: Any = load_metric("cohesion", nouns=f"bad_nouns:{name}")
         with pytest.raises(MetricError, match=message):
             metric.score(["a boat"])
     with pytest.raises(ModelLoadError, match="spacy"):
-        load_metric("rc", nouns="spacy:no_such_model").score(["a boat"])
+        load_metric("cohesion", nouns="spacy:no_such_model").score(["a boat"])
 
 
 def test_hanta_finds_nouns() -> None:
     pytest.importorskip("HanTa")
 
     def keys(text: str, **settings: Any) -> list[list[str]]:
-        metric: Any = load_metric("rc", **settings)
+        metric: Any = load_metric("cohesion", **settings)
         return FocusReader(metric).read(text).keys_by_sentence()
 
     assert keys("The players met Paul in Turin. They play.") == [["player", "paul", "turin"], []]
     assert keys("Die Kinder sehen alte Häuser.", nouns="hanta:de") == [["kind", "haus"]]
     assert keys("De kinderen spelen in Amsterdam.", nouns="hanta:nl") == [["kinder", "amsterdam"]]
-    spans = FocusReader(load_metric("rc")).read("Its boats.").occurrences[0]  # type: ignore[arg-type]
+    spans = FocusReader(load_metric("cohesion")).read("Its boats.").occurrences[0]  # type: ignore[arg-type]
     assert [(noun.start, noun.end) for noun in spans] == [(4, 9)]
 
 
@@ -628,13 +628,13 @@ def nouns_in_capitals(words: list[str]) -> list[str | None]:
 
 
 def test_a_function_itself_may_be_the_finder() -> None:
-    metric: Any = load_metric("rc", nouns=nouns_in_capitals)
-    assert metric.signature() == f'rc(nouns="{__name__}:nouns_in_capitals")'
+    metric: Any = load_metric("cohesion", nouns=nouns_in_capitals)
+    assert metric.signature() == f'cohesion(nouns="{__name__}:nouns_in_capitals")'
     assert load_metric(metric.signature()) == metric
-    assert metric.score(["A BOAT and a BOAT"])[0] == 1
+    assert metric.score(["A BOAT and a BOAT"])[0] == 0.5
     for odd in (lambda words: words, metric.score, 3):
         with pytest.raises(InputError, match="nouns"):
-            load_metric("rc", nouns=odd)
+            load_metric("cohesion", nouns=odd)
 
 
 def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -658,7 +658,7 @@ def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> 
     vars(spacy)["load"] = lambda name: Pipeline()
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     monkeypatch.setitem(sys.modules, "spacy.tokens", tokens)
-    metric: Any = load_metric("rc", nouns="spacy:made_up")
+    metric: Any = load_metric("cohesion", nouns="spacy:made_up")
     nouns = FocusReader(metric).read("The boats of Turin.").occurrences[0]
     assert [noun.key for noun in nouns] == ["boat", "turin"]
 
@@ -670,7 +670,7 @@ def test_content_words_are_rarer_than_function_words(monkeypatch: pytest.MonkeyP
     vars(wordfreq)["available_languages"] = lambda: {"xa": "", "zh": ""}
     vars(wordfreq)["zipf_frequency"] = lambda word, language: zipf.get(word.lower(), 0.0)
     monkeypatch.setitem(sys.modules, "wordfreq", wordfreq)
-    metric: Any = load_metric("rc", nouns="wordfreq:xa")
+    metric: Any = load_metric("cohesion", nouns="wordfreq:xa")
     nouns = FocusReader(metric).read("Praha se loděmi a Xyz-1 12 !").occurrences[0]
     assert [(noun.key, noun.start, noun.end) for noun in nouns] == [
         ("praha", 0, 5),
@@ -679,15 +679,15 @@ def test_content_words_are_rarer_than_function_words(monkeypatch: pytest.MonkeyP
     ]
     assert load_metric(metric.signature()) == metric
     with pytest.raises(InputError, match=r"wordfreq:zh.*no frequencies.*It has xa;"):
-        load_metric("rc", nouns="wordfreq:zh").score(["a boat"])
+        load_metric("cohesion", nouns="wordfreq:zh").score(["a boat"])
     with pytest.raises(InputError, match="wordfreq:LANGUAGE"):
-        load_metric("rc", nouns="wordfreq:").score(["a boat"])
+        load_metric("cohesion", nouns="wordfreq:").score(["a boat"])
 
 
 def test_wordfreq_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordfreq", None)
     with pytest.raises(ModelLoadError, match=r"wordfreq is not installed.*discorank.wordfreq."):
-        load_metric("rc", nouns="wordfreq:xx").score(["a boat"])
+        load_metric("cohesion", nouns="wordfreq:xx").score(["a boat"])
 
 
 def test_wordfreq_knows_many_languages() -> None:
@@ -698,14 +698,14 @@ def test_wordfreq_knows_many_languages() -> None:
         "ru": "Собака в саду и ягнята тоже.",
     }
     for language, text in texts.items():
-        metric: Any = load_metric("rc", nouns=f"wordfreq:{language}")
+        metric: Any = load_metric("cohesion", nouns=f"wordfreq:{language}")
         (keys,) = FocusReader(metric).read(text).keys_by_sentence()
         assert 2 <= len(keys) < len(text.split()) - 1, language
 
 
 def test_very_long_words_do_not_hang() -> None:
     pytest.importorskip("HanTa")
-    metric: Any = load_metric("rc")
+    metric: Any = load_metric("cohesion")
     assert np.isfinite(metric.score(["ab" * 50_000, "a-" * 20_000 + " boat boat"])).all()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.metrics.discourse.roles import pdd
-from discorank.metrics.discourse.roles.densities import Densities, bins_of, counts
+from discorank.metrics.discourse.roles.pdd import Densities, bins_of, counts
 from discorank.metrics.execution import segment_scores
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, Ragged

@@ -13,10 +13,15 @@ import pytest
 from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.discourse.roles.classifier import load_classifier, places
-from discorank.metrics.discourse.roles.labelled_documents import figures, read_labelled
-from discorank.metrics.discourse.roles.role_training import fit, labels_of, train
-from discorank.metrics.discourse.roles.schemas import SCHEMAS, Schema
-from discorank.metrics.discourse.roles.settings import RoleTraining
+from discorank.metrics.discourse.roles.role_sources import SCHEMAS, Schema
+from discorank.metrics.discourse.roles.training.role_training import (
+    RoleTraining,
+    figures,
+    fit,
+    labels_of,
+    read_labelled,
+    train,
+)
 from discorank.metrics.execution.store import Store
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 
@@ -337,7 +342,7 @@ def test_figures() -> None:
 
 
 def _labelled(roles: list[int]) -> Any:
-    from discorank.metrics.discourse.roles.labelled_documents import Labelled
+    from discorank.metrics.discourse.roles.training.role_training import Labelled
 
     return Labelled("a", ("x",) * len(roles), np.array(roles))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from discorank import InputError, Metric, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.bleurt.pair_tokens import SPECIAL, kept_lengths, tokens_of
+from discorank.metrics.neural.bleurt.metric import SPECIAL, kept_lengths, tokens_of
 
 from ...support.learned_golden import (
     GOLDEN,

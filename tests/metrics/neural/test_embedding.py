@@ -12,7 +12,7 @@ import torch
 
 from discorank import InputError, Metric, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.embedding.sentence_pooling import Mode, SentencePooling
+from discorank.metrics.neural.embedding.sentence_transformer import Mode, SentencePooling
 from discorank.metrics.text.texts import Item
 
 from ...support.learned_golden import GOLDEN, ODD, cases_of, column, copy_of, grouped, with_json

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.metrics.neural.comet import head as estimator
-from discorank.metrics.neural.comet.head import Head, PairHead, product, source_features
+from discorank.metrics.neural.comet import network as estimator
+from discorank.metrics.neural.comet.network import Head, PairHead, product, source_features
 from discorank.metrics.representations import Block, FloatArray
 
 D, ROWS = 32, 24

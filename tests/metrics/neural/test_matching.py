@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.metrics.neural.bertscore import matching
-from discorank.metrics.neural.bertscore.matching import best_matches
+from discorank.metrics.neural.bertscore import token_scorer
+from discorank.metrics.neural.bertscore.token_scorer import best_matches
 from discorank.metrics.representations import Block, FloatArray, Ragged
 
 CPU = torch.device("cpu")
@@ -107,7 +107,7 @@ def test_tiles_do_not_matter(lengths: list[int], seed: int, tile: tuple[int, int
     for block in (Block(every, every), rows_of(len(lengths), seed)):
         whole = best_matches(CPU, vectors, weights, block)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matching, "CPU_TILE", tile)
+            patch.setattr(token_scorer, "CPU_TILE", tile)
             assert same(best_matches(CPU, vectors, weights, block), whole)
 
 

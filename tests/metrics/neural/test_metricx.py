@@ -13,7 +13,7 @@ import torch
 
 from discorank import Document, InputError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.metricx.input_parts import PARTS, InputParts
+from discorank.metrics.neural.metricx.metric import PARTS, InputParts
 from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.representations import FloatArray, Ragged
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from discorank.metrics.neural.causal.few_shot_prompts import FewShotPrompt
-from discorank.metrics.neural.causal.sequences import SequenceReader
+from discorank.metrics.neural.causal.prompted_sequences import FewShotPrompt, SequenceReader
 from tests.support.tiny_causal import TEXTS, byte_tokenizer
 
 KINDS = ("bytes", "words behind a mark", "no words")

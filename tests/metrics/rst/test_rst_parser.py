@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.representations import Ragged
-from discorank.metrics.rst.parser import evaluation
 from discorank.metrics.rst.parser.parser import (
     SHIPPED,
     Cut,
@@ -37,10 +36,9 @@ from discorank.metrics.rst.parser.parser_features import (
     sentence_numbers,
     split_numbers,
 )
-from discorank.metrics.rst.parser.parser_network import GRULayer, Splitter
-from discorank.metrics.rst.parser.tagging import tagged
-from discorank.metrics.rst.parser.treebank import Sentence, read_treebank
-from discorank.metrics.rst.parser.weights import load, packed, unpacked
+from discorank.metrics.rst.parser.training import evaluation
+from discorank.metrics.rst.parser.training.treebank import Sentence, read_treebank, tagged
+from discorank.metrics.rst.parser.weights import GRULayer, Splitter, load, packed, unpacked
 from discorank.metrics.rst.trees import edus, letters, letters_of, plain, walk
 from discorank.metrics.text.texts import RSTTree
 

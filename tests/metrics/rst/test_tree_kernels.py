@@ -42,9 +42,9 @@ SETTINGS = {
     "no_nuc": load_metric("dr-lex", lowercase=False, binarize=None, ignore="nuclearity"),
     "no_nuc_no_rel": load_metric("dr-lex", lowercase=False, binarize=None, ignore="both"),
     "no_discourse": load_metric("dr-lex", lowercase=False, binarize=None, ignore="tree"),
-    "DR-LEX1.1": load_metric("dr-lex-1.1", lowercase=False, binarize=None),
-    "DR-LEX2": load_metric("dr-lex-2", lowercase=False, binarize=None),
-    "DR-LEX2.1": load_metric("dr-lex-2.1", lowercase=False, binarize=None),
+    "DR-LEX1.1": load_metric("dr-lex", words="nuclearity", lowercase=False, binarize=None),
+    "DR-LEX2": load_metric("dr-lex", words="relation", lowercase=False, binarize=None),
+    "DR-LEX2.1": load_metric("dr-lex", words="both", lowercase=False, binarize=None),
 }
 
 
@@ -117,11 +117,14 @@ def words(tree: Tree) -> list[str]:
     )
 
 
+WORDS = ("anywhere", "nuclearity", "relation", "both")
+
+
 def test_light_is_the_mean_of_the_five() -> None:
     texts = [Document([" ".join(words(tree))], rst=plain(tree)) for tree in SOURCES]
     five = [
         load_metric(name).pairwise(texts, texts)
-        for name in ("dr-nolex", "dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1")
+        for name in ("dr-nolex", *(f'dr-lex(words="{words}")' for words in WORDS))
     ]
     np.testing.assert_allclose(
         load_metric("discotk-light").pairwise(texts, texts), np.mean(five, axis=0), atol=1e-12
@@ -234,7 +237,9 @@ def text_of(tree: Tree) -> Document:
     return Document([" ".join(words(tree))], rst=plain(tree))
 
 
-@pytest.mark.parametrize(("name", "decay"), [("dr", 1.0), ("dr-lex", 1.0), ("dr-lex-2.1", 0.4)])
+@pytest.mark.parametrize(
+    ("name", "decay"), [("dr", 1.0), ("dr-lex", 1.0), ('dr-lex(words="both")', 0.4)]
+)
 def test_ten_thousand_words_are_finite(name: str, decay: float) -> None:
     shapes = [(5000, 2, 0), (10, 1000, 3), (3, 2, 0), (40, 100, 0)]
     texts = [text_of(chain(*shape)) for shape in shapes]
@@ -299,7 +304,7 @@ def test_settings_do_what_they_say() -> None:
         assert rated(name, flat, nested) == pytest.approx(1)
         assert rated(name, flat, nested, binarize=None) < 1
     turned = RSTTree("SN", "cause", a.children)
-    values = [rated(name, a, turned) for name in ("dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1")]
+    values = [rated("dr-lex", a, turned, words=words) for words in WORDS]
     assert values[0] > values[1] == pytest.approx(values[3])
     assert values[2] > values[1]
 
@@ -342,7 +347,7 @@ def test_other_languages_need_their_trees() -> None:
     with pytest.raises(InputError, match="decay"):
         load_metric("dr", decay=0)
     with pytest.raises(InputError, match=r"words='both' beside ignore='tree'"):
-        load_metric("dr-lex-2.1", ignore="tree")
+        load_metric("dr-lex", words="both", ignore="tree")
 
 
 def test_representations_survive_the_wire() -> None:

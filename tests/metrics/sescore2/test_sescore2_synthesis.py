@@ -17,19 +17,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
-from discorank.metrics.sescore2.edit_sampling import (
+from discorank.metrics.sescore2.training.edits import (
     MAX_DROP_WORDS,
     MAX_MISTAKES,
+    Edit,
+    Words,
+    applied,
+    edits_between,
+    is_punctuation,
+    joined,
     mined,
     random_edits,
     sampled,
+    stop_words,
+    word_splitter,
 )
-from discorank.metrics.sescore2.edits import Edit, applied, edits_between
-from discorank.metrics.sescore2.masked_model import MaskedLM, Masking
-from discorank.metrics.sescore2.neighbours import Search, margins, means, unit
-from discorank.metrics.sescore2.severity import Judge, Severity, by_rule, inverse_frequencies
-from discorank.metrics.sescore2.spaced_words import Words, is_punctuation, joined, word_splitter
-from discorank.metrics.sescore2.stopwords import stop_words
+from discorank.metrics.sescore2.training.neighbours import Search, margins, means, unit
+from discorank.metrics.sescore2.training.severity import (
+    Judge,
+    MaskedLM,
+    Masking,
+    Severity,
+    by_rule,
+    inverse_frequencies,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
@@ -289,7 +300,7 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
     vectors = unit(np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
     texts = [str(i // 2) for i in range(30)]
     plain, plain_margins = nearest(vectors, texts, 7)
-    module = "discorank.metrics.sescore2.neighbours"
+    module = "discorank.metrics.sescore2.training.neighbours"
     monkeypatch.setattr(f"{module}.FAISS_FROM", 1)
     monkeypatch.setattr(f"{module}.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))

@@ -26,16 +26,27 @@ from discorank.integrations.formats.corpora import RatedText, read_rated, read_t
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.representations import FloatArray
-from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples, sample
-from discorank.metrics.sescore2.fitting import fit
-from discorank.metrics.sescore2.job_stages import Stage, finished, opened
-from discorank.metrics.sescore2.labelling import label
-from discorank.metrics.sescore2.regression_network import freeze, make_network, scores, set_dropout
-from discorank.metrics.sescore2.regression_training import Run, TrainingProgress
-from discorank.metrics.sescore2.rescaling import bounds
 from discorank.metrics.sescore2.saved_models import reader_of
-from discorank.metrics.sescore2.severity import Severity
-from discorank.metrics.sescore2.synthesis import (
+from discorank.metrics.sescore2.training.job_stages import Stage, finished, opened
+from discorank.metrics.sescore2.training.regression_network import (
+    bounds,
+    freeze,
+    make_network,
+    scores,
+    set_dropout,
+)
+from discorank.metrics.sescore2.training.regression_training import (
+    SAME,
+    STRANGE,
+    Examples,
+    Run,
+    Training,
+    TrainingProgress,
+    fit,
+    sample,
+)
+from discorank.metrics.sescore2.training.severity import Severity, label
+from discorank.metrics.sescore2.training.synthesis import (
     Synthesis,
     embed,
     mine,
@@ -43,7 +54,6 @@ from discorank.metrics.sescore2.synthesis import (
     search,
     write_texts,
 )
-from discorank.metrics.sescore2.training_settings import Training
 from discorank.metrics.storage.checksums import UncheckedWarning
 from discorank.metrics.text.texts import Item
 
@@ -196,7 +206,7 @@ def test_an_array_stage(tmp_path: Path) -> None:
 def test_synthesis_is_interrupted_at_every_shard_and_ends_the_same(
     tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("discorank.metrics.sescore2.synthesis.SHARD", 16)
+    monkeypatch.setattr("discorank.metrics.sescore2.training.synthesis.SHARD", 16)
     plain = synthetic(tmp_path / "plain")
     write, left = Stage.write, 0
 
@@ -520,7 +530,7 @@ def test_a_finished_training_encodes_nothing(
     fit(work, tmp_path / "one", settings, "cpu", folder="encoded")
     one, calls = json.loads((tmp_path / "one" / "sescore2.json").read_text()), []
     monkeypatch.setattr(
-        "discorank.metrics.sescore2.regression_training.vectors_of",
+        "discorank.metrics.sescore2.training.regression_training.vectors_of",
         lambda *given: calls.append(given),
     )
     fit(work, tmp_path / "two", settings, "cpu", folder="encoded")

@@ -63,7 +63,7 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     weights[0] = 2.0
     own = np.minimum(weights, 1.0) if without_self and num_rows == num_columns else None
     prior = None
-    if has_prior or method == "centroids":
+    if has_prior:
         prior = matrix + random.normal(size=(2, *matrix.shape))
     asked = np.zeros(matrix.shape, np.int64)
 
@@ -238,8 +238,3 @@ def test_equal_utilities_are_no_trouble() -> None:
 def test_an_unknown_method() -> None:
     with pytest.raises(InputError, match="adaptive"):
         plan("adaptve", np.ones(3), 3, pairs=4)  # type: ignore[arg-type]
-
-
-def test_centroids_need_cheap_utilities() -> None:
-    with pytest.raises(InputError, match="cheap"):
-        drive(plan("centroids", np.ones(3), 3, pairs=4), blocks_of(np.ones((3, 3))))

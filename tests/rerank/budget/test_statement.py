@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from discorank.rerank.budget import statement
-from discorank.rerank.budget.constants import PAIRS, SCORES, Constants, Line
 from discorank.rerank.budget.statement import (
     ONE_SIDED,
     SCORES_OF_TEXTS,
     SLOPE_UNIT,
+    Constants,
     Correction,
     Evidence,
+    Line,
     Shift,
     Target,
+    fitted_constants,
     signs_of,
     stated,
 )
@@ -62,7 +64,7 @@ def constants(monkeypatch: pytest.MonkeyPatch) -> Constants:
         1.0,
         log(3),
     )
-    monkeypatch.setattr(statement, "PAIRS", ours)
+    monkeypatch.setattr(statement, "fitted_constants", lambda: {"pairs": ours})
     return ours
 
 
@@ -128,12 +130,13 @@ def test_signs_of_many_are_those_of_each() -> None:
     assert np.isfinite(signs_of(other)).all()
 
 
-@pytest.mark.parametrize(("kind", "ours"), [("", PAIRS), ("ter", PAIRS), (SCORES_OF_TEXTS, SCORES)])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("", "pairs"), ("ter", "pairs"), (SCORES_OF_TEXTS, "scores")]
+)
 @pytest.mark.parametrize("stopped", [False, True])
-def test_the_constants_say_more_where_more_is_known(
-    kind: str, ours: Constants, stopped: bool
-) -> None:
+def test_the_constants_say_more_where_more_is_known(kind: str, name: str, stopped: bool) -> None:
     """A posterior that is surer says so, and the bounds are the figures of known kinds alone."""
+    ours = fitted_constants()[name]
     before = stated(EVIDENCE._replace(confidence=0.5, regret=0.1), kind, stopped=stopped)
     after = stated(EVIDENCE._replace(confidence=0.99, regret=0.001), kind, stopped=stopped)
     assert 0 < before.confidence < after.confidence < 1
@@ -141,7 +144,7 @@ def test_the_constants_say_more_where_more_is_known(
     assert (before.at_least == before.confidence) == (kind in ours.confidence.kinds)
     assert before.at_least <= before.confidence
     assert before.regret <= before.at_most
-    assert all(len(one.coefficients) == NUM_SIGNS for one in ours[:4])
+    assert all(len(one.coefficients) == NUM_SIGNS for one in ours.four_lines)
 
 
 def test_regrets_have_a_most() -> None:

@@ -148,7 +148,6 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
     tmp_path: Path,
     number: signal.Signals,
     code: int,
-    interruptible: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The signal comes while a worker waits at a gate, which is open when the run goes on."""

@@ -89,7 +89,7 @@ def nothing_is_left(nodes: Nodes) -> Iterator[None]:
 
 
 @pytest.fixture
-def begun(interruptible: None) -> Iterator[Begin]:
+def begun() -> Iterator[Begin]:
     """Starts commands; those that a failing test left at work are killed."""
     started: list[subprocess.Popen[str]] = []
 

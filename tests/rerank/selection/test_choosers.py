@@ -15,14 +15,21 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.earlier_choices import read_chosen
+from discorank.integrations.formats.selection_files import read_chosen
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices
-from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
+from discorank.rerank.selection.choosers import (
+    BASELINES,
+    ChooserComparison,
+    Chosen,
+    bases_of,
+    choices,
+    compare_choosers,
+    decider_of,
+)
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.significance import Correction, SignificanceSettings
-from discorank.rerank.selection.system_choices import Chosen, bases, bases_of, choices, decider_of
 
 from ...support.contextual import Echo
 
@@ -230,9 +237,9 @@ def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
 
 def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     documents = two()
-    deciders = {name: decider_of(load_metric(name)) for name in ("chrf", "chrf + bleu", "lc")}
+    deciders = {name: decider_of(load_metric(name)) for name in ("chrf", "chrf + bleu", "cohesion")}
     assert isinstance(deciders["chrf + bleu"], MBRDecoder)
-    assert isinstance(deciders["lc"], Reranker)
+    assert isinstance(deciders["cohesion"], Reranker)
     metrics = [load_metric("chrf++"), load_metric("ter")]
     comparison = compare_choosers(
         deciders, choices(documents, HUMAN), HUMAN, metrics, settings=FEW_DRAWS
@@ -243,9 +250,9 @@ def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     assert comparison.scored[0].system_scores()[0] == pytest.approx(
         metrics[0].corpus([str(p) for p in picks], references)
     )
-    assert bases_of("doc-bertscore") == bases(load_metric("bertscore"))
-    assert bases_of('comet(model="@sha256:0123456789abcdef") + chrf') > bases(load_metric("chrf"))
-    assert bases_of("gone:Metric + ter") == {"gone:Metric", *bases(load_metric("ter"))}
+    assert bases_of("doc-bertscore") == bases_of("bertscore")
+    assert bases_of('comet(model="@sha256:0123456789abcdef") + chrf') > bases_of("chrf")
+    assert bases_of("gone:Metric + ter") == {"gone:Metric", *bases_of("ter")}
 
 
 def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
@@ -255,7 +262,7 @@ def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
     model = tmp_path / "m.json"
     model.write_text(json.dumps(with_checksum({"format": 1, "features": features})))
     metric = load_metric(f"combination(model={json.dumps(str(model))})")
-    assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
+    assert bases_of(metric.signature()) == bases_of("chrf + ter")
     model.unlink()
     assert bases_of(metric.signature()) == {"combination"}
 
@@ -380,7 +387,7 @@ def test_the_command_compares_choosers_and_runs(
         "mqm:lower",
         "--choosers",
         "chrf++",
-        "lc",
+        "cohesion",
         "--decoded",
         out,
     ]
@@ -391,14 +398,17 @@ def test_the_command_compares_choosers_and_runs(
     assert "warning: by-ter chose by ter" in printed.err
     choosers = json.loads(printed.out)["choosers"]
     rows = choosers["by_dimension"]["mqm"]
-    assert list(rows["choosers"]) == ["chrf(word_order=2)", "lc", "by-ter"]
+    assert list(rows["choosers"]) == ["chrf(word_order=2)", "cohesion", "by-ter"]
     assert list(rows["baselines"]) == list(BASELINES)
     one = rows["choosers"]["by-ter"]
     assert one["regret"] == pytest.approx(one["score"] - rows["baselines"]["oracle"]["score"])
     assert one["gain_over_best"] == pytest.approx(
         rows["baselines"]["best single system"]["score"] - one["score"]
     )
-    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == ("chrf(word_order=2)", "lc")
+    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == (
+        "chrf(word_order=2)",
+        "cohesion",
+    )
     assert choosers["metrics"]["by-ter"]["ter"]["optimised"] is True
     assert choosers["metrics"]["by-ter"]["chrf"]["optimised"] is False
 
@@ -414,7 +424,7 @@ def test_choosers_alone_in_every_format(
         "mqm:lower",
         "--choosers",
         "chrf",
-        "lc",
+        "cohesion",
         "--draws",
         "50",
         "--quiet",
@@ -424,7 +434,11 @@ def test_choosers_alone_in_every_format(
     if format == "csv":
         facts = list(csv.DictReader(io.StringIO(shown)))
         assert {f["table"] for f in facts} == {"choosers", "chooser pairs"}
-        assert {f["a"] for f in facts if f["table"] == "choosers"} == {"chrf", "lc", *BASELINES}
+        assert {f["a"] for f in facts if f["table"] == "choosers"} == {
+            "chrf",
+            "cohesion",
+            *BASELINES,
+        }
     else:
         assert "best single system (B)" in shown
         assert "4 of 5 segments, 3 systems" in shown

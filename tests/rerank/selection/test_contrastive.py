@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from discorank import Context, InputError, MetricError, load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.contrastive_items import read_contrastive
+from discorank.integrations.formats.selection_files import read_contrastive
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading, Scorer

@@ -167,7 +167,7 @@ def test_draws_that_come_in_pieces_are_the_same_draws(
 
 def test_a_metric_of_documents_reads_segments_as_sentences() -> None:
     documents = corpus(5, segments=3)
-    scored = score_systems(load_metric("lc"), documents)
+    scored = score_systems(load_metric("cohesion"), documents)
     assert scored.segments is None
     assert scored.document_scores().shape == (2, 5)
     assert scored.system_scores() == pytest.approx(scored.document_scores().mean(axis=1))
@@ -314,7 +314,7 @@ def test_context_is_that_of_whole_documents_whatever_the_unit() -> None:
 def test_metrics_of_documents_are_drawn_by_document() -> None:
     documents = corpus(6, segments=3)
     comparison = compare_systems(
-        [load_metric("lc"), load_metric("chrf")], documents, draws=20, unit="segment"
+        [load_metric("cohesion"), load_metric("chrf")], documents, draws=20, unit="segment"
     )
     assert [(v.unit, v.units) for v in comparison.verdicts] == [("document", 6), ("segment", 18)]
 

@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....storage.bounded_files import (
-    begins_as_archive,
-    check_archive,
-    check_regular,
-    read_small_file,
-)
+from ....storage.bounded_files import begins_as_archive, check_regular, read_small_file
 from ....storage.json_and_yaml import parse_small_json
 from ....storage.limits import limits, more
-from .gguf_header import check_gguf
-from .model_numbers import check_numbers, check_weights
-from .tensor_headers import read_header
+from .gguf_files import SUFFIX, check_gguf, is_gguf
+from .model_sizes import check_numbers, check_weights, read_header
+from .torch_checkpoint import check_torch_checkpoint
 
 CONFIG = "config.json"
 FIX = "Is this the folder of a transformers model?"
@@ -64,7 +59,6 @@ INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
 # Of which a folder that holds a model has at least one.
 SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
 TENSORFLOW = "saved_model.pb"
-GGUF = ".gguf"
 
 
 def check_model(path: Path) -> None:
@@ -101,7 +95,7 @@ def gguf_file_in(path: Path) -> Path | None:
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise ModelLoadError(problem, where=str(path), fix=FIX) from error
-    files = [name for name in names if name.endswith(GGUF)]
+    files = [name for name in names if name.endswith(SUFFIX)]
     if not files or any(_matches(name, (*WEIGHT_FILES, *INSIDE)) for name in names):
         return None
     if len(files) > 1:
@@ -185,18 +179,18 @@ def _tensor_files(folder: Path) -> Iterator[Path]:
 
 def _check_weights_of(path: Path) -> None:
     """Raises InputError or ModelLoadError for a model's one file."""
-    if path.suffix == GGUF:
+    if is_gguf(path):
         check_gguf(path)
     else:
         _check_archive_of(path)
 
 
 def _check_archive_of(path: Path) -> None:
-    """Raises InputError for weights of more members or tensors than are read; other files are none of its business."""
+    """Raises InputError or ModelLoadError for weights that are not whole or over a bound; passes over other files."""
     if path.suffix == ".safetensors":
         read_header(path)
     elif _matches(path.name, WEIGHT_FILES) and begins_as_archive(path):
-        check_archive(path)
+        check_torch_checkpoint(path)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

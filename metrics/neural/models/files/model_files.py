@@ -17,7 +17,8 @@ from ....storage.checksums import DIGITS as DIGITS
 from ....storage.checksums import MARK as MARK
 from ....storage.checksums import remembered_digest
 from .bundled_models import BUNDLED, bundled_model
-from .folder_checks import GGUF, check_model, gguf_file_in
+from .folder_checks import check_model, gguf_file_in
+from .gguf_files import SUFFIX
 
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
@@ -79,7 +80,7 @@ NOT_THERE = frozenset({"RepositoryNotFoundError", "RevisionNotFoundError", "HFVa
 
 def _is_path(model: str) -> bool:
     """Whether this cannot be a name on the hub."""
-    if model.startswith((".", "/", "~")) or model.endswith(GGUF):
+    if model.startswith((".", "/", "~")) or model.endswith(SUFFIX):
         return True
     return model.count("/") > 1 or "\\" in model
 

@@ -1,7 +1,7 @@
 """``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
 
 The forward passes of models are counted from their configurations and tokenizers: no weights are held, and the tokens
-of context are not counted, as they are chosen by the run; a search reads texts in as many contexts as it may at most.
+of context are not counted, as they are chosen by the run.
 The calls of judges are counted by filling their prompts: equal ones once, a token for every four bytes, nothing for
 what is asked again; nothing is sent. Metrics that need code of the user's own or of a plug-in are not loaded: their
 cost is not shown.
@@ -13,13 +13,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Document
 from ...rerank.lists import CandidateList
-from ...rerank.strategies import BEAM, MAX_BEAM, SEARCHES, StrategySetting
 from ...tables import aligned
 from ..options import Options
 from ..options.budget import BudgetOptions
@@ -30,7 +29,7 @@ from .check_costs import UtilityCosts
 SHOWN_ERRORS = 10
 # options of decode that change no cost: its config files are taken as they are
 _OF_DECODE = (
-    *("weights", "temperature", "self_pair", "expectation", "trim", "num_groups"),
+    *("weights", "temperature", "self_pair", "strategy"),
     *("normalize_parts", "prior", "prior_strength", "nbest"),
     *("output", "output_format", "lossy", "order", "feature", "max_errors"),
 )
@@ -44,15 +43,11 @@ class CheckOptions:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
         against: what candidates are compared with: candidates, to choose among them; or references, those of their
             lists, as score and compare do.
-        strategy: as for decode; of a search (beam, joint) the contexts in which it decides lists are counted.
-        beam: how many histories beam keeps.
         format: text or json.
     """
 
     utility: str | None = None
     against: Literal["candidates", "references"] = "candidates"
-    strategy: StrategySetting = "auto"
-    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     format: Literal["text", "json"] = "text"
 
 
@@ -149,7 +144,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
-    """The costs of the utility that the options name; raises InputError for a budget or a search of none."""
+    """The costs of the utility that the options name; raises InputError for a budget of none."""
     if values["utility"]:
         _check_against(values)
         return UtilityCosts(values)
@@ -157,9 +152,6 @@ def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
         raise InputError("is what a utility compares with", where="--against", fix="Add --utility")
     if values["budget"] is not None:
         raise InputError("is of a utility's pairs", where="--budget", fix="Add --utility")
-    if values["strategy"] in SEARCHES:
-        problem = "depends on what the utility reads"
-        raise InputError(problem, where="--strategy", fix="Add --utility")
     return None
 
 
@@ -167,10 +159,9 @@ def _check_against(values: Mapping[str, Any]) -> None:
     """Raises InputError for references beside what is of a choice among candidates."""
     if values["against"] == "candidates":
         return
-    for name in ("budget", "strategy"):
-        if values[name] != OPTIONS.defaults[name]:
-            problem = "is of a choice, which compares with candidates, not with references"
-            raise InputError(problem, where=f"--{name}", fix="Leave one of them out")
+    if values["budget"] is not None:
+        problem = "is of a choice, which compares with candidates, not with references"
+        raise InputError(problem, where="--budget", fix="Leave one of them out")
 
 
 def _spread(counts: Counter[int]) -> dict[str, int]:

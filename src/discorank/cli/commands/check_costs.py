@@ -16,11 +16,9 @@ from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair
 from ...rerank.budgeted_features import check_features
 from ...rerank.distinct import Distinct
-from ...rerank.documents.search_counts import SearchCounts
 from ...rerank.engines.sharing import loads_at_once
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
-from ...rerank.strategies import BEAM, StrategySetting, check_searched
 from ..options.budget import budget_in
 from ..options.inputs import adapted
 
@@ -43,8 +41,7 @@ class UtilityCosts:
         self.one_pair = False  # two texts of a list's own candidates
         self.scores = values["against"] == "references"
         self.problems: list[str] = []
-        self.search = SearchCounts("auto", BEAM, 0)
-        self.texts = self.pairs = 0  # in the contexts of a search; with references
+        self.texts = self.pairs = 0  # with references
         try:
             self.utility = adapted(load_without_code(self.named), values)
         except CodeRefusedError as error:
@@ -52,8 +49,6 @@ class UtilityCosts:
                 f"its cost and needs are not shown: check imports no code, and this {error.problem}"
             )
             return
-        width = self.utility.reads.context
-        self.search = SearchCounts(values["strategy"], values["beam"], width)
         for _, part in self.utility.parts:
             try:
                 scorer = part.unloaded()
@@ -65,15 +60,13 @@ class UtilityCosts:
         # a cheap utility may be code of the user's own, and its cost is not counted
         budget = budget_in({**values, "cheap_utility": CHEAP})
         if budget is not None:
-            self._set_budget(budget, self.utility, values["strategy"])
+            self._set_budget(budget, self.utility)
 
-    def _set_budget(self, budget: Budget, utility: Utility, strategy: StrategySetting) -> None:
-        """Counts what a budget allows as well; a utility or a search that it is not for is a problem."""
+    def _set_budget(self, budget: Budget, utility: Utility) -> None:
+        """Counts what a budget allows as well; a utility that it is not for is a problem."""
         parts = [part for weight, part in utility.parts if weight]
         self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
-            if self.search.is_search:
-                check_searched(strategy, True, False)
             if self.by_candidates:
                 check_features(budget, (utility,), "none")
             else:
@@ -89,19 +82,15 @@ class UtilityCosts:
 
     def add(self, record: CandidateList | None) -> None:
         """Counts the forward passes of one list; None for a line that could not be read."""
-        if record is None:
-            self.search.skip()
-            return
-        num_contexts = self.search.add(record)
-        if record.context_only:
+        if record is None or record.context_only:
             return
         texts = Distinct(record.candidates).texts
         references = self._references(record, texts)
         num_references = 0 if references is texts else len(references)
-        self.texts += num_contexts * (len(texts) + num_references)
-        self.pairs += num_contexts * len(texts) * len(references)
+        self.texts += len(texts) + num_references
+        self.pairs += len(texts) * len(references)
         for counts in self.counts:
-            counts.add(texts, references, record.source, num_contexts)
+            counts.add(texts, references, record.source)
         if self.budget is not None:
             self._add_budgeted(self.budget, texts, references, record.source)
 
@@ -140,18 +129,12 @@ class UtilityCosts:
             num_pairs, num_distinct = self.pairs, self.texts
         num_texts, num_compared, problems = 0, 0, list(self.problems)
         for _, part in self.utility.parts:
-            if self.search.is_search and part.reads.context:
-                num_texts += self.texts
-                num_compared += self.pairs
-                problems += _problems(part, report)
-                continue
             num_texts += self._num_texts(part, report, num_pairs, num_distinct)
             # without references every text is compared with its source alone
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
             if self.scores and part.info.needs_references:
                 problems += _missing_references(part, report)
-        problems += self.search.problems()
         name = "candidates_to_read" if self.by_candidates else "pairs_to_compare"
         within = {name: self.budget_pairs, **_passes(self.budget_counts)}
         return {
@@ -160,7 +143,6 @@ class UtilityCosts:
             "pairs_to_compare": num_compared,
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
-            **self.search.report(),
             **(
                 {}
                 if self.scores
@@ -172,7 +154,7 @@ class UtilityCosts:
     def _num_texts(
         self, part: Metric, report: Mapping[str, Any], num_pairs: int, num_distinct: int
     ) -> int:
-        """How many texts a metric represents, where no search is; references only where it compares with them."""
+        """How many texts a metric represents; references only where it compares with them."""
         if not part.info.needs_references:
             return int(report.get("distinct", 0))
         in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
@@ -180,8 +162,7 @@ class UtilityCosts:
 
     def _is_shared(self, utility: Utility) -> bool:
         """Whether --jobs auto takes several processes once the first lists show that they pay."""
-        is_alone = not (utility.reads.context or self.search.is_search)
-        return is_alone and loads_at_once(utility)
+        return not utility.reads.context and loads_at_once(utility)
 
 
 def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:

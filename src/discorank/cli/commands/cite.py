@@ -12,8 +12,8 @@ from typing import Any
 
 from ...metrics.combination import Combination
 from ...metrics.errors import DiscorankError, InputError, unknown
-from ...metrics.papers import OF_BUDGETS, OF_TESTS, Paper, bibtex
-from ...metrics.registry import names, papers_of
+from ...metrics.papers import OF_BUDGETS, OF_TESTS, bibtex
+from ...metrics.registry import WRAPPERS, names, papers_of
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
         )
-    cited: dict[str, tuple[Paper, ...]] = {}
+    cited: dict[str, tuple[str, ...]] = {}
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _without_papers(papers: Sequence[Paper] | None) -> str:
+def _without_papers(papers: Sequence[str] | None) -> str:
     """Why a metric has no papers, and what to do."""
     if papers is None:
         return "not one of discorank's metrics; look up its paper"
@@ -81,7 +81,9 @@ def _without_papers(papers: Sequence[Paper] | None) -> str:
 
 def _calls(signature: str, quiet: bool) -> Iterator[Call]:
     """The terms of a signature, a combination followed by the metrics it is made of."""
-    for call in parse(signature):
+    for call in (call for term in parse(signature) for call in term.every):
+        if call.name in WRAPPERS and not papers_of(call.name, call.settings):
+            continue
         yield call
         if call.name != Combination.name:
             continue
@@ -95,7 +97,7 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
 
 
 def _sentence(
-    signatures: Sequence[str], cited: Mapping[str, Sequence[Paper]], tests: Sequence[Paper]
+    signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]
 ) -> str:
     """The sentence for the methods section, in LaTeX."""
     from ... import __version__
@@ -123,9 +125,8 @@ def _method_sentence(method: str) -> str:
     return f" Which utilities were computed was decided by {method}{citation}."
 
 
-def _citation(papers: Sequence[Paper]) -> str:
-    keys = ",".join(paper.key for paper in papers)
-    return rf" \citep{{{keys}}}" if keys else ""
+def _citation(papers: Sequence[str]) -> str:
+    return rf" \citep{{{','.join(papers)}}}" if papers else ""
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -144,8 +145,8 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
-        for call in parse(name):
-            if ":" not in call.name and call.name not in names():
+        for call in (call for term in parse(name) for call in term.every):
+            if ":" not in call.name and call.name not in {*names(), *WRAPPERS}:
                 raise unknown("metric", call.name, names())
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)

@@ -19,8 +19,8 @@ from ...rerank.runs.rows import error_row
 from ...rerank.runs.written_outcomes import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
-from ..options.nbest_output import FormOptions, list_writer_in
 from ..options.output_files import OutputFileOptions
+from ..options.output_formats import OutputFormatOptions, list_writer_in
 from ..row_files import complete_rows
 from ..running import OutputOptions, check_not_input
 from ..terminal.console import Progress, say
@@ -36,8 +36,7 @@ class ConvertOptions:
         prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
             field:prior_weight.
         prior_strength: how much the prior counts.
-        to: a form of documents with outputs of systems instead of candidate lists: systems, mtme, wmt-xml, wmt-jsonl,
-            sacrebleu or summeval.
+        to: documents with outputs of systems instead of candidate lists: {formats:documents}.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
@@ -50,7 +49,7 @@ OPTIONS = Options(
     "convert",
     "Write candidate lists of any format as JSONL, as --output-format, or as a Parquet or Arrow file; or documents in "
     "another form. Outputs appear when complete.",
-    [OutputFileOptions, InputOptions, OutputOptions, ConvertOptions, FormOptions],
+    [OutputFileOptions, InputOptions, OutputOptions, ConvertOptions, OutputFormatOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
 )

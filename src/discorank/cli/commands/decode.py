@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...metrics.errors import InputError
@@ -11,21 +10,13 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
-from ..options.budget import (
-    AuditOptions,
-    BudgetOptions,
-    SecondsOptions,
-    audited,
-    budget_in,
-    share_of_seconds,
-)
+from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
 from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
-from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
 @settings
@@ -47,15 +38,13 @@ OPTIONS = Options(
         InputOptions,
         OutputOptions,
         BudgetOptions,
-        SecondsOptions,
         AuditOptions,
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         SavedOptions,
-        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -71,13 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     with_every_place(values)
     check_choice(values)
-    if values["chooser"]:
-        return run_chooser(values, OPTIONS.defaults)
-    if values["abstain"]:
-        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
-    # until the engine is there to measure it, seconds stand for any share
-    budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
+    budget = budget_in(values)
     saved = None
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
@@ -97,21 +81,14 @@ def run(arguments: Sequence[str]) -> int:
     if remark is not None:
         say(f"--budget: {remark}", values["quiet"])
     with saved or engine_in(values) as engine:
-        if values["budget_seconds"]:
-            share = share_of_seconds(values, decoder, engine)
-            decoder = replace(decoder, budget=budget_in(values, share))
         if values["budget_audit"]:
             decoder = audited(values, decoder, engine)
         return run_decider(values, of_choice(values, decoder), engine)
 
 
 def _check_budget(values: Mapping[str, Any]) -> None:
-    """Raises InputError for a budget given twice, or with utilities that are saved or were."""
-    named = [name for name in ("budget", "budget_seconds") if values[name]]
-    if len(named) == 2:
-        problem = "stands beside --budget"
-        raise InputError(problem, where="--budget-seconds", fix="Give one of them")
-    if not named:
+    """Raises InputError for a budget with utilities that are saved or were."""
+    if not values["budget"]:
         return
     if values["utilities"]:
         problem = "utilities that were saved cost nothing"

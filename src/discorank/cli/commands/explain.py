@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Annotated, Literal
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.errors import MAX_NAMES, InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...report.explanation import explanation
-from ...report.explanation_text import explanation_text
-from ...report.number_legend import legend
+from ...report.explanation import explanation, explanation_text, legend
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
@@ -29,7 +28,7 @@ class ExplainOptions:
 
     Args:
         id: ids of the lists to explain; the first ones if not given.
-        limit: how many lists to explain; of a search, with the rest of the document of the last one.
+        limit: how many lists to explain.
         format: text or json.
         choice: segment; whole documents (document) cannot be explained.
     """
@@ -69,9 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     # with lists of context, lists before the explained ones are decided too
     ids_to_read = frozenset[str]() if decoder.width else ids
     with open_input(values) as lists:
-        is_whole = decoder.search is not None
         seen: list[str] = []
-        first = _first(_records(lists, ids_to_read, seen), values["limit"], is_whole)
+        first = islice(_records(lists, ids_to_read, seen), values["limit"])
         records = {record.id: record for record in first}
     missing = sorted(ids - records.keys())
     if missing:
@@ -99,19 +97,6 @@ def _missing(ids: Sequence[str], seen: Sequence[str], is_cut: bool, name: str) -
     if is_cut:
         fix = f"Only {len(seen)} lists were read: raise --limit"
     return InputError(f"no list {', '.join(ids)}", where=name, fix=fix)
-
-
-def _first(
-    records: Iterable[CandidateList], limit: int | None, is_whole: bool
-) -> Iterator[CandidateList]:
-    """At most so many lists, and the rest of the document of the last one where documents are to be whole."""
-    document: str | None = None
-    for number, record in enumerate(records):
-        goes_on = is_whole and record.document is not None and record.document == document
-        if limit is not None and number >= limit and not goes_on:
-            return
-        document = record.document
-        yield record
 
 
 def _records(lists: Lists, ids: frozenset[str], seen: list[str]) -> Iterator[CandidateList]:

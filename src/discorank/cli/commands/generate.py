@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.generation.document_turns import Turns
 from ...integrations.generation.generation_run import run_generation
-from ...integrations.generation.generator import Generator
+from ...integrations.generation.generator import Generator, unescaped
 from ...integrations.generation.prompts import PromptEntry, read_prompts
-from ...integrations.generation.stop_strings import unescaped
-from ...integrations.huggingface.settings import GenerationSettings
+from ...integrations.huggingface.model_loading import GenerationSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from ...integrations.generation.stop_strings import unescaped
-from ...integrations.huggingface.forced_sequences import ScoringSettings
-from ...integrations.scoring.chosen_texts import read_chosen_texts
-from ...integrations.scoring.few_shot_templates import CANDIDATE, FewShotTemplates
-from ...integrations.scoring.list_prompts import ListPrompts
-from ...integrations.scoring.scoring_run import ListScoring, run_scoring
-from ...integrations.scoring.text_scorer import TextScorer
-from ...integrations.scoring.value_fields import ValueFields
+from ...integrations.generation.generator import unescaped
+from ...integrations.huggingface.forced_passes import ScoringSettings
+from ...integrations.scoring.list_prompts import (
+    CANDIDATE,
+    FewShotTemplates,
+    ListPrompts,
+    TextScorer,
+    read_chosen_texts,
+)
+from ...integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
 from ...integrations.server.prompt_logprobs import ServerScoringOptions
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
@@ -173,7 +175,7 @@ def _huggingface(values: Mapping[str, Any]) -> TextScorer:
 
 
 def _server(values: Mapping[str, Any]) -> TextScorer:
-    from ...integrations.server.server_scorer import ServerScorer
+    from ...integrations.server.prompt_logprobs import ServerScorer
 
     needed(values, "prompt", "--prompt")
     needed(values, "base_url", "--base-url")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ...metrics.registry import metric_class, names, registered_name
+from ...metrics.registry import WRAPPERS, metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
 from ..options import Options, field_helps
@@ -61,7 +61,8 @@ def _all_metrics() -> str:
                 info.summary,
             ]
         )
-    return aligned(rows)
+    wrappers = [f"{name}(METRIC)" for name in WRAPPERS]
+    return f"{aligned(rows)}\n\nAround a metric of segments, for whole documents: {', '.join(wrappers)}"
 
 
 def _metric(name: str) -> str:

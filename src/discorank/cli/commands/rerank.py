@@ -23,7 +23,7 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
-from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
 
@@ -42,7 +42,7 @@ class FeatureOptions:
 
 OF_EXPECTED = (
     *("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"),
-    *("expectation", "trim", "num_groups", "normalize_parts"),
+    "normalize_parts",
 )
 OPTIONS = Options(
     "rerank",
@@ -57,7 +57,7 @@ OPTIONS = Options(
         MBRDecoder,
         DocumentChoiceOptions,
         RunSettings,
-        FormOptions,
+        OutputFormatOptions,
         DecisionOptions,
         CodeOptions,
         JudgeOptions,

@@ -5,26 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.judged_rows import with_judged
+from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.spec.user_code import AllowedCode
-from ...rerank.chooser.chooser_files import load_chooser
-from ...rerank.chooser.proposals import Proposal, Proposed, Unit, proposed
-from ...rerank.chooser.shipped import shipped
 from ...rerank.runs.rows import as_line
+from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
-from ..options.inputs import CodeOptions, cache_in
+from ..options.inputs import CodeOptions, cache_in, metric_in
 from ..options.judgements import judged_rows, systems_documents
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import say
-from .decode_by_chooser import metric_of_file
 
 SCORE = "score"  # the key to fill in, where none is named
 _TAKEN = frozenset({"id", "order", "source", "systems", "references"})
@@ -40,7 +34,7 @@ class SampleOptions:
         by: what is judged, segment or document.
         human: the key of the human scores, such as mqm: what has one is left out, and rows have it, to be filled in.
         judged: files of judgements, such as rows of sample that were filled in: what is judged there is left out too.
-        chooser: the file of a chooser, whose difficulty and utility are used; default, the one that is shipped.
+        utility: by which texts differ.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
         output: the file of rows; stdout if not given.
@@ -51,7 +45,7 @@ class SampleOptions:
     by: Unit = "segment"
     human: str | None = None
     judged: tuple[str, ...] = ()
-    chooser: str = "default"
+    utility: str = "chrf + 100*rouge-l"
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     output: str | None = None
@@ -61,10 +55,10 @@ OPTIONS = Options(
     "sample",
     "Propose the segments, or whole documents, whose judgements tell most of several systems: easy and hard ones, "
     "where texts differ, over many documents. A row per segment has its source, references, every system's text, and a "
-    "place for every score: discorank train chooser SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
+    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
     [SampleOptions, CodeOptions],
     positional={"input": "?"},
-    short={"output": "o", "count": "n"},
+    short={"output": "o", "count": "n", "utility": "u"},
 )
 
 
@@ -73,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     path, out = needed(values, "input", "SYSTEMS"), values["output"]
     if out not in (None, "-"):
-        check_not_input(out, [path, values["chooser"], *values["judged"]])
+        check_not_input(out, [path, *values["judged"]])
         check_writable(out)
     key = replace(HumanKey.read(values["human"] or SCORE), may_lack=True)
     if key.name in _TAKEN:
@@ -92,21 +86,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def _proposed(path: str, key: HumanKey, values: Mapping[str, Any]) -> Proposed:
     """What to judge of a file."""
-    chooser = load_chooser(values["chooser"])
-    allowed = AllowedCode.of(values["allow_code"])
-    load = partial(metric_of_file, values=values, allowed=allowed)
+    utility = metric_in(values, values["utility"])
     documents = systems_documents(path, values, [key])
     if values["judged"]:
         documents = with_judged(documents, judged_rows(values, [key]), key.name)
     try:
-        return proposed(
-            documents,
-            chooser.difficulty or shipped().difficulty,
-            load(chooser.utility),
-            values["count"],
-            values["by"],
-            cache_in(values),
-        )
+        return proposed(documents, utility, values["count"], values["by"], cache_in(values))
     except InputError as error:
         raise error.inside(path) from None
 

@@ -14,11 +14,10 @@ from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...metrics.storage.stop_signals import NUMBERS
+from ...metrics.storage.stop_signals import heeded
 from ...rerank.features import EXPECTED
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
-from ...rerank.strategies import SEARCHES
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
@@ -59,8 +58,7 @@ OPTIONS = Options(
     hidden=[
         *("base_url", "oracle", "keep_matrix", "features", "decoder", "nbest"),
         # the rule that stops drawing knows the weighted mean of a sum alone
-        *("expectation", "trim", "num_groups", "normalize_parts"),
-        *("budget", "diverse", "beam"),
+        *("normalize_parts", "budget", "diverse"),
         *("prior", "prior_strength"),  # candidates of a server name no system
     ],
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
@@ -89,7 +87,7 @@ async def _served(server: ProxyServer) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
-        for number in NUMBERS:
+        for number in heeded():
             loop.add_signal_handler(number, server.stop)
     await server.serve()
 
@@ -107,10 +105,6 @@ def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
             raise InputError("stands beside -m", where="--utility", fix=f"Add -m {EXPECTED}")
     else:
         names = (needed(values, "utility", "--utility"), *values["allow_utility"])
-    if values["strategy"] in SEARCHES:
-        problem = "a document is answered request by request, and a search decides it as a whole"
-        fix = 'Choose "sequential" or "one-best"'
-        raise InputError(problem, where="--strategy", fix=fix)
     for name in dict.fromkeys(names):
         utility = metric_in(values, name)
         check_model(values, [utility])

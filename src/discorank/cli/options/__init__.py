@@ -5,11 +5,10 @@
 """
 
 from .command_options import Options
-from .common_options import DOCUMENT_OPTIONS, MODEL_OPTIONS
+from .common_options import MODEL_OPTIONS
 from .components import build, build_group, field_helps, needed
 
 __all__ = [
-    "DOCUMENT_OPTIONS",
     "MODEL_OPTIONS",
     "Options",
     "build",

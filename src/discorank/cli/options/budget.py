@@ -1,4 +1,4 @@
-"""The options of a budget, and what is measured before the run: the share that seconds stand for, and corrections."""
+"""The options of a budget, and what an audit before the run corrects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ...rerank.budget.methods import Method
 from ...rerank.budget.settings import CHEAP, Budget, load_budget, load_cheap_utility
 from ...rerank.budget.statement import Correction, Shift
 from ...rerank.engines.interface import Engine
-from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.run_file import earlier_settings
 from ..terminal.console import say
@@ -58,18 +57,6 @@ class BudgetOptions:
 
 
 @settings
-class SecondsOptions:
-    """A budget in seconds.
-
-    Args:
-        budget_seconds: in place of --budget, the share of pairs that takes about so many seconds in all, measured on
-            the first lists when the run begins; a run that goes on keeps its share.
-    """
-
-    budget_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-
-
-@settings
 class AuditOptions:
     """An audit of what is said under a budget.
 
@@ -82,13 +69,13 @@ class AuditOptions:
     budget_audit: Annotated[int, Field(ge=0, le=MAX_AUDITED)] = 0
 
 
-def budget_in(values: Mapping[str, Any], share: float | None = None) -> Budget | None:
-    """The budget that the options name, of another share if it is given; None without one.
+def budget_in(values: Mapping[str, Any]) -> Budget | None:
+    """The budget that the options name; None without one.
 
     Raises:
         InputError: an option of budgets without a budget.
     """
-    share = values["budget"] if share is None else share
+    share = values["budget"]
     if share is None:
         check_without_budget(values)
         return None
@@ -117,39 +104,6 @@ def check_without_budget(values: Mapping[str, Any]) -> None:
             raise InputError("is for a budget", where=where, fix="Add --budget SHARE")
 
 
-def share_of_seconds(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> float:
-    """The share of pairs for --budget-seconds: that of the run that goes on, or as measured now.
-
-    Args:
-        values: the options.
-        decoder: the decoder, with a budget of any share.
-        engine: what values lists.
-
-    Raises:
-        InputError: the input is read once, or the time is too short.
-    """
-    from ...rerank.timed_share import PROBED_LISTS, Totals, timed_share
-
-    earlier = _earlier_share(values["output"])
-    if earlier is not None:
-        return earlier
-    if values["input"] in ("-", None):
-        fix = "Give a file, or a share: --budget"
-        raise InputError("the input is read twice", where="--budget-seconds", fix=fix)
-    totals = Totals(decoder)
-    probed: list[CandidateList] = []
-    with open_input(values) as lists:
-        for entry in lists:
-            if entry.record is None or entry.record.context_only:
-                continue
-            totals.add(entry.record)
-            if len(probed) < PROBED_LISTS:
-                probed.append(entry.record)
-    share = timed_share(decoder, probed, totals, values["budget_seconds"], engine)
-    say(f"a budget of {share:.3g} of all pairs", values["quiet"])
-    return share
-
-
 def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> MBRDecoder:
     """The decoder with the correction for --budget-audit: that of the run that goes on, or as it shows now.
 
@@ -166,9 +120,6 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
     budget = load_budget(decoder.budget)
     if budget is None:
         raise InputError("is for a budget", where="--budget-audit", fix="Add --budget SHARE")
-    if values["budget_seconds"] and budget.share == 1:
-        say("no list is audited, as there is time for all pairs", values["quiet"])
-        return decoder
     correction = _earlier_correction(values["output"])
     if correction is None:
         if values["input"] in ("-", None):
@@ -180,12 +131,6 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
         correction = correction_of(decoder, drawn, engine)
         say(f"{len(drawn)} lists were decided from all of their pairs too", values["quiet"])
     return replace(decoder, budget=replace(budget, correction=correction))
-
-
-def _earlier_share(output: str | None) -> float | None:
-    """The share of the run that stands at an output."""
-    share = _earlier_budget(output).get("share")
-    return share if isinstance(share, float) and 0 < share <= 1 else None
 
 
 def _earlier_correction(output: str | None) -> Correction | None:

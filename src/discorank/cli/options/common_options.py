@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from ...metrics.spec.checked_settings import Field, settings
 
-DOCUMENT_OPTIONS = ("align", "align_by", "windows", "stride", "split_sentences")
 MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
 
 
@@ -28,11 +27,12 @@ class CommonOptions:
         cache_bytes: how many bytes are kept there.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
-        align: how metrics of segments compare whole documents: monotone, transport or unbalanced.
-        align_by: what finds the alignment in place of the metric: chrf or length.
-        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit.
-        stride: how many sentences further the next window begins; half a window if not given.
-        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE.
+        align: metrics of segments compare whole documents sentence by sentence, aligned by the metric itself, by the
+            cheap chrf or by length; see aligned(METRIC).
+        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit;
+            see windows(METRIC).
+        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE; see
+            split(METRIC).
         max: another bound on what is read, such as candidates=100000; see docs/limits.md.
         quiet: say nothing on stderr but errors.
     """
@@ -48,10 +48,8 @@ class CommonOptions:
     cache: str | None = None
     cache_bytes: Annotated[int, Field(ge=1)] = 10**10
     lang: str | None = None
-    align: str | None = None
-    align_by: str | None = None
+    align: Literal["metric", "chrf", "length"] | None = None
     windows: Annotated[int, Field(ge=1)] | None = None
-    stride: Annotated[int, Field(ge=1)] | None = None
     split_sentences: str | None = None
     max: tuple[str, ...] = ()
     quiet: bool = False

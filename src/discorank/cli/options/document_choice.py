@@ -12,10 +12,8 @@ from ...rerank.whole_documents import Choice, WholeDocuments
 
 # what is of single lists
 _OF_LISTS = {
-    "chooser": "it is trained on segments",
     "utilities": "they are of single lists",
     "save_utilities": "they would be of documents, and are read back list by list",
-    "budget_seconds": "a share is measured on single lists",
     "budget_audit": "single lists are audited",
 }
 

@@ -1,4 +1,4 @@
-"""Test sets with outputs of systems as commands read them: folders of mt-metrics-eval, and documents in other forms."""
+"""Test sets with outputs of systems as commands read them: folders of mt-metrics-eval, and documents in files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...integrations.formats.document_forms import open_documents
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
     EvalSetOptions,
@@ -14,7 +13,8 @@ from ...integrations.formats.mtme.eval_set_folder import (
     standards_of,
 )
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
-from ...integrations.formats.systems_document import read_document
+from ...integrations.formats.open_lists import open_documents
+from ...integrations.formats.readers.systems import read_document
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
@@ -97,7 +97,7 @@ def eval_set_at(
 
 def checked_rows(
     path: str,
-    form: str,
+    format: str,
     language_pair: str | None,
     keys: Sequence[HumanKey] = (),
     as_systems: Sequence[str] = (),
@@ -107,7 +107,9 @@ def checked_rows(
     Raises:
         InputError: the first document that cannot be read.
     """
-    return checked_lines(open_documents(path, form, language_pair), keys, as_systems)
+    return checked_lines(
+        open_documents(path, format, language_pair=language_pair), keys, as_systems
+    )
 
 
 def checked_lines(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...integrations.formats.format_table import ListOptions
 from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric
+from ...metrics.registry import load_metric, wrapped
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
-from . import DOCUMENT_OPTIONS, MODEL_OPTIONS, needed
+from . import MODEL_OPTIONS, needed
 
 if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
@@ -28,18 +30,17 @@ class InputOptions:
 
     Args:
         input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
-        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, batch, lm-eval, systems, or a
-            form of test sets: mtme, wmt-xml, wmt-jsonl, sacrebleu, summeval.
-        num_candidates: flat: lines per source, read from the counts if not given.
-        sources: flat, fairseq, marian, moses, sockeye: the file of sources, one per line.
-        documents: flat, fairseq, marian, moses, sockeye: the file of document ids, one per line.
-        requests: batch: the file of requests that the output answers.
-        human: systems: keys that hold human scores, such as mqm:lower.
-        as_systems: systems: references to treat as systems.
-        include: systems: further keys that hold systems.
-        columns: jsonl and systems in a Parquet or Arrow file: which column is which key, such as id=prompt_id
+        input_format: its format: {formats}.
+        num_candidates: {formats:num_candidates}: lines per source, read from the counts if not given.
+        sources: {formats:sources}: the file of sources, one per line.
+        documents: {formats:sources}: the file of document ids, one per line.
+        requests: {formats:requests}: the file of requests that the output answers.
+        human: {formats:human}: keys that hold human scores, such as mqm:lower.
+        as_systems: {formats:as_systems}: references to treat as systems.
+        include: {formats:include}: further keys that hold systems.
+        columns: {formats:columns} in a Parquet or Arrow file: which column is which key, such as id=prompt_id
             candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
-        language_pair: mtme: the language pair of the folder.
+        language_pair: {formats:language_pair}: the language pair of the folder.
     """
 
     input: str | None = None
@@ -85,15 +86,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
     return open_lists(
         needed(values, "input", "INPUT"),
         values["input_format"],
-        num_candidates=values["num_candidates"],
-        sources=values["sources"],
-        documents=values["documents"],
-        requests=values["requests"],
-        human=values["human"],
-        as_systems=values["as_systems"],
-        include=values["include"],
-        columns=values["columns"],
-        language_pair=values["language_pair"],
+        **{field.name: values[field.name] for field in fields(ListOptions)},
     )
 
 
@@ -103,8 +96,11 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
-    """The metric with the language, device and model that are set, and what judges may spend and where they keep it."""
-    names = (*MODEL_OPTIONS, *DOCUMENT_OPTIONS, *JUDGE_OPTIONS)
+    """The metric with the language, device and model that are set, and what judges may spend and where they keep it.
+
+    Metrics of segments are in the wrappers that options name.
+    """
+    names = (*MODEL_OPTIONS, *JUDGE_OPTIONS)
     named = {name: values[name] for name in names if values.get(name) is not None}
     answers = answers_folder(values)
     if answers is not None:
@@ -112,7 +108,14 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     keeps_language = isinstance(metric, Combination)  # that of its training
     metric = metric.with_defaults(**named)
     if values["lang"] and not keeps_language:
-        return metric.for_language(values["lang"])
+        metric = metric.for_language(values["lang"])
+    if values.get("windows"):
+        metric = wrapped(metric, "windows", size=values["windows"])
+    if values.get("align"):
+        by = {"metric": None, "length": "length", "chrf": load_metric("chrf")}
+        metric = wrapped(metric, "aligned", by=by[values["align"]])
+    if values.get("split_sentences"):
+        metric = wrapped(metric, "split", at=values["split_sentences"])
     return metric
 
 
@@ -120,7 +123,7 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
     """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
     parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
     for name in ("model", "encoder_path", "tokenizer_path"):
-        takers = {part.name for part in parts if hasattr(part, name)}
+        takers = {part.name for part in parts if hasattr(part.innermost, name)}
         if values[name] and len(takers) != 1:
             problem = "no metric takes it"
             if takers:
@@ -173,9 +176,8 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         reading["utilities"] = file_key(
             values["utilities"], "Give a file that --save-utilities wrote"
         )
-    for name in ("budget_seconds", "budget_audit"):
-        if values.get(name):
-            reading[name] = values[name]
+    if values.get("budget_audit"):
+        reading["budget_audit"] = values["budget_audit"]
     for name in (
         "input_format",
         "num_candidates",

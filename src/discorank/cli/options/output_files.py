@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...integrations.formats.aligned_outputs import AlignedOutputs, OutputFiles, read_outputs
+from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ..terminal.console import say

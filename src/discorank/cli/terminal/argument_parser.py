@@ -41,6 +41,15 @@ class PrintableParser(argparse.ArgumentParser):
         line = f"discorank: {message}{end} {self.prog} --help lists all"
         self.exit(2, f"{printable(line)}\n")
 
+    def format_help(self) -> str:
+        """The help, in which names of formats stand that are asked for by ``{formats}``."""
+        for action in self._actions:
+            if action.help and "{formats" in action.help:
+                from ...integrations.formats.format_table import with_format_names
+
+                action.help = with_format_names(action.help)
+        return super().format_help()
+
     def print_help(self, file: Any = None) -> None:
         """Prints the help; raises OSError where argparse says nothing of it: the stream takes nothing."""
         (file or sys.stdout).write(self.format_help())

@@ -17,7 +17,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-from ...metrics.storage.stop_signals import NUMBERS, put_back
+from ...metrics.storage.stop_signals import heeded, put_back
 
 PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
 AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
@@ -80,15 +80,14 @@ def stoppable(is_program: bool) -> Iterator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread can have handlers
         return
-    handlers = {number: signal.getsignal(number) for number in NUMBERS}
-    heeded = [number for number in NUMBERS if handlers[number] is not signal.SIG_IGN]
+    handlers = {number: signal.getsignal(number) for number in heeded()}
     hook, sys.unraisablehook = sys.unraisablehook, stop.lost
-    for number in heeded:
+    for number in handlers:
         signal.signal(number, stop.take)
     try:
         yield stop
     finally:
         stop.ended = True
         sys.unraisablehook = hook
-        for number in heeded:
-            put_back(number, signal.SIG_IGN if is_program else handlers[number])
+        for number, handler in handlers.items():
+            put_back(number, signal.SIG_IGN if is_program else handler)

@@ -20,10 +20,11 @@ from discorank.integrations.formats.mtme.eval_set_folder import (
     language_pairs,
     read_eval_set,
     read_ratings,
+    write_eval_set,
+    write_metric_scores,
 )
 from discorank.integrations.formats.mtme.eval_set_rows import eval_set_of_rows, eval_set_rows
-from discorank.integrations.formats.mtme.folder_writer import write_eval_set, write_metric_scores
-from discorank.integrations.formats.mtme.score_columns import read_score_file, written_scores
+from discorank.integrations.formats.mtme.folder_files import read_score_file, written_scores
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.selection.meta_evaluation.eval_set import (

@@ -15,8 +15,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from discorank import InputError, ModelLoadError
+from discorank.metrics.neural.models.attention import Slab, slabs_of
 from discorank.metrics.neural.models.encoder import PACKED, Encoder, device_of
-from discorank.metrics.neural.models.packed_attention import Slab, slabs_of
 from discorank.metrics.neural.models.pretrained import from_state, pretrained, tokenizer_of
 from discorank.metrics.representations import Ragged
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.metrics.neural.models import label_probabilities
-from discorank.metrics.neural.models.label_probabilities import label_log_probabilities
+from discorank.metrics.neural.models import linear_products
+from discorank.metrics.neural.models.linear_products import label_log_probabilities
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
 WIDTH = 16
@@ -43,7 +43,7 @@ def test_values_are_those_of_a_softmax(
     bias = drawn(seed + 2, vocabulary) + shift
     labels = torch.arange(rows) * 7919 % vocabulary
     with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
-        patch.setattr(label_probabilities, "SLICE", size)
+        patch.setattr(linear_products, "SLICE", size)
         values = label_log_probabilities(states, weight, bias, labels)
     expected = plainly(states, weight, bias, labels)
     assert values.dtype == torch.float64

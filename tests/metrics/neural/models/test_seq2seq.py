@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.models import seq2seq
-from discorank.metrics.neural.models.label_probabilities import SLICE
+from discorank.metrics.neural.models.attention import Attention, Spans
+from discorank.metrics.neural.models.linear_products import SLICE
 from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.neural.models.seq2seq import Seq2Seq
 from discorank.metrics.neural.models.shared_prefix import DecoderPass, Targets, batches, pairs_of
-from discorank.metrics.neural.models.span_attention import Attention, Spans
 from discorank.metrics.representations import Ragged
 
 BOUNDED = bounded(max_examples=15, deadline=None, database=None, print_blob=True)

@@ -1,7 +1,7 @@
 """``discorank compare``, from the top down.
 
-`command` reads and checks the options. `set_runs` compares the systems of one file, and `chooser_runs` what chooses
-among their outputs. `printed_sets` prints all files, from the numbers of `system_tables` and `chooser_tables`;
+`command` reads and checks the options. `set_runs` compares the systems of one file, and `chooser_comparison` what
+chooses among their outputs. `printed_sets` prints all files, from the numbers of `system_tables`;
 `score_files` writes a row per segment or document.
 """
 

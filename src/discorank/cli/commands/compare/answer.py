@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....printable import printable
-from ....report.answer_text import answer_lines
+from ....report.compared_texts import answer_lines
 from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
 from ....tables import text
-from .chooser_tables import choosers_tables
+from .chooser_comparison import choosers_tables
 from .printed_sets import mean_tables
 from .set_runs import ComparedSet
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from ....integrations.formats.aligned_outputs import OutputFiles
 from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, settings
-from ....report.baseline_table import baseline_tables
+from ....report.comparison_tables import baseline_tables
 from ....rerank.selection.comparison_folder import check_folder, save
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
@@ -29,8 +29,7 @@ from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_refe
 from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
-from .chooser_runs import ChooserOptions, check_decoded, check_no_files
-from .chooser_tables import choosers_tables
+from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables
 from .output_sets import check_systems_files, checked_files, output_place
 from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores

@@ -9,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ....integrations.formats.aligned_outputs import AlignedOutputs, OutputFiles
-from ....integrations.formats.system_texts import ABOUT_KINDS, kind_of
+from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.storage.line_source import LineSource
 from ....rerank.selection.resampling_units import segments_of_unit
@@ -88,7 +87,7 @@ def check_systems_files(paths: Sequence[str], form: str) -> None:
         kind = _kind(path)
         # of one file of candidate lists its reader says more
         if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
-            problem = f"found {ABOUT_KINDS[str(kind)]}, expected a systems file"
+            problem = f"found {about_kind(str(kind))}, expected a systems file"
             raise InputError(problem, where=path, fix=f"For files of texts: {_command(paths)}")
 
 

@@ -9,7 +9,7 @@ from ....rerank.runs.rows import as_line
 from ....rerank.selection.averages import MeanAgreement, MeanChoice, mean_agreements, mean_choices
 from ....rerank.selection.significance import Correction
 from ....tables import Table, comma_separated, latex, markdown, number, text
-from .chooser_tables import choosers_facts, choosers_json, choosers_tables, mean_choices_table
+from .chooser_comparison import choosers_facts, choosers_json, choosers_tables, mean_choices_table
 from .set_runs import ComparedSet
 from .system_tables import (
     SEGMENT_HEAD,

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....integrations.formats.aligned_outputs import AlignedOutputs
-from ....integrations.formats.document_forms import pairs_of
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder
+from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
+from ....integrations.formats.system_texts import AlignedOutputs
 from ....metrics.errors import InputError
 
 

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....integrations.formats.document_forms import open_documents
-from ....integrations.formats.human_dimensions import human_dimensions
-from ....integrations.formats.human_scores import HumanKey
-from ....integrations.formats.systems import SystemsOptions, read_documents
-from ....integrations.formats.test_sets.document_rows import DocumentRows
+from ....integrations.formats.documents import DocumentRows
+from ....integrations.formats.human_scores import HumanKey, human_dimensions
+from ....integrations.formats.open_lists import open_documents
+from ....integrations.formats.readers.systems import SystemsOptions, read_documents
 from ....metrics.errors import InputError
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
@@ -24,7 +23,7 @@ from ....rerank.selection.resampling_units import unit_of
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
-from .chooser_runs import choice_task, judge_choosers
+from .chooser_comparison import choice_task, judge_choosers
 from .few_units import too_few
 from .output_sets import baseline_of, segment_unit
 from .set_places import SetPlace
@@ -93,7 +92,9 @@ def _read_documents(
         source = DocumentRows(place.path, iter(place.outputs.rows))
     else:
         form, columns = values["input_format"], values["columns"]
-        source = open_documents(place.path, form, place.language_pair, columns)
+        source = open_documents(
+            place.path, form, language_pair=place.language_pair, columns=columns
+        )
     documents = list(read_documents(source, options))
     if not documents:
         raise InputError("no documents", where=source.name, fix="Give at least one line")

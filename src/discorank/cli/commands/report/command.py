@@ -16,11 +16,10 @@ from ....metrics.errors import InputError, MetricError, near_files
 from ....metrics.spec.checked_settings import Field, settings
 from ....metrics.spec.user_code import CodeRefusedError
 from ....report.choices import ChosenRun, explained, read_run
-from ....report.explanation import explanation
-from ....report.extra import plot_package, template_package
-from ....report.number_legend import FEATURES, ON_A_PAGE, meanings
+from ....report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
 from ....report.page import rendered
-from ....report.words import with_noun
+from ....report.summary_text import with_noun
+from ....report.svg import plot_package, template_package
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
 from ....rerank.mbr_decoder import MBRDecoder
@@ -153,9 +152,8 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
 def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     """The run with its first lists decided again."""
     decider = decider_of(run, values)
-    is_whole = decider.search is not None
     with open_input(input_values(run, values)) as lists:
-        records = {record.id: record for record in _same(run, lists, values["limit"], is_whole)}
+        records = {record.id: record for record in _same(run, lists, values["limit"])}
     # a reranker's features, but the utility alone of a decoder with a shortlist
     deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
     metrics = [part for metric in deciding for _, part in metric.parts]
@@ -171,25 +169,20 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
 
 
-def _same(run: ChosenRun, lists: Lists, limit: int, is_whole: bool) -> Iterator[CandidateList]:
-    """The first records of the input that the run decided, with the rest of the last document if that is to be whole.
+def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
+    """The first records of the input that the run decided.
 
     Raises:
         InputError: the input has changed since.
     """
-    document: str | None = None
     digest = blake2b(digest_size=16)
     num_entries, num_lists = 0, 0
     for entry in islice(lists, run.head.input.entries):
         digest.update(entry.raw + b"\n")
         num_entries += 1
         record = entry.record
-        if record is None:
+        if record is None or num_lists >= limit:
             continue
-        goes_on = is_whole and record.document is not None and record.document == document
-        if num_lists >= limit and not goes_on:
-            continue
-        document = record.document
         # context stands beside the lists and does not count as one
         if record.id in run.rows or record.context_only:
             num_lists += not record.context_only

@@ -22,7 +22,6 @@ from ....rerank.features import EXPECTED, is_plain
 from ....rerank.mbr_decoder import MBRDecoder
 from ....rerank.prior import Prior, load_prior
 from ....rerank.reranker import Reranker
-from ....rerank.strategies import BEAM
 from ...options import build
 from ...options.inputs import InputOptions, adapted
 
@@ -52,7 +51,6 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         if saved["decoder"] == "rerank":
             return _reranker(run, metrics, values)
         decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
-        decoder_settings["beam"] = saved.get("beam", BEAM)
         if saved["shortlist"]:
             decoder_settings["shortlist"] = next(metrics)
             decoder_settings["top_k"] = _kept(saved["shortlist"])
@@ -91,7 +89,6 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],
-        beam=saved.get("beam", BEAM),
         decoder=decoder,
         budget=budget,
     )
@@ -102,8 +99,8 @@ def _expectation(
 ) -> dict[str, Any]:
     """The settings that expected utilities depend on, as the run file has them."""
     expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
-    optional = ("expectation", "trim", "num_groups", "normalize_parts")
-    expectation |= {name: saved[name] for name in optional if name in saved}
+    if "normalize_parts" in saved:
+        expectation["normalize_parts"] = saved["normalize_parts"]
     if "prior" in saved:
         expectation["prior"] = _prior(run, saved["prior"], values["prior"])
         expectation["prior_strength"] = saved["prior_strength"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from ....integrations.formats.contrastive_items import read_contrastive
+from ....integrations.formats.selection_files import read_contrastive
 from ....metrics.errors import InputError
 from ....metrics.storage.line_source import LineSource
 from ....rerank.engines.local import LocalEngine

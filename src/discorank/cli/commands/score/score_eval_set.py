@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ....integrations.formats.document_forms import pairs_of
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder
-from ....integrations.formats.mtme.folder_writer import write_metric_scores
+from ....integrations.formats.mtme.eval_set_folder import (
+    is_eval_set_folder,
+    pairs_of,
+    write_metric_scores,
+)
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....rerank.runs.rows import as_line

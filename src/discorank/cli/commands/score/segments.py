@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ....integrations.arrow.arrow_source import ArrowSource
 from ....integrations.arrow.open_rows import open_rows
-from ....integrations.files.seen_keys import SeenKeys
+from ....integrations.files.entries import SeenKeys
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource

@@ -16,7 +16,6 @@ KINDS = {
     "sescore2": "the metric sescore2 from texts, without ratings",
     "combination": "a weighted combination of metrics from human preferences",
     "prior": "how many errors each of several systems makes, from human judgements",
-    "chooser": "how to choose among several systems' texts, from human judgements or none",
 }
 
 

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ....integrations.formats.human_scores import read_rankings
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
-from ....rerank.tuning.combination_training import train_combination
-from ....rerank.tuning.pair_weights import Tuning
-from ....rerank.tuning.preference_sources import Preferences, read_rankings
+from ....metrics.storage.line_source import LineSource
+from ....rerank.training.combination_training import Tuning, train_combination
+from ....rerank.training.preferences import Preferences
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
-from ...options.judgements import placed_lines
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
@@ -97,7 +97,7 @@ def _preferences(values: Mapping[str, Any]) -> Preferences:
     if values["teacher"]:
         return Preferences(teacher=metric_in(values, values["teacher"]))
     if values["rankings"]:
-        return Preferences(rankings=read_rankings(placed_lines(values["rankings"])))
+        return Preferences(rankings=read_rankings(LineSource(values["rankings"])))
     name, _, direction = str(values["prefer"]).partition(":")
     if direction not in ("", "lower", "higher"):
         raise InputError(

@@ -11,13 +11,15 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.checksums import with_checksum
 from ....rerank.prior import STRENGTH, Prior
-from ....rerank.selection.system_prior import Root, estimate_prior
+from ....rerank.selection.document_outputs import all_systems
+from ....rerank.selection.system_scores import human_scored
+from ....rerank.training.judged_scores import Raters
+from ....rerank.training.prior_estimation import Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, needed
-from ...options.judgements import JudgementOptions, judged_documents
+from ...options.judgements import JudgedDocuments, JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
-from .judgement_tables import tables_of
 
 
 @settings
@@ -37,6 +39,7 @@ class TrainPriorOptions:
     format: Literal["text", "json"] = "text"
 
 
+TURNED = "mqm counts errors where no score is below 0; if lower is better, give mqm:lower"
 OPTIONS = Options(
     "train prior",
     "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
@@ -59,13 +62,32 @@ def run(arguments: Sequence[str]) -> int:
         prior = estimate_prior(judged.documents, judged.dimension, judged.lower, values["root"])
     except InputError as error:
         raise error.inside(path) from None
+    if _seems_turned(judged):
+        say(f"warning: {TURNED}", values["quiet"])
     row = with_checksum(prior.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
-    text = "\n".join([*tables_of(judged), shown(prior)])
+    raters = [] if judged.raters is None else [raters_table(judged.raters)]
+    text = "\n".join([*raters, shown(prior)])
     sys.stdout.write((json.dumps(row) if values["format"] == "json" else text) + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0
+
+
+def _seems_turned(judged: JudgedDocuments) -> bool:
+    """Whether MQM, which counts errors, was taken for a score of which higher is better."""
+    if judged.lower or judged.dimension.lower() != "mqm":
+        return False
+    documents = judged.documents
+    scores = human_scored(judged.dimension, True, documents, all_systems(documents)).parts[0]
+    return bool((scores.rows[:, :, 0] >= 0).all())
+
+
+def raters_table(raters: Raters) -> str:
+    """How strict raters are, as text."""
+    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
+    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
+    return aligned([["rater", what], *effects])
 
 
 def shown(prior: Prior) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.discourse.roles.role_training import train
-from ....metrics.discourse.roles.settings import RoleTraining
+from ....metrics.discourse.roles.training.role_training import RoleTraining, train
 from ....metrics.spec.checked_settings import settings
 from ....tables import aligned
 from ...options import Options, build, needed

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.rst.parser.parser_training import train
-from ....metrics.rst.parser.settings import ParserTraining
+from ....metrics.rst.parser.training.parser_training import train
+from ....metrics.rst.parser.training.settings import ParserTraining
 from ....metrics.rst.parser.weights import save
 from ....metrics.spec.checked_settings import settings
 from ....tables import aligned
@@ -24,7 +24,7 @@ class TrainRSTOptions:
 
     Args:
         input: the treebank, JSONL (.gz too): per document id, edus, sent and tree; see the documentation of
-            discorank.metrics.rst.parser.treebank.
+            discorank.metrics.rst.parser.training.treebank.
         output: the file of weights, .npz.
         format: how the figures are printed, text or json.
     """

@@ -12,15 +12,24 @@ import numpy as np
 
 from ....integrations.formats.corpora import RatedText, read_rated, read_texts
 from ....metrics.errors import InputError
-from ....metrics.sescore2.conversion import convert
-from ....metrics.sescore2.fitting import fit
-from ....metrics.sescore2.job_stages import Stage, finished
-from ....metrics.sescore2.labelling import label
-from ....metrics.sescore2.regression_training import FEWEST_TO_HOLD_OUT, Predict, TrainingProgress
-from ....metrics.sescore2.saved_models import check_free
-from ....metrics.sescore2.severity import Severity
-from ....metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from ....metrics.sescore2.training_settings import Training
+from ....metrics.sescore2.training.job_stages import Stage, finished
+from ....metrics.sescore2.training.regression_network import check_free, convert
+from ....metrics.sescore2.training.regression_training import (
+    FEWEST_TO_HOLD_OUT,
+    Predict,
+    Training,
+    TrainingProgress,
+    fit,
+)
+from ....metrics.sescore2.training.severity import Severity, label
+from ....metrics.sescore2.training.synthesis import (
+    Synthesis,
+    embed,
+    mine,
+    perturb,
+    search,
+    write_texts,
+)
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.user_code import AllowedCode, is_function_name
 from ....rerank.selection.correlation import tau_b

@@ -1,0 +1,258 @@
+"""The table of formats: files with candidate lists, and files with documents that have outputs of systems.
+
+A format is one `Format`: its name, what it is recognised by, its reader, its writer, and the words for it. Every module
+of `readers` has those that it reads in ``FORMATS``; it is imported when a format is asked for. Whatever asks for
+formats asks here: ``--from``, ``--to``, ``--output-format``, their help, and messages about a file of another format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Literal
+
+from ...metrics.errors import InputError, unknown
+from ...metrics.storage.line_source import LineSource, NumberedLines
+from ...rerank.lists import CandidateList
+from ..files.entries import ListEntry
+from .documents import Row
+
+OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """How files of lists are read; every format has some of these options.
+
+    Args:
+        num_candidates: lines per list; may be left out where there are sources.
+        sources, documents: files with the source and the document id of every list, one per line, where ids number the
+            lines.
+        requests: the file of requests that the lists answer.
+        human, as_systems, include: keys of human scores (``mqm:lower``), references to be read as systems, keys with
+            further systems.
+        columns: of Parquet and Arrow files: ``KEY=COLUMN``.
+        language_pair: of a folder of several.
+    """
+
+    num_candidates: int | None = None
+    sources: str | Path | None = None
+    documents: str | Path | None = None
+    requests: str | Path | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    language_pair: str | None = None
+
+    @classmethod
+    def of(cls, **given: Any) -> ListOptions:
+        """Options by their names; a single text in the place of several is one of them."""
+        several = ("human", "as_systems", "include", "columns")
+        for name in several:
+            value = given.get(name, ())
+            given[name] = (value,) if isinstance(value, str) else tuple(value)
+        return cls(**given)
+
+    def given(self) -> dict[str, Any]:
+        """Those that are set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def candidates_alone(record: CandidateList) -> CandidateList:
+    """A list with nothing beside its id and its candidates."""
+    return CandidateList(record.id, record.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class ListWriting:
+    """How lists are written in a format.
+
+    Args:
+        lines: of a list, without their ends; raises InputError where it cannot be written.
+        read: reads lines back, of lists with so many candidates.
+        own_fields: fields of candidates that have a place of their own; other numbers are features. None: candidates
+            are texts alone.
+        kept: the list with those parts beside its candidates for which there is a place.
+        shape: what the lists of a file must have alike, and why; raises InputError for a list of no shape.
+        earlier_shape: the same of a file from its lines and the counts of its run.
+        ends_columns: ``|||`` ends a column.
+        numbers_lists: the id of a list is its number in the file.
+        has_total: a candidate has a total score, which is the decision where it has none.
+        rounds: numbers are read back as the same but for the last places of a logarithm.
+    """
+
+    lines: Callable[[CandidateList], Iterable[str]]
+    read: Callable[[LineSource, int], Iterator[ListEntry]]
+    own_fields: frozenset[str] | None = frozenset()
+    kept: Callable[[CandidateList], CandidateList] = candidates_alone
+    shape: Callable[[CandidateList], tuple[Any, str]] | None = None
+    earlier_shape: Callable[[Iterator[str], Mapping[str, int]], Any] | None = None
+    ends_columns: bool = False
+    numbers_lists: bool = False
+    has_total: bool = False
+    rounds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFormat:
+    """How documents are read and written in a format.
+
+    Args:
+        open: a file or folder as lines of a systems file.
+        lines: documents as the lines of a file; None where they make several files.
+        files: documents as the texts of several files, by the ending of each.
+        holds: what there is a place for, beside texts.
+    """
+
+    open: Callable[[str | Path, ListOptions], NumberedLines]
+    lines: Callable[[Iterator[Row]], Iterator[bytes]] | None = None
+    files: Callable[[Iterator[Row]], Mapping[str, Iterable[str]]] | None = None
+    holds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of files.
+
+    Args:
+        name: as in ``--from``.
+        title: what its files are, in words: "a Moses n-best list".
+        open: opens files of lists.
+        options: names of the `ListOptions` that it has.
+        keys: the keys of a JSON object of which each shows that a line is of this format.
+        first_line: what the first line looks like where it is no JSON object.
+        is_numbered: ids are numbers of segments, and lists may stand in any order.
+        reads_sources: its reader takes the sources; of others, sources are joined to its lists.
+        every_line: every line of sources and documents must have a list.
+        written: how lists are written; None where they are not.
+        documents: how documents are read and written; None where files hold lists.
+        example: the text of a small file of it; empty where one needs options, or is a folder.
+    """
+
+    name: str
+    title: str
+    open: Callable[[str | Path, ListOptions], OpenedFiles]
+    options: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
+    first_line: re.Pattern[bytes] | None = None
+    is_numbered: bool = False
+    reads_sources: bool = False
+    every_line: bool = True
+    written: ListWriting | None = None
+    documents: DocumentFormat | None = None
+    example: str = ""
+
+
+FEATURE = "discorank"  # the name of a decision among the features of a candidate
+Order = Literal["kept", "choice"]  # candidates where they were, or best first
+NUMBERED = frozenset({"sources", "documents"})  # options of formats whose ids are numbers of lines
+
+
+def one_file(
+    read: Callable[[LineSource], Iterator[ListEntry]],
+) -> Callable[[str | Path, ListOptions], OpenedFiles]:
+    """How to open a format of one file that is read without options."""
+
+    def open_file(path: str | Path, options: ListOptions) -> OpenedFiles:
+        source = LineSource(path)
+        return [source], read(source)
+
+    return open_file
+
+
+@cache
+def formats() -> Mapping[str, Format]:
+    """All formats by name: JSON lines, other lists, and documents, each in the order of their names."""
+    folder = str(Path(__file__).parent / "readers")
+    declared = [format for module in iter_modules([folder]) for format in _formats_in(module.name)]
+
+    def key(format: Format) -> tuple[bool, bool, str]:
+        return format.name != "jsonl", format.documents is not None, format.name
+
+    return {format.name: format for format in sorted(declared, key=key)}
+
+
+def _formats_in(module: str) -> Sequence[Format]:
+    """The formats of a module of `readers`."""
+    declared: Sequence[Format] = import_module(f".readers.{module}", __package__).FORMATS
+    return declared
+
+
+def format_of(name: str, where: str = "") -> Format:
+    """The format of a name; raises InputError for an unknown one."""
+    if name == "jsonl":  # without the others, as most files are of it
+        return _formats_in(name)[0]
+    if name not in formats():
+        raise unknown("format", name, formats(), where=where)
+    return formats()[name]
+
+
+def writer_of(name: str, where: str = "") -> ListWriting:
+    """How lists are written in the format of a name.
+
+    Raises:
+        InputError: lists are not written in it.
+    """
+    written = {format.name: format.written for format in formats().values() if format.written}
+    if name not in written:
+        raise unknown("format of lists that are written", name, written, where=where)
+    return written[name]
+
+
+def documents_of(name: str, where: str = "") -> DocumentFormat:
+    """How documents are read and written in the format of a name.
+
+    Raises:
+        InputError: its files hold no documents with outputs of systems.
+    """
+    held = {format.name: format.documents for format in formats().values() if format.documents}
+    if name in held:
+        return held[name]
+    if name in formats():
+        fix = f"One of {', '.join(held)}"
+        raise InputError(f"{name} has no outputs of systems", where=where, fix=fix)
+    raise unknown("format of documents", name, held, where=where)
+
+
+def format_of_object(row: Mapping[str, Any]) -> Format | None:
+    """The format of a JSON object by its keys; None where none has one of them."""
+    for format in formats().values():
+        if any(key in row for key in format.keys):
+            return format
+    return None
+
+
+def format_of_text(line: bytes) -> Format | None:
+    """The format whose first line looks like a line that is no JSON; None where it may be any text.
+
+    >>> format_of_text(b"0 ||| a text ||| LM0= -1 ||| -1").name
+    'moses'
+    """
+    for format in formats().values():
+        if format.first_line is not None and format.first_line.match(line):
+            return format
+    return None
+
+
+def with_format_names(text: str) -> str:
+    """A text of help with names of formats.
+
+    ``{formats}`` are all, ``{formats:NAME}`` those that have this field, or else this option.
+    """
+
+    def names(match: re.Match[str]) -> str:
+        wanted = match[1]
+        return ", ".join(
+            format.name
+            for format in formats().values()
+            if not wanted or getattr(format, wanted, wanted in format.options)
+        )
+
+    return re.sub(r"\{formats(?::(\w+))?\}", names, text)

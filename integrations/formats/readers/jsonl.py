@@ -1,0 +1,174 @@
+"""Candidate lists as JSON lines, one list per line: the native format.
+
+A line that is no list is an error entry; a file whose first line is no JSON object is another format, and is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ....metrics.errors import InputError
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
+from ....rerank.lists import read_list
+from ...arrow.open_rows import open_rows
+from ...files.entries import ListEntry, error_entry, list_entry
+from ..format_table import Format, ListOptions, OpenedFiles, format_of_object, format_of_text
+
+
+def read_jsonl(source: NumberedLines) -> JsonEntries:
+    """One entry per line, but for empty lines at the end.
+
+    Raises:
+        InputError: the first line that is not empty shows another format.
+    """
+    return JsonEntries(source)
+
+
+class JsonEntries:
+    """The entries of a file, of which the rest can be had as lines for others to read.
+
+    Args:
+        source: the file.
+    """
+
+    def __init__(self, source: NumberedLines) -> None:
+        self.name = source.name
+        self.lines = _recognised_lines(source)  # those not yet read
+
+    def __iter__(self) -> Iterator[ListEntry]:
+        """Itself."""
+        return self
+
+    def __next__(self) -> ListEntry:
+        """The next entry."""
+        number, line = next(self.lines)
+        return entry_of_line(self.name, number, line)
+
+
+def read_objects(
+    source: NumberedLines, read: Callable[[str, int, bytes], Iterator[ListEntry]]
+) -> Iterator[ListEntry]:
+    """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
+    for number, line in _recognised_lines(source):
+        if line.strip():
+            yield from read(source.name, number, line)
+        else:
+            yield _blank(source.name, number, line)
+
+
+def _recognised_lines(source: NumberedLines) -> Iterator[Line]:
+    """The lines but for empty ones at the end; errors as `read_jsonl`."""
+    recognised = False
+    for number, line in without_trailing_blanks(source):
+        if not recognised and line.strip():
+            recognise(source, number, line)
+            recognised = True
+        yield number, line
+
+
+def _blank(name: str, number: int, line: bytes) -> ListEntry:
+    """The entry of an empty line that others follow."""
+    error = InputError("empty line", fix="Write one object per line")
+    return error_entry(error, name, number, line + b"\n")
+
+
+def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
+    """The entry of a line of the native format, whatever stands before and after it."""
+    if not line.strip():
+        return _blank(name, number, line)
+    raw = line + b"\n"
+    data = None
+    try:
+        data = parse_json(line)
+        return list_entry(read_list(data), number, raw)
+    except RecursionError:
+        too_deep = InputError("nested too deeply", fix="A list is flat")
+        return error_entry(too_deep, name, number, raw, id_of(data))
+    except InputError as error:
+        return error_entry(_advised(error, data, name), name, number, raw, id_of(data))
+
+
+def id_of(data: Any) -> str | None:
+    """The id in a JSON value, if it is an object that has one."""
+    value = data.get("id") if isinstance(data, Mapping) else None
+    return value if isinstance(value, str) and value else None
+
+
+def misspelt(key: str, data: Mapping[str, Any], name: str) -> InputError | None:
+    """The error for a key that is there under a name much like it, in a file of this name; None where none is."""
+    near = get_close_matches(key, [other for other in data if isinstance(other, str)], 1, 0.75)
+    if not near or not re.fullmatch(r"[\w-]+", near[0]):
+        return None
+    command = shlex.join(["sed", f"s/{json.dumps(near[0])}:/{json.dumps(key)}:/", name])
+    return InputError(
+        f"not there, found the key {near[0]!r}",
+        where=key,
+        fix=f"Rename it: {command} > renamed.jsonl",
+    )
+
+
+def _advised(error: InputError, data: Any, name: str) -> InputError:
+    """The error, with advice for a misspelt key and for a file of another format in JSON lines."""
+    if not isinstance(data, Mapping) or "candidates" in data:
+        return error
+    if renamed := misspelt("candidates", data, name):
+        return renamed
+    format = format_of_object(data)
+    if format is None:
+        return error
+    fix = f"It looks like {format.title}: use --from {format.name}"
+    return InputError(error.problem, where=error.where, fix=fix)
+
+
+def recognise(source: NumberedLines, number: int, line: bytes) -> None:
+    """Raises InputError if the first line is that of another format."""
+    start = line.lstrip()
+    if start.startswith(b"{"):
+        if start.rstrip() == b"{":
+            raise source.refusal(
+                number,
+                "found JSON over several lines",
+                "Write one object per line: jq -c .",
+            )
+        return
+    if start.startswith(b"["):
+        kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
+    elif format := format_of_text(line):
+        kind, fix = format.title, f"Use --from {format.name}"
+    else:
+        kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
+    shown = line[:40].decode(errors="ignore")
+    raise source.refusal(
+        number,
+        f"found {kind} ({shown!r}), expected a JSON object on each line",
+        fix,
+    )
+
+
+def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
+    if os.path.isdir(path):
+        from ..mtme.eval_set_folder import check_no_eval_set
+
+        check_no_eval_set(path)
+    source = open_rows(path, options.columns, "list")
+    return [source], read_jsonl(source)
+
+
+FORMATS = (
+    Format(
+        "jsonl",
+        "candidate lists",
+        _open,
+        frozenset({"columns"}),
+        keys=("candidates",),
+        example='{"id": "a", "candidates": ["a text", {"text": "another", "logprob": -1.5}]}\n',
+    ),
+)

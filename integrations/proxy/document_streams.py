@@ -1,0 +1,232 @@
+"""Documents that come request by request: each position is decided in the context of what was chosen before it.
+
+The rule of the context is that of `rerank.context.Lane`. Positions of a document are decided one at a time, in order:
+after position p comes p + 1, p again (its answer was lost on the way, and it is decided once more in the same context),
+or 0, which begins the document anew. A position may come while the one before it is under way, and waits for it.
+Anything else is refused. Documents that nothing comes for are forgotten, and those that were used longest ago where
+there are too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+from ...metrics.text.texts import NO_CONTEXT, Context
+from ...rerank.context import Lane
+from .api_errors import ApiError
+from .questions import FIELD
+
+MAX_CHARACTERS = 16_384  # of a source or a choice of a document, which are kept
+
+_PARAM = f"{FIELD}.position"
+
+
+@dataclass(slots=True, eq=False)
+class _Document:
+    """The state of a document.
+
+    Args:
+        lane: what the next position reads.
+        before: what the last one read.
+        used_at: when something last came for it.
+        open: positions that are under way.
+        is_deciding: whether one of them is being decided.
+        changed: told whenever that may let another one begin.
+    """
+
+    lane: Lane
+    before: Context
+    used_at: float
+    open: set[int] = field(default_factory=set)
+    is_deciding: bool = False
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def last(self) -> int:
+        """The last position that was decided; -1 if there is none."""
+        return -1 if self.lane.position is None else self.lane.position
+
+    def may_begin(self, position: int) -> bool:
+        """Whether a position can be decided as things stand."""
+        return position in (0, self.last, self.last + 1)
+
+    def may_wait(self, position: int) -> bool:
+        """Whether the position before this one is under way."""
+        return position - 1 in self.open
+
+    def enter(self, position: int, width: int) -> None:
+        """Moves the lane to a position."""
+        if position == 0:
+            self.lane, self.before = Lane(width), NO_CONTEXT
+        elif position == self.last:
+            self.lane = Lane(width, self.before, position - 1)
+        self.before = self.lane.context
+        self.lane.enter(position, after_gap=False)
+
+
+class DocumentTurn:
+    """A position of a document that is under way."""
+
+    def __init__(self, document: _Document, position: int, width: int) -> None:
+        self._document, self._position, self._width = document, position, width
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[TakenTurn]:
+        """The context of the position, when what is before it is decided.
+
+        Raises:
+            ApiError: it was not.
+        """
+        document = self._document
+        async with document.changed:
+            await document.changed.wait_for(self._is_settled)
+            if not document.may_begin(self._position):
+                raise _out_of_order(self._position, document.last)
+            document.is_deciding = True
+        try:
+            yield TakenTurn(document, self._position, self._width)
+        finally:
+            document.is_deciding = False
+            await _notify(document)
+
+    def _is_settled(self) -> bool:
+        """Whether the position can begin, or never will."""
+        document = self._document
+        if document.is_deciding:
+            return False
+        return document.may_begin(self._position) or not document.may_wait(self._position)
+
+
+class TakenTurn:
+    """What a position reads, and where its choice goes."""
+
+    def __init__(self, document: _Document, position: int, width: int) -> None:
+        self._document, self._position, self._width = document, position, width
+
+    @property
+    def context(self) -> Context:
+        """What was chosen before the position."""
+        document = self._document
+        if self._position == 0:
+            return NO_CONTEXT
+        return document.before if self._position == document.last else document.lane.context
+
+    def chosen(self, source: str, target: str) -> None:
+        """Adds the choice; a position that comes to nothing leaves the document as it was.
+
+        Raises:
+            ApiError: the choice is too long to be kept.
+        """
+        check_length(target, "the choice")
+        self._document.enter(self._position, self._width)
+        self._document.lane.extend(source, target)
+
+
+class DocumentLanes:
+    """The documents that are known.
+
+    Args:
+        width: how many preceding sentences are context.
+        max_documents: how many are kept.
+        max_seconds: how long a document is kept that nothing comes for.
+        clock: tells the time, in seconds.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        max_documents: int,
+        max_seconds: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._width, self._max_documents = width, max_documents
+        self._max_seconds, self._clock = max_seconds, clock
+        self._documents: OrderedDict[str, _Document] = OrderedDict()  # that used last stands last
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @asynccontextmanager
+    async def turn(self, key: str, position: int) -> AsyncIterator[DocumentTurn]:
+        """A position of a document, which is under way within the block.
+
+        Raises:
+            ApiError: it does not come behind what was decided, or is under way already.
+        """
+        document = self._document(key, position)
+        if position in document.open:
+            raise ApiError(409, f"{_PARAM}: position {position} is under way", _PARAM, "under_way")
+        if not (document.may_begin(position) or document.may_wait(position)):
+            raise _out_of_order(position, document.last)
+        document.open.add(position)
+        try:
+            yield DocumentTurn(document, position, self._width)
+        finally:
+            document.open.discard(position)
+            document.used_at = self._clock()
+            if document.last < 0 and not document.open and self._documents.get(key) is document:
+                del self._documents[key]  # nothing was decided
+            await _notify(document)
+
+    def _document(self, key: str, position: int) -> _Document:
+        """The document of a key; a new one where position 0 comes."""
+        self._forget_old()
+        document = self._documents.get(key)
+        if document is None:
+            if position != 0:
+                raise _unknown(position)
+            self._make_room()
+            document = self._documents[key] = _Document(Lane(self._width), NO_CONTEXT, 0.0)
+        document.used_at = self._clock()
+        self._documents.move_to_end(key)
+        return document
+
+    def _forget_old(self) -> None:
+        """Forgets documents that nothing came for."""
+        earliest = self._clock() - self._max_seconds
+        while self._documents:
+            key, document = next(iter(self._documents.items()))
+            if document.open or document.used_at > earliest:
+                return
+            del self._documents[key]
+
+    def _make_room(self) -> None:
+        """Forgets the document that was used longest ago, if there is no room for another one."""
+        if len(self._documents) < self._max_documents:
+            return
+        idle = (key for key, document in self._documents.items() if not document.open)
+        oldest = next(idle, None)
+        if oldest is None:
+            raise ApiError(429, f"{len(self._documents)} documents are under way", code="documents")
+        del self._documents[oldest]
+
+
+def check_length(text: str, where: str) -> None:
+    """Raises ApiError for a text that is too long to be kept."""
+    if len(text) > MAX_CHARACTERS:
+        problem = (
+            f"{where} has {len(text)} characters, a document keeps at most {MAX_CHARACTERS} of each"
+        )
+        raise ApiError(400, problem, f"{FIELD}.document", "too_long_for_document")
+
+
+async def _notify(document: _Document) -> None:
+    """Lets those look again who wait for a document."""
+    async with document.changed:
+        document.changed.notify_all()
+
+
+def _out_of_order(position: int, last: int) -> ApiError:
+    expected = f"{last + 1}" if last < 0 else f"{last + 1}, {last} once more, or 0 to begin anew"
+    problem = f"{_PARAM}: found {position}, expected {expected}"
+    return ApiError(400, problem, _PARAM, "position_out_of_order")
+
+
+def _unknown(position: int) -> ApiError:
+    problem = f"{_PARAM}: found {position}, but the document is not known, or was not used for long"
+    return ApiError(400, f"{problem}. Begin at 0", _PARAM, "document_unknown")

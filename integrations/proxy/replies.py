@@ -1,0 +1,214 @@
+"""The answer to a request: the chosen choices as they came from upstream, the usage of all, and how it was decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...rerank.choice import Place, Ranking
+from ...rerank.lists import finite
+from .api_errors import ApiError
+from .candidate_draw import Drawn
+from .questions import FIELD, Question
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenReply:
+    """What a request is answered with.
+
+    Args:
+        body: the answer in one piece.
+        header: how it came about.
+        is_chosen: whether it was chosen among others.
+    """
+
+    body: dict[str, Any]
+    header: str
+    is_chosen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided for a request.
+
+    Args:
+        question: the request.
+        drawn: the candidates in the order of the requests upstream.
+        replies: what the server answered, by number of the request.
+        ranking: the decision.
+        allowed: numbers of the candidates that were chosen among, in the order of the ranking's list.
+        rounds: how often candidates were drawn.
+        hides_logprobs: whether log-probabilities were asked for that the request did not ask for.
+        num_valid: how many have the form that the request asks for; None where it asks for none, or nobody can tell.
+    """
+
+    question: Question
+    drawn: Sequence[Drawn]
+    replies: Mapping[int, Mapping[str, Any]]
+    ranking: Ranking
+    allowed: Sequence[int]
+    rounds: int
+    hides_logprobs: bool
+    num_valid: int | None = None
+
+    @property
+    def places(self) -> list[tuple[int, Place]]:
+        """The number of the candidate at every place, best first."""
+        return [(self.allowed[place.index], place) for place in self.ranking.ranking]
+
+    @property
+    def chosen(self) -> list[int]:
+        """Numbers of the candidates that answer: the best distinct texts, then what there is besides."""
+        best = [number for number, _ in self.places]
+        others = [number for number in self.allowed if number not in best]
+        return [*best, *others][: self.question.wanted]
+
+    @property
+    def header(self) -> str:
+        """How it was decided, in one line."""
+        ranking = self.ranking
+        return f"chosen; n={len(self.drawn)}; distinct={len(ranking.ranking)}; rounds={self.rounds}"
+
+    def choices(self) -> list[dict[str, Any]]:
+        """The choices of the answer."""
+        choices = []
+        for index, number in enumerate(self.chosen):
+            choice = {**self.drawn[number].choice, "index": index}
+            if self.hides_logprobs:
+                choice["logprobs"] = None
+            choices.append(choice)
+        return choices
+
+    def about(self) -> dict[str, Any]:
+        """How it was decided: the field of ours."""
+        ranking = self.ranking
+        about: dict[str, Any] = {
+            "index": self.chosen[0],
+            "utility": ranking.utility,
+            "gap": ranking.gap,
+            "n": len(self.drawn),
+            "distinct": len(ranking.ranking),
+            "rounds": self.rounds,
+            "decoder": self.question.utility,
+            "flags": list(ranking.flags),
+            "usage": list(self._usages()),
+        }
+        if self.question.response_format is not None:
+            about["valid"] = self.num_valid
+        if self.question.own.explain:
+            about["candidates"] = [self._explained(*place) for place in self.places]
+        return about
+
+    def _usages(self) -> Iterator[dict[str, Any]]:
+        """The usage of every request upstream, with the candidates that it brought."""
+        for call, reply in sorted(self.replies.items()):
+            numbers = [i for i, drawn in enumerate(self.drawn) if drawn.call == call]
+            usage = reply.get("usage")
+            yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {})}
+
+    def _explained(self, number: int, place: Place) -> dict[str, Any]:
+        """A candidate: which it is, how often its text stands in the list, and what it is worth."""
+        drawn = self.drawn[number]
+        return {
+            "index": number,
+            "count": place.count,
+            "utility": place.utility,
+            "text": drawn.candidate.text,
+            "logprob": finite(drawn.candidate.logprob),
+            "finish_reason": drawn.choice.get("finish_reason"),
+        }
+
+    def answer(self) -> ChosenReply:
+        """The reply that the chosen candidate came in, with the chosen ones alone."""
+        reply = self.replies[self.drawn[self.chosen[0]].call]
+        body = {
+            **reply,
+            "choices": self.choices(),
+            "usage": total_usage(reply.get("usage") for reply in self.replies.values()),
+            FIELD: self.about(),
+        }
+        return ChosenReply(body, self.header)
+
+
+def untouched(reply: Mapping[str, Any], question: Question) -> ChosenReply:
+    """The answer to a request whose reply has no text: the reply, with as many choices as were asked for."""
+    body = {**reply, "choices": reply["choices"][: question.wanted]}
+    return ChosenReply(body, "passed-through; reason=no-text", is_chosen=False)
+
+
+def total_usage(usages: Iterator[Any]) -> dict[str, Any] | None:
+    """The sum of what requests used, key by key; None where none says.
+
+    >>> total_usage(iter([{"a": 1, "of": {"b": 2}}, {"a": 3, "of": None}]))
+    {'a': 4, 'of': {'b': 2}}
+    """
+    total: dict[str, Any] = {}
+    is_known = False
+    for usage in usages:
+        if isinstance(usage, Mapping):
+            is_known = True
+            _add(total, usage)
+    return total if is_known else None
+
+
+def _add(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
+    """Adds the numbers of one usage to a total."""
+    for key, value in usage.items():
+        if isinstance(value, Mapping):
+            inner = total.get(key)
+            total[key] = dict(inner) if isinstance(inner, Mapping) else {}
+            _add(total[key], value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            before = total.get(key)
+            total[key] = value + (before if isinstance(before, int | float) else 0)
+        else:
+            total.setdefault(key, value)
+
+
+def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
+    """The events of an answer."""
+    body = dict(answer.body)
+    choices, usage = body.pop("choices"), body.pop("usage", None)
+    about = {FIELD: body.pop(FIELD)} if FIELD in body else {}
+    if question.chat:
+        body["object"] = "chat.completion.chunk"
+    head = {**body, "usage": None} if question.with_usage else body
+    for choice in choices:
+        yield event({**head, "choices": [_opening(choice, question.chat)]})
+    for choice in choices:
+        ending = {**head, "choices": [_ending(choice, question.chat)]}
+        is_last = choice is choices[-1]
+        yield event({**ending, **about} if is_last else ending)
+    if question.with_usage:
+        yield event({**body, "choices": [], "usage": usage})
+    yield b"data: [DONE]\n\n"
+
+
+def event(value: Mapping[str, Any]) -> bytes:
+    """One event."""
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """What is sent as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        problem = "upstream: a reply with a number that JSON cannot write"
+        raise ApiError(502, problem, code="failed_upstream") from None
+
+
+def _opening(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
+    """A choice with its text, not finished yet."""
+    opened = {**choice, "finish_reason": None}
+    if chat:
+        opened["delta"] = opened.pop("message")
+    return opened
+
+
+def _ending(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
+    """The end of a choice."""
+    ending = {"index": choice["index"], "finish_reason": choice.get("finish_reason")}
+    return {**ending, "delta": {}} if chat else {**ending, "text": "", "logprobs": None}

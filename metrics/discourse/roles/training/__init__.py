@@ -1,0 +1,1 @@
+"""Training the classifier of discourse roles. Decoding imports none of it."""

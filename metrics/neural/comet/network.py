@@ -1,0 +1,357 @@
+"""COMET's own layers: sentence vectors from an encoder's layers, and the regression head over all pairs of many lists.
+
+Sentence vectors are a weighted mix of all layers, normalised as a whole, pooled over tokens:
+
+    E = gamma sum_l p_l (h_l - mu_l) / sqrt(v_l + 1e-12),   p = softmax(w) or sparsemax(w)
+
+mu_l and v_l are one mean and one variance over all tokens and dimensions of the sequence, context included. Mean
+pooling and the mix are linear, so each layer is pooled first and the mix is made of vectors, not of sequences. In
+context the mean is over the first token, the sentence itself and the last token.
+
+The head, also of SEScore2, has its first layer split by columns:
+
+    ff([h, r, h*r, |h-r|, h*s, |h-s|]);   first layer:  A(h, s) + B(r) + C(h, r)
+    A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
+
+SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
+once per unordered pair of a square block, and of a block that is followed by the same one turned. Without references
+the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
+bytes do not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...representations import Block, FloatArray, IntArray, by_block, turned
+from ..models.attention import ROWS
+
+EPSILON = 1e-12
+
+
+def sparsemax(scores: Any) -> Any:
+    """The Euclidean projection of scores [n] onto the probability simplex (Martins and Astudillo 2016)."""
+    import torch
+
+    ordered = scores.sort(descending=True).values  # [n]
+    sums = ordered.cumsum(0) - 1  # [n]
+    # The support is the longest run of the greatest scores k whose k-th one exceeds the threshold sums_k / k.
+    numbers = torch.arange(1, len(scores) + 1, device=scores.device)  # [n]
+    size = int((ordered * numbers > sums).sum())
+    threshold = sums[size - 1] / size
+    return (scores - threshold).clamp(min=0)
+
+
+class Mixer:
+    """Pools and mixes the layers of sequences of one length.
+
+    Args:
+        shares: p_l of every layer [L + 1]; None where one layer is taken as it is.
+        gamma: the factor of the mix [1]; None where there is no mix.
+        normalised: whether layers are normalised before they are mixed.
+        pool: avg, cls or max.
+    """
+
+    def __init__(
+        self,
+        shares: Any,
+        gamma: Any,
+        normalised: bool,
+        pool: str,
+    ) -> None:
+        self.shares = shares
+        self.gamma = gamma
+        self.normalised = normalised
+        self.pool = pool
+        # Sparsemax leaves some layers without a share.
+        plain = [] if shares is None else shares.tolist()
+        self.used = [layer for layer, share in enumerate(plain) if share]
+
+    def vectors(self, states: Sequence[Any], starts: IntArray | None) -> Any:
+        """Sentence vectors [n, d] from states [n, length, d] of every layer (or the one).
+
+        starts: place of the sentence's first token [n], where there may be context before it.
+        """
+        if self.shares is None:
+            return self._pooled(states[-1], starts)
+        layers = [(states[layer], self.shares[layer]) for layer in self.used]
+        if self.pool == "max":
+            # The maximum is not linear: the mix comes first.
+            scaled = (self._scaled(x, share, x) for x, share in layers)
+            return self._pooled(sum(scaled) * self.gamma, starts)
+        scaled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
+        return sum(scaled) * self.gamma
+
+    def _scaled(
+        self,
+        x: Any,
+        share: Any,
+        values: Any,
+    ) -> Any:
+        """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""
+        if not self.normalised:
+            return values * share
+        size = x.shape[1] * x.shape[2]
+        # Sums over dimensions first, then over tokens in double precision.
+        mean = x.sum(2).double().sum(1) / size  # [n]
+        mean_square = (x * x).sum(2).double().sum(1) / size  # [n]
+        variance = (mean_square - mean * mean).clamp(min=0)  # [n]
+        scale = (variance + EPSILON).rsqrt()  # [n]
+        # One mean and one scale for all values of a text, [n, 1] or [n, 1, 1].
+        by_text = (-1,) + (1,) * (values.dim() - 1)
+        mean, scale = mean.view(by_text), scale.view(by_text)
+        return ((values - mean) * scale).float() * share
+
+    def _pooled(self, x: Any, starts: IntArray | None) -> Any:
+        """One vector per text, [n, d], of its token vectors x [n, length, d]; starts: [n]."""
+        import torch
+
+        if self.pool == "cls":
+            return x[:, 0]
+        if self.pool == "max":
+            return x.amax(1)
+        if starts is None:
+            return x.sum(1) / x.shape[1]
+        # In context the mean is over the first token, the sentence and the last token.
+        place = torch.arange(x.shape[1], device=x.device)  # [length]
+        first = torch.from_numpy(starts).to(x.device)[:, None]  # [n, 1]
+        counts = ((place == 0) | (place >= first)).to(x.dtype)  # [n, length]
+        total = (x * counts[..., None]).sum(1)  # [n, d]
+        return total / counts.sum(1, keepdim=True)
+
+
+# Pairs of one product.
+CPU_PAIRS, GPU_PAIRS = 1024, 1 << 15
+
+
+class Head:
+    """Linear layers with activations between them, and perhaps one at the end.
+
+    Args:
+        layers: (weight [out, in], bias [out]) of every layer.
+        activation: between layers, in place or not.
+        final: after the last, if anything.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[Any, Any]],
+        activation: Callable[[Any], Any],
+        final: Callable[[Any], Any] | None,
+    ) -> None:
+        self.layers = list(_widened(layers))
+        self.activation, self.final = activation, final
+
+    def whole(self, features: Any) -> FloatArray:
+        """Values [n] of features [n, in]."""
+        weight, bias = self.layers[0]
+        x = product(features, weight, bias)  # [n, hidden]
+        return self.rest(x)
+
+    def rest(self, x: Any) -> FloatArray:
+        """Values [n] from the first layer's output [n, hidden] before its activation, which is used up."""
+        for weight, bias in self.layers[1:]:
+            x = product(self.activation(x), weight, bias)  # [n, out]
+        # The first output of the last layer is its only one, the others are padding.
+        x = x[:, 0]  # [n]
+        if self.final is not None:
+            x = self.final(x)
+        return x.double().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Weights [out, in] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16.
+
+    layers: (weight [out, in], bias [out]) of every layer.
+    """
+    from torch.nn.functional import pad
+
+    width = layers[0][0].shape[1]
+    for weight, bias in layers:
+        out, into = weight.shape
+        spare_out = -out % ROWS
+        spare_into = width - into
+        padded_weight = pad(weight, (0, spare_into, 0, spare_out))
+        padded_bias = pad(bias, (0, spare_out))
+        yield padded_weight.contiguous(), padded_bias
+        width = out + spare_out
+
+
+class PairHead:
+    """The head of metrics with a reference: 6 d features per pair, 4 d without a source.
+
+    Args:
+        head: the head.
+        sourced: whether it reads the source.
+    """
+
+    def __init__(self, head: Head, sourced: bool = True) -> None:
+        import torch
+
+        self.head = head
+        self.sourced = sourced
+        weight, self.bias = head.layers[0]  # [hidden, 6 d], [hidden]
+        # The weight of each feature, [hidden, d]; the two with the source come last.
+        w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4, dim=1)
+        self.w_h = torch.cat((w_h, *of_source), 1)  # A: [hidden, 3 d], or [hidden, d]
+        self.w_r = w_r.contiguous()  # B: [hidden, d]
+        self.w_pair = torch.cat((w_hr, w_d), 1)  # C: [hidden, 2 d]
+
+    def compare(self, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block; e: vectors [rows, d]."""
+        import torch
+
+        def on_device(rows: IntArray) -> Any:
+            return torch.from_numpy(rows).to(e.device)
+
+        # A and B, once for each hypothesis and each reference of all blocks.
+        hypotheses, sources = hypothesis_rows(blocks)
+        references = np.concatenate([block.references for block in blocks])
+        h = e[on_device(hypotheses)]  # [hypotheses, d]
+        r = e[on_device(references)]  # [references, d]
+        own = h
+        if self.sourced:
+            s = e[on_device(sources)]  # [hypotheses, d]
+            own = torch.cat((h, h * s, (h - s).abs_()), 1)  # [hypotheses, 3 d]
+        of_h = product(own, self.w_h, self.bias)  # [hypotheses, hidden]
+        of_r = product(r, self.w_r)  # [references, hidden]
+
+        values = np.empty(sum(block.cells for block in blocks))
+        size = CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS
+        for pairs in _PairPlan.of(blocks).parts(size):
+            i, j = on_device(pairs.h), on_device(pairs.r)
+            # C, which is the same whichever text is the hypothesis.
+            of_pairs = self._of_pairs(h[i], r[j])  # [pairs, hidden]
+            # The pairs that are needed the other way round as well are the first ones.
+            num_turned = len(pairs.turned_cell)
+            if num_turned:
+                turned_i = on_device(pairs.turned_h)
+                turned_j = on_device(pairs.turned_r)
+                x = of_pairs[:num_turned] + of_h[turned_i]  # [turned, hidden]
+                values[pairs.turned_cell] = self.head.rest(x.add_(of_r[turned_j]))
+            # The sum takes the place of C, so it comes last.
+            x = of_pairs.add_(of_h[i]).add_(of_r[j])  # [pairs, hidden]
+            values[pairs.cell] = self.head.rest(x)
+        return by_block(values, blocks)
+
+    def _of_pairs(self, a: Any, b: Any) -> Any:
+        """C, [pairs, hidden], of vectors [pairs, d] of either text, of which `a` is used up."""
+        import torch
+
+        features = torch.cat((a * b, a.sub_(b).abs_()), 1)  # [pairs, 2 d]
+        return product(features, self.w_pair)
+
+
+class _BlockStart(NamedTuple):
+    """Where a block begins among the hypotheses, the references and the cells of all blocks."""
+
+    h: int
+    r: int
+    cell: int
+    num_references: int
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> list[_BlockStart]:
+        """The start of every block."""
+        starts = []
+        h = r = cell = 0
+        for block in blocks:
+            starts.append(cls(h, r, cell, len(block.references)))
+            h += len(block.hypotheses)
+            r += len(block.references)
+            cell += block.cells
+        return starts
+
+    def pairs(self, i: IntArray, j: IntArray) -> list[IntArray]:
+        """Hypothesis, reference and cell of the pairs (i, j) of the block, [pairs] each."""
+        place = i * self.num_references + j  # in the matrix of the block, row by row
+        return [self.h + i, self.r + j, self.cell + place]
+
+
+class _PairPlan(NamedTuple):
+    """Pairs to compute, of a square block only those of one half, of a block and the same turned one, and their places.
+
+    Pairs that are needed the other way round as well come first, so that the last three columns are shorter.
+    """
+
+    h: IntArray  # [pairs] place among the hypotheses of all blocks
+    r: IntArray  # [pairs] place among the references of all blocks
+    cell: IntArray  # [pairs] place among the values of all blocks
+    turned_h: IntArray  # [turned] the same pair the other way round
+    turned_r: IntArray  # [turned]
+    turned_cell: IntArray  # [turned]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> _PairPlan:
+        """The plan of blocks that are computed together."""
+        twice: list[Any] = [np.empty((6, 0), np.int64)]
+        once: list[Any] = [np.empty((3, 0), np.int64)]
+        starts = _BlockStart.of(blocks)
+        is_turned = [*turned(blocks), False]
+        for k, (block, start) in enumerate(zip(blocks, starts, strict=True)):
+            shape = len(block.hypotheses), len(block.references)
+            if is_turned[k]:
+                continue  # its values come from the block before it
+            if is_turned[k + 1]:
+                # Cell (i, j) of this block is cell (j, i) of the next one.
+                i, j = np.indices(shape).reshape(2, -1)
+                in_next = starts[k + 1].pairs(j, i)
+                twice.append([*start.pairs(i, j), *in_next])
+            elif block.square:
+                # Above the diagonal in both directions, on the diagonal once.
+                i, j = np.triu_indices(shape[0], 1)
+                twice.append([*start.pairs(i, j), *start.pairs(j, i)])
+                diagonal = np.arange(shape[0])
+                once.append(start.pairs(diagonal, diagonal))
+            else:
+                i, j = np.indices(shape).reshape(2, -1)
+                once.append(start.pairs(i, j))
+        both_ways = np.concatenate(twice, axis=1)  # [6, turned]
+        one_way = np.concatenate(once, axis=1)  # [3, pairs - turned]
+        pairs = np.concatenate((both_ways[:3], one_way), axis=1)  # [3, pairs]
+        return cls(*pairs, *both_ways[3:])
+
+    def parts(self, size: int) -> Iterator[_PairPlan]:
+        """At most `size` pairs at a time."""
+        for start in range(0, len(self.cell), size):
+            part = slice(start, start + size)
+            yield _PairPlan(*(column[part] for column in self))
+
+
+def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
+    """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    hypotheses = np.concatenate([block.hypotheses for block in blocks])
+    sources = np.repeat([block.source for block in blocks], num_hypotheses)
+    return hypotheses, sources
+
+
+def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
+    """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    ends = np.cumsum(num_hypotheses)[:-1]
+    return [part[:, None] for part in np.split(values, ends)]
+
+
+def source_features(h: Any, s: Any) -> Any:
+    """[h, s, h*s, |h-s|], [n, 4 d] of h and s [n, d]: what the head of a metric without references reads."""
+    import torch
+
+    difference = (h - s).abs()  # [n, d]
+    return torch.cat((h, s, h * s, difference), 1)
+
+
+def product(x: Any, weight: Any, bias: Any = None) -> Any:
+    """x W^T + b, [n, out], its rows padded to a multiple of 16; x: [n, in], weight: [out, in], bias: [out]."""
+    from torch.nn.functional import pad
+
+    from ..models.linear_products import linear
+
+    spare = -len(x) % ROWS
+    if not spare:
+        return linear(x, weight, bias)
+    padded = pad(x, (0, 0, 0, spare))  # [n and spare rows, in]
+    return linear(padded, weight, bias)[: len(x)]

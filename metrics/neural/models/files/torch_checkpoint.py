@@ -1,0 +1,262 @@
+"""Torch checkpoints, read by torch's own loader of weights and plain values; classes of a file are never imported.
+
+A checkpoint is a zip archive of one pickle, ``data.pkl``, and of one entry of raw numbers per storage. torch admits
+weights and plain values alone; every other name in the pickle is given a `Stub`, which does nothing. What torch leaves
+open is checked here:
+
+    entries that unpack to more than the file           the directory of the archive, before torch reads it
+    a pickle, or names in it, without end               `pickle_bytes`, `CLASSES`
+    makers of memory or of copies in the pickle         `MAKERS`, refused by their names
+    one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
+    modules that hold each other                        `TorchCheckpoint.tensors`
+
+It knows no model.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, Self
+
+from ....errors import InputError, ModelLoadError, excerpt
+from ....storage.bounded_files import check_archive
+from ....storage.limits import limits, more
+
+FETCH = "Fetch the file again"
+# Distinct classes that one file names and torch does not admit; a whole module names some fifty.
+CLASSES = 1 << 10
+# Tensors and modules in one tree, characters in the name of one.
+ENTRIES, NAME_CHARACTERS = 1 << 16, 1 << 10
+# How often the numbers of a file may be in tensors: tied weights are there up to four times.
+COPIES = 8
+# Admitted by torch, but they fill memory, or copy tensors that repeat a number.
+MAKERS = re.compile(
+    rb"c(?:__builtin__|builtins)\nbytearray\n|ctorch\._utils\n_rebuild_device_tensor_from_\w+\n"
+)
+# Modules of which torch admits nothing, not even under another meaning.
+BLOCKED = ("sys", "os", "posix", "nt")
+_registering = Lock()
+
+
+class Stub:
+    """Stands for an object of a class that is not imported: keeps its attributes, and does nothing."""
+
+    __slots__ = ("attributes",)
+    path: ClassVar[str] = "unnamed"
+    attributes: dict[Any, Any]
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A stub, whatever the file calls its class with."""
+        stub = super().__new__(cls)
+        stub.attributes = {}
+        return stub
+
+    def __setstate__(self, state: Any) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                self.attributes.update(part)
+
+    def __repr__(self) -> str:
+        return f"<{self.path}>"
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it stands for a torch module."""
+        return "_modules" in self.attributes
+
+
+@dataclass(frozen=True, slots=True)
+class TorchCheckpoint:
+    """The content of a file: plain values, tensors mapped from it, and a `Stub` for every other object."""
+
+    path: Path
+    root: Any
+
+    def tensors(self, part: Any) -> dict[str, Any]:
+        """The tensors in a part of the content; writing to them leaves the file as it is.
+
+        Args:
+            part: a mapping of names to tensors, or a pickled torch module; of that come its parameters and persistent
+                buffers and those of the modules below it, under the names and in the order of its state dict.
+
+        Raises:
+            ModelLoadError: `part` is neither, a value is no tensor, or tensors have more numbers than the file.
+        """
+        if isinstance(part, dict):
+            named = iter(part.items())
+        elif isinstance(part, Stub) and part.is_module:
+            named = self._walk(part)
+        else:
+            problem = f"found {excerpt(part)}, expected tensors by name or a torch module"
+            raise self.error(problem)
+        tensors = {self._name(name): self._tensor(name, value) for name, value in named}
+        num_bytes = sum(tensor.nbytes for tensor in tensors.values())
+        size = self.path.stat().st_size
+        if num_bytes > COPIES * size:
+            raise self.error(f"its tensors have {num_bytes} bytes, the file has {size}")
+        return tensors
+
+    def error(self, problem: str, fix: str = FETCH) -> ModelLoadError:
+        """What is wrong with this file."""
+        return ModelLoadError(problem, where=str(self.path), fix=fix)
+
+    def _name(self, name: Any) -> str:
+        if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
+            problem = f"found a tensor called {excerpt(name)}, expected a short text"
+            raise self.error(problem)
+        return name
+
+    def _tensor(self, name: str, value: Any) -> Any:
+        """A dense tensor without gradient that repeats none of its numbers."""
+        import torch
+
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            raise self.error(f"{name} is {excerpt(value)}, expected a tensor")
+        if value.device.type != "cpu" or value.untyped_storage().nbytes() < value.nbytes:
+            shape = tuple(value.shape)
+            raise self.error(f"{name} has fewer numbers than its shape {excerpt(shape)} says")
+        return value.detach()
+
+    def _walk(self, module: Stub) -> Iterator[tuple[str, Any]]:
+        """Names and values below a module; a module held twice is walked twice, as torch does."""
+        waiting: list[tuple[str, Any]] = [("", module)]
+        for _ in range(ENTRIES):
+            if not waiting:
+                return
+            prefix, value = waiting.pop()
+            if not (isinstance(value, Stub) and value.is_module):
+                yield prefix, value
+            elif len(prefix) > NAME_CHARACTERS or len(waiting) > ENTRIES:
+                break
+            else:
+                waiting += reversed(list(self._members(prefix, value)))
+        raise self.error(f"its modules hold each other, or more than {ENTRIES} parts")
+
+    def _members(self, prefix: str, module: Stub) -> Iterator[tuple[str, Any]]:
+        """Names and values of the parameters, persistent buffers and modules that a module holds."""
+        passing = module.attributes.get("_non_persistent_buffers_set") or ()
+        for kind in ("_parameters", "_buffers", "_modules"):
+            members = module.attributes.get(kind) or {}
+            if not isinstance(members, dict) or not isinstance(passing, (set, tuple)):
+                owner = prefix or "the module"
+                raise self.error(f"{owner} has {excerpt(members)} as {kind}, expected a mapping")
+            for name, value in members.items():
+                if value is None or (kind == "_buffers" and name in passing):
+                    continue
+                path = self._name(name)
+                if prefix:
+                    path = f"{prefix}.{path}"
+                yield path, value
+
+
+def read_torch_checkpoint(path: str | Path) -> TorchCheckpoint:
+    """The content of a checkpoint, without running any of it.
+
+    Raises:
+        ModelLoadError: the file cannot be read, is not a whole archive as torch writes it, is over a bound, or names
+            what no weights need.
+    """
+    import torch
+
+    path = Path(path)
+    check_torch_checkpoint(path)
+    try:
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+        stubs = _stubs(path, names)
+        # torch keeps one list of what is admitted for all threads.
+        with _registering, torch.serialization.safe_globals(stubs):
+            root = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        return TorchCheckpoint(path, root)
+    except ModelLoadError:
+        raise
+    except Exception as error:  # a damaged or hostile file can raise anything
+        problem = f"its pickle or its weights are damaged ({type(error).__name__})"
+        raise _refused(path, problem) from error
+
+
+def check_torch_checkpoint(path: Path) -> None:
+    """Looks at a checkpoint without torch: whether it unpacks to more than the file, or its pickle asks for memory.
+
+    Raises:
+        ModelLoadError: it does, is no whole archive, or over a bound.
+    """
+    maker = MAKERS.search(_pickle_of(path))
+    if maker:
+        name = maker[0][1:-1].decode().replace("\n", ".")
+        raise _refused(path, f"its pickle names {name}, which no weights need")
+
+
+def _pickle_of(path: Path) -> bytes:
+    """The pickle of an archive in which nothing is compressed and every name is there once."""
+    try:
+        check_archive(path)
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            _check_entries(path, entries)
+            pickles = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
+            pickles = [entry for entry in pickles if entry.filename.count("/") == 1]
+            if len(pickles) != 1:
+                raise _refused(path, "not a checkpoint of torch: no data.pkl")
+            size, bound = pickles[0].file_size, limits().pickle_bytes
+            if size > bound:
+                problem = f"data.pkl has {size} bytes, at most {bound} expected"
+                raise _refused(path, problem, more("pickle_bytes"))
+            return archive.read(pickles[0])
+    except InputError as error:
+        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from None
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise _refused(path, problem, "Give a checkpoint") from error
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError) as error:
+        fix = "torch 1.6 and later write zip archives; of a Git LFS pointer, fetch the file itself"
+        raise _refused(path, f"not a whole zip archive: {error}", fix) from error
+
+
+def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+    """Raises ModelLoadError for entries that have other bytes than in the file, or one name."""
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise _refused(path, f"{entry.filename} is compressed", "Save it with torch.save")
+        if entry.file_size != entry.compress_size:
+            raise _refused(path, f"{entry.filename} is not where the zip archive says")
+    # torch looks entries up in either case
+    names = {entry.filename.lower() for entry in entries}
+    num_bytes = sum(entry.file_size for entry in entries)
+    if len(names) < len(entries) or num_bytes > path.stat().st_size:
+        raise _refused(path, f"its entries have {num_bytes} bytes, more than the file, or one name")
+
+
+def _stubs(path: Path, names: list[str]) -> list[Any]:
+    """For every name that torch does not admit, what stands for it, with that name."""
+    if len(names) > CLASSES:
+        raise _refused(path, f"its pickle names more than {CLASSES} classes")
+    for name in names:
+        if name.partition(".")[0] in BLOCKED:
+            raise _refused(path, f"its pickle names {name!r:.80}, which no weights need")
+    return [(_stub_class(name), name) for name in names]
+
+
+def _stub_class(path: str) -> type:
+    """What stands for one class of a file; mappings with a default are plain ones, as they are filled."""
+    if path == "collections.defaultdict":
+        return _PlainMapping
+    return type(path, (Stub,), {"path": path, "__slots__": ()})
+
+
+class _PlainMapping(Stub):
+    """Makes plain mappings."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """An empty mapping."""
+        return {}
+
+
+def _refused(path: Path, problem: str, fix: str = FETCH) -> ModelLoadError:
+    return ModelLoadError(problem, where=str(path), fix=fix)

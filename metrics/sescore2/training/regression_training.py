@@ -1,0 +1,565 @@
+"""Trains the regression model on synthetic pairs: mean squared error, AdamW, linear decay (Xu et al. 2023, section 5).
+
+A step is a function of the weights before it, the seed and its number: batches and dropout are drawn anew for each, so
+a run that is resumed from its last state ends in the same weights on the same machine. The best model by validation is
+kept, where there is validation, which goes by rank or correlation: without dropout all scores are nearer to 0. Scores
+of the test data must not serve for that.
+
+An epoch has synthetic pairs, identical pairs and pairs of strangers, in batches of like length. As in the released
+code, an anchor is paired with itself (score 0; dropout makes two views of it) and with another anchor (score -50),
+each with its own probability, beside every synthetic pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from ...errors import InputError, ResumeError
+from ...neural.models.encoder import device_of
+from ...neural.models.files import model_files as files
+from ...neural.models.pretrained import pretrained
+from ...representations import FloatArray, IntArray, Ragged
+from ...spec.checked_settings import Field, settings
+from ...storage.atomic_files import complete_file
+from ...storage.bounded_files import check_regular
+from ...text.texts import Item
+from ..saved_models import reader_of
+from .job_stages import Stage, finished, opened
+from .regression_network import (
+    UNIT,
+    batch_of,
+    bounds,
+    check_free,
+    freeze,
+    head_scores,
+    make_network,
+    pooled,
+    save_model,
+    scores,
+    set_dropout,
+    stage_of,
+    vectors_of,
+)
+
+
+@settings
+class Training:
+    """How the model is trained.
+
+    Args:
+        backbone: the encoder to start from: minilm, a folder or a name on the hub.
+        pairs: how many synthetic pairs are used, drawn at random; all if not given.
+        epochs: passes over them.
+        batch_size: pairs in one step of the optimiser.
+        accumulation: parts that a batch is computed in, one after the other, where it does not fit the memory.
+        learning_rate: of the encoder at the first step; it falls to 0 in a line.
+        head_learning_rate: of the head, which starts from nothing.
+        warmup: share of the steps over which rates rise first.
+        weight_decay: of AdamW.
+        dropout: of encoder and head.
+        frozen_layers: the embeddings and so many layers of the encoder stay as they are; -1 for all of it, so that each
+            text is encoded once, without dropout, and only the head is trained.
+        identical: how often an anchor is paired with itself, beside each synthetic pair.
+        strange: how often with another anchor.
+        max_tokens: the longest text.
+        validate_every: steps between validations; once an epoch if not given.
+        patience: so many validations in a row without gain end the training; never if not given. It needs validation.
+        save_every_seconds: time between states to resume from.
+        devices: GPUs that share the work, such as cuda:0 cuda:1; --device alone if not given.
+        seed: of all draws.
+    """
+
+    backbone: str = "minilm"
+    pairs: Annotated[int, Field(ge=1)] | None = None
+    epochs: Annotated[int, Field(ge=1)] = 1
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    accumulation: Annotated[int, Field(ge=1)] = 1
+    learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
+    head_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-4
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    frozen_layers: Annotated[int, Field(ge=-1)] = 0
+    identical: Annotated[float, Field(ge=0, le=1)] = 1 / 16
+    strange: Annotated[float, Field(ge=0, le=1)] = 1 / 16
+    max_tokens: Annotated[int, Field(ge=8)] = 256
+    validate_every: Annotated[int, Field(ge=1)] | None = None
+    patience: Annotated[int, Field(ge=1)] | None = None
+    save_every_seconds: Annotated[float, Field(ge=0)] = 120.0
+    devices: tuple[str, ...] = ()
+    seed: Annotated[int, Field(ge=0)] = 1
+
+
+def lasting(settings: Training) -> dict[str, Any]:
+    """The settings that weights depend on."""
+    passing = {"save_every_seconds", "devices"}
+    return {name: value for name, value in asdict(settings).items() if name not in passing}
+
+
+SAME = 0.0
+STRANGE = -50.0
+MIN_HELD_OUT = 20  # references that can tell one model from another
+POOL = 64  # batches whose pairs are sorted by length together
+
+
+def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
+    """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
+    if size is None or size >= count:
+        return None
+    order = np.random.default_rng([seed, 5]).permutation(count)
+    return frozenset(order[:size].tolist())
+
+
+class Examples(NamedTuple):
+    """Pairs of texts with scores."""
+
+    texts: list[str]  # distinct
+    hypotheses: IntArray  # [n], numbers of texts
+    references: IntArray  # [n]
+    scores: FloatArray  # [n]
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None
+    ) -> Examples:
+        """The rows of `severity.label`, those with the chosen numbers alone where some are.
+
+        Raises:
+            InputError: there is none.
+        """
+        number: dict[str, int] = {}
+        pairs: list[tuple[int, int, float]] = []
+        for place, row in enumerate(rows):
+            if chosen is not None and place not in chosen:
+                continue
+            hypothesis = number.setdefault(row["hypothesis"], len(number))
+            reference = number.setdefault(row["reference"], len(number))
+            pairs.append((hypothesis, reference, float(row["score"])))
+        if not pairs:
+            fix = "Give more texts, or a smaller margin"
+            raise InputError("no synthetic pair", where="examples", fix=fix)
+        hypotheses, references, scores = zip(*pairs, strict=True)
+        return cls(
+            list(number),
+            np.array(hypotheses),
+            np.array(references),
+            np.array(scores),
+        )
+
+    def split(
+        self,
+        share: float,
+        max_references: int,
+        seed: int,
+    ) -> tuple[Examples, Examples]:
+        """Those to train on, and those held out: the pairs of a share of the references, of `max_references` at most.
+
+        None are held out where that would be fewer than `MIN_HELD_OUT` references.
+        """
+        references = np.unique(self.references)
+        count = min(max_references, int(share * len(references)))
+        if count < MIN_HELD_OUT:
+            count = 0
+        order = np.random.default_rng([seed, 1]).permutation(references)
+        held_out = np.isin(self.references, order[:count])
+        return self._take(~held_out), self._take(held_out)
+
+    def epoch(
+        self,
+        number: int,
+        identical: float,
+        strange: float,
+        seed: int,
+    ) -> Examples:
+        """The pairs of an epoch: the synthetic ones, and more of the other two kinds."""
+        random = np.random.default_rng([seed, 2, number])
+        count = len(self.references)
+        same = self.references[random.random(count) < identical]
+        anchors = self.references[random.random(count) < strange]
+        others = self.references[random.integers(count, size=len(anchors))]
+        differ = anchors != others
+        same_scores = np.full(len(same), SAME)
+        strange_scores = np.full(int(differ.sum()), STRANGE)
+        return Examples(
+            self.texts,
+            np.concatenate((self.hypotheses, same, others[differ])),
+            np.concatenate((self.references, same, anchors[differ])),
+            np.concatenate((self.scores, same_scores, strange_scores)),
+        )
+
+    def batches(
+        self,
+        size: int,
+        lengths: IntArray,
+        seed: int,
+        number: int,
+    ) -> list[IntArray]:
+        """Numbers of pairs: batches of like length in random order; `lengths` are those of the texts."""
+        random = np.random.default_rng([seed, 3, number])
+        order = random.permutation(len(self.scores))
+        longest = np.maximum(lengths[self.hypotheses], lengths[self.references])  # [n]
+        batches = []
+        for start in range(0, len(order), POOL * size):
+            pool = order[start : start + POOL * size]
+            pool = pool[np.argsort(longest[pool], kind="stable")]
+            batches += [pool[i : i + size] for i in range(0, len(pool), size)]
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def _take(self, chosen: Any) -> Examples:
+        return Examples(
+            self.texts,
+            self.hypotheses[chosen],
+            self.references[chosen],
+            self.scores[chosen],
+        )
+
+
+Predict = Callable[[Sequence[str], Sequence[str]], FloatArray]
+HELD_OUT, MAX_HELD_OUT = 0.02, 500  # references
+FEWEST_TO_HOLD_OUT = round(MIN_HELD_OUT / HELD_OUT)
+
+
+class TrainingProgress(NamedTuple):
+    """How far a training is after a step."""
+
+    step: int
+    steps: int
+    loss: float
+    validation: float | None = None
+
+
+class Run:
+    """One training; see `fitting.fit` for the arguments."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        pairs: Stage,
+        settings: Training,
+        device: str | None,
+        validate: Callable[[Predict], float] | None,
+        on_progress: Callable[[TrainingProgress], None],
+    ) -> None:
+        import torch
+
+        self.torch = torch
+        self.stage = stage
+        self.settings = settings
+        self.on_progress = on_progress
+        self.device = device_of(settings.devices[0] if settings.devices else device)
+        self.folder = files.locate(settings.backbone)
+        torch.manual_seed(settings.seed)
+        self.network = make_network(pretrained(self.folder), settings.dropout)
+        set_dropout(self.network, settings.dropout)
+        freeze(self.network, settings.frozen_layers)
+        self.network.to(self.device)
+        self.padding = self.network["encoder"].config.pad_token_id or 0
+        self.reader = reader_of(self.folder, self.network["encoder"], settings.max_tokens)
+
+        num_pairs = (pairs.counts or {}).get("pairs", 0)
+        chosen = sample(num_pairs, settings.pairs, settings.seed)
+        examples = Examples.of(pairs.rows(), chosen)
+        self.ids = self._read(examples.texts)
+        self.vectors: Any = None  # of all texts, where the encoder stays as it is
+        self.examples, self.held_out = examples.split(HELD_OUT, MAX_HELD_OUT, settings.seed)
+
+        self.validate = validate
+        if not validate and len(self.held_out.scores):
+            self.validate = self._held_out_score
+        if settings.patience is not None and self.validate is None:
+            fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"
+            raise InputError("there is nothing to validate on", where="patience", fix=fix)
+
+        # the head begins with the mean score
+        mean_score = float(self.examples.scores.mean())
+        with torch.no_grad():
+            self.network["estimator"][-1].bias.fill_(mean_score / UNIT)
+        self.optimizer = torch.optim.AdamW(self._groups(), weight_decay=settings.weight_decay)
+        self.step = 0
+        self.best = -np.inf  # validation so far
+        self.worse = 0  # validations since without gain
+        self.saved_at = monotonic()
+
+    def train(self) -> dict[str, int]:
+        """All steps from where an earlier run stopped; the best weights stay in the network."""
+        settings = self.settings
+        epochs = [self._epoch(number)[1] for number in range(settings.epochs)]
+        steps = sum(map(len, epochs))
+        every = settings.validate_every or max(map(len, epochs))
+        self._resume()
+        if settings.frozen_layers < 0 and self.step < steps:
+            encoder = self.network["encoder"].train(False)
+            self.vectors = vectors_of(encoder, self.ids, self.padding, self.device)
+        first = 0  # step of the epoch
+        for number, batches in enumerate(epochs):
+            if not self._stopped and self.step < first + len(batches):
+                examples = self._epoch(number)[0]
+                self._train_on(examples, batches[self.step - first :], steps, every)
+            first += len(batches)
+        best = self.stage.folder / "best.pt"
+        if best.exists():
+            self.network.load_state_dict(self._load(best))
+        return {
+            "steps": self.step,
+            "pairs": len(self.examples.scores),
+            "held out": len(self.held_out.scores),
+        }
+
+    def _train_on(
+        self,
+        examples: Examples,
+        batches: list[Any],
+        steps: int,
+        every: int,
+    ) -> None:
+        """The steps of the rest of an epoch, with validations and states to resume from."""
+        for batch in batches:
+            loss = self._step(examples, batch, steps)
+            is_last = self.step == steps
+            validation = None
+            if self.validate is not None and (is_last or self.step % every == 0):
+                validation = self._validated()
+            if is_last or monotonic() - self.saved_at >= self.settings.save_every_seconds:
+                self._save()
+            self.on_progress(TrainingProgress(self.step, steps, loss, validation))
+            if self._stopped:
+                break
+
+    def write(self, out: Path) -> None:
+        """The model, with the bounds that rescaling needs."""
+        random = np.random.default_rng([self.settings.seed, 4])
+        rows = np.unique(self.examples.references)
+        views = self.settings.frozen_layers >= 0
+        low, high = bounds(self.network, self.ids, rows, self.padding, random, views=views)
+        training = lasting(self.settings)
+        for name, value in training.items():
+            training[name] = list(value) if isinstance(value, tuple) else value
+        about = {
+            "max_tokens": self.settings.max_tokens,
+            "low": low,
+            "high": high,
+            "training": training,
+            "stage": self.stage.digest,
+        }
+        save_model(out, self.network, self.folder, about)
+
+    @property
+    def _stopped(self) -> bool:
+        return self.settings.patience is not None and self.worse >= self.settings.patience
+
+    def _read(self, texts: Sequence[str]) -> Ragged:
+        items = [Item(text) for text in texts]
+        ids: Ragged = self.reader.read(items)["ids"]
+        return ids
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """The parameters that are trained, with their learning rates."""
+        rates = {
+            "encoder": self.settings.learning_rate,
+            "estimator": self.settings.head_learning_rate,
+        }
+        groups = []
+        for part, rate in rates.items():
+            trained = [p for p in self.network[part].parameters() if p.requires_grad]
+            if trained:
+                groups.append({"params": trained, "lr": rate, "first": rate})
+        return groups
+
+    def _epoch(self, number: int) -> tuple[Examples, list[Any]]:
+        """The pairs of an epoch, and their batches."""
+        settings = self.settings
+        examples = self.examples.epoch(number, settings.identical, settings.strange, settings.seed)
+        batches = examples.batches(settings.batch_size, self.ids.lengths, settings.seed, number)
+        return examples, batches
+
+    def _step(self, examples: Examples, batch: Any, steps: int) -> float:
+        """One step of the optimiser; the loss before it."""
+        torch = self.torch
+        # the rate rises to 1, then falls to 0 in a line
+        rising = max(1, round(self.settings.warmup * steps))
+        falling = max(1, steps - rising + 1)
+        rate = min(
+            (self.step + 1) / rising,
+            (steps - self.step) / falling,
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["first"] * rate
+        # dropout of a step depends on its number alone
+        torch.manual_seed((self.settings.seed << 32) + self.step)
+        self.network.train()
+        self.optimizer.zero_grad()
+        total = 0.0
+        num_parts = min(len(batch), self.settings.accumulation)
+        for part in np.array_split(batch, num_parts):
+            with self._precision():
+                loss = self._loss(examples, part) / len(batch)
+            loss.backward()
+            total += loss.item()
+        if not np.isfinite(total):
+            raise self._diverged(f"the loss is {total}")
+        self.optimizer.step()
+        self.step += 1
+        return total
+
+    def _loss(self, examples: Examples, part: Any) -> Any:
+        """Summed squared error; both sides of a pair are encoded, so that identical texts are two views."""
+        hypotheses = examples.hypotheses[part]
+        references = examples.references[part]
+        rows = np.concatenate((hypotheses, references))
+        if self.vectors is not None:
+            vectors = self.vectors[self.torch.from_numpy(rows).to(self.device)]
+        else:
+            tokens, mask = batch_of(self.ids, rows, self.padding, self.device)
+            vectors = pooled(self.network["encoder"], tokens, mask, self.settings.devices)
+        h, r = vectors.chunk(2)
+        gold = self.torch.from_numpy(examples.scores[part]).float()
+        values = head_scores(self.network["estimator"], h, r).float()
+        return ((values - gold.to(self.device)) ** 2).sum()
+
+    def _precision(self) -> Any:
+        """bfloat16 on a GPU."""
+        if self.device.type != "cuda":
+            return nullcontext()
+        return self.torch.autocast("cuda", self.torch.bfloat16)
+
+    def _validated(self) -> float:
+        """How good the model is now; keeps the weights of the best."""
+        self._check_weights()
+        self.network.train(False)
+        score = float(self.validate(self._predict))  # type: ignore[misc]
+        if not np.isfinite(score):
+            raise self._diverged(f"validation gave {score}")
+        if score > self.best:
+            self.best = score
+            self.worse = 0
+            self._write("best.pt", self.network.state_dict())
+        else:
+            self.worse += 1
+        return score
+
+    def _check_weights(self) -> None:
+        """Raises InputError where a weight is not finite."""
+        finite = [bool(self.torch.isfinite(value).all()) for value in self.network.parameters()]
+        if not all(finite):
+            raise self._diverged("weights are not finite")
+
+    def _diverged(self, problem: str) -> InputError:
+        fix = f"Lower the learning rates, and remove {self.stage.folder}"
+        return InputError(problem, where=f"step {self.step}", fix=fix)
+
+    def _predict(self, hypotheses: Sequence[str], references: Sequence[str]) -> FloatArray:
+        """Scores [n] of texts, every different one encoded once."""
+        texts = list(dict.fromkeys((*hypotheses, *references)))
+        number = {text: i for i, text in enumerate(texts)}
+        pairs = zip(hypotheses, references, strict=True)
+        rows = np.array([[number[h], number[r]] for h, r in pairs])
+        return scores(self.network, self._read(texts), rows, self.padding, self.device)
+
+    def _held_out_score(self, _: Predict) -> float:
+        """The correlation of scores with those of the pairs held out."""
+        rows = np.stack((self.held_out.hypotheses, self.held_out.references), 1)
+        if self.vectors is None:
+            values = scores(self.network, self.ids, rows, self.padding, self.device)
+        else:
+            with self.torch.no_grad():
+                h, r = (
+                    self.vectors[self.torch.from_numpy(side).to(self.device)] for side in rows.T
+                )
+                values = head_scores(self.network["estimator"], h, r).double().cpu().numpy()
+        x = values - values.mean()
+        y = self.held_out.scores - self.held_out.scores.mean()
+        lengths = np.sqrt((x @ x) * (y @ y))
+        return float(x @ y / max(1e-12, lengths))
+
+    def _save(self) -> None:
+        """Writes the state that `_resume` reads."""
+        self._check_weights()
+        state = {"step": self.step, "best": self.best, "worse": self.worse}
+        weights = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
+        self._write("state.pt", {**state, **weights})
+        self.saved_at = monotonic()
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+        """Writes a file of the stage, whole or not at all."""
+        with complete_file(self.stage.folder / name) as path, open(path, "wb") as file:
+            self.torch.save(dict(values), file)
+
+    def _resume(self) -> None:
+        """Takes up the state that an earlier run saved, if there is one."""
+        path = self.stage.folder / "state.pt"
+        if not path.exists():
+            return
+        state = self._load(path)
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+        self.best = state["best"]
+        self.worse = state["worse"]
+
+    def _load(self, path: Path) -> Any:
+        try:
+            check_regular(path)
+            with ZipFile(path) as archive:  # torch does not look at its checksums
+                damaged = archive.testzip()
+            if damaged:
+                raise BadZipFile(damaged)
+            return self.torch.load(path, map_location=self.device, weights_only=True)
+        except Exception as error:  # a damaged file: many kinds
+            problem = f"cannot be read: {type(error).__name__}"
+            fix = "Remove its folder and run the stage again"
+            raise ResumeError(problem, where=str(path), fix=fix) from error
+
+
+def fit(
+    work: Path,
+    out: Path,
+    settings: Training,
+    device: str | None = None,
+    validate: Callable[[Predict], float] | None = None,
+    validation: str | None = None,
+    on_progress: Callable[[TrainingProgress], None] = lambda progress: None,
+    before: str = "label",
+    folder: str = "fit",
+) -> Stage:
+    """Trains on the pairs of a work folder and writes the model to `out`.
+
+    Args:
+        work: the work folder.
+        out: the folder of the model.
+        settings: the settings.
+        device: where it is trained, unless the settings name several devices.
+        validate: says how good a model is, higher is better; the correlation on pairs held out if not given.
+        validation: the digest of the data of `validate`; a training is not resumed on other data.
+        on_progress: called after every step.
+        before: the stage with the pairs.
+        folder: the stage of the training.
+
+    Raises:
+        ResumeError: the pairs are not there, or a training with other settings is.
+        InputError: the training diverged.
+        ModelLoadError: something else than a model of this kind stands at `out`.
+    """
+    check_free(out)
+    pairs = finished(work / before)
+    encoder = files.digest(files.locate(settings.backbone))
+    identity = {
+        "before": pairs.digest,
+        "encoder": encoder,
+        "validation": validation,
+        **lasting(settings),
+    }
+    with opened(work / folder, identity) as stage:
+        if not stage.complete or stage_of(out) != stage.digest:
+            run = Run(stage, pairs, settings, device, validate, on_progress)
+            counts = run.train()
+            run.write(out)
+            stage.finish(counts)
+        return stage

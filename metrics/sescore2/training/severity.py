@@ -1,0 +1,507 @@
+"""How bad a mistake is: minor (-1) or major (-5) (Xu et al. 2023, section 4.2).
+
+`paper`      insertions and replacements: p = 1/l sum_i P(m_i | t, y_mask), minor if p >= gamma = 0.1;
+             deletions: w = max_i tfidf(w_i), minor if w < lambda = 1; tfidf(w) = tf ln(N / df) over the texts at hand
+`code`       as the released code: see `by_rule`; where that asks for likelihood, each significant new word has the mean
+             of its sub-tokens, and the least of these words decides: minor if it is >= gamma = 0.5
+`stop-list`  `by_rule`, and major where that asks for likelihood; needs no model
+`off`        -1 each: a text's score counts its mistakes
+
+Every mistake is judged alone, on the otherwise unchanged anchor; the score of a text is the sum.
+
+Probabilities of words come from a masked language model that sees all of them masked:
+
+    <s> source </s> text with the words masked </s>        <s> text ... </s> without a source
+
+All sub-tokens of the words in question are masked at once; one softmax over the vocabulary per mask, and the vocabulary
+head sees the masks alone, a multiple of 16 of them, so that on a CPU a probability depends on its text alone, to the
+last bit. What is too long loses the end of the source, then what is farthest from the masks.
+
+A stage of the training job makes of each synthetic text a reference and a hypothesis with a score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import log
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError, MetricError, ModelLoadError
+from ...execution.batches import in_batches
+from ...neural.models.attention import ROWS
+from ...neural.models.context_tokens import Frame
+from ...neural.models.encoder import Encoder
+from ...neural.models.files import model_files as files
+from ...neural.models.pretrained import pretrained, tokenizer_of
+from ...representations import IntArray, Ragged
+from ...spec.checked_settings import Field, settings
+from ...spec.user_code import NO_CODE, AllowedCode
+from .edits import (
+    Edit,
+    Words,
+    applied,
+    bare,
+    identity_of,
+    is_punctuation,
+    joined,
+    key,
+    stop_words,
+    word_splitter,
+)
+from .job_stages import OnProgress, Stage, finished, opened
+from .synthesis import SHARD, quiet
+
+HEADS = ("lm_head", "cls")  # of the BERT and RoBERTa families
+
+
+class Masking(NamedTuple):
+    """A text whose words [start, end) are masked."""
+
+    words: Words
+    start: int
+    end: int
+    source: str = ""
+
+
+class _MaskedText(NamedTuple):
+    """A text as the model reads it."""
+
+    ids: IntArray  # [tokens], special tokens counted
+    masks: IntArray  # [masks], their places in ids
+    hidden_ids: IntArray  # [masks], the id behind each mask
+    word: IntArray  # [masks], which of the masked words each belongs to
+
+
+class MaskedLM:
+    """A masked language model.
+
+    Args:
+        model: a folder or a name on the hub.
+        device: where it runs; the first GPU if there is one.
+        max_tokens: the longest input, special tokens counted.
+
+    Raises:
+        ModelLoadError: it is not there, is no masked language model of the BERT or RoBERTa families, or has a tokenizer
+            without offsets.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        device: str | None = None,
+        max_tokens: int = 512,
+    ) -> None:
+        folder = files.locate(model)
+        self.name = str(folder)
+        whole = pretrained(folder, "AutoModelForMaskedLM")
+        self.tokenizer = tokenizer_of(folder)
+        self.frame = Frame.of(self.tokenizer)
+        self.mask = self.tokenizer.mask_token_id
+        heads = [getattr(whole, name) for name in HEADS if hasattr(whole, name)]
+        head = heads[0] if heads else None
+        if head is None or self.mask is None or not self.tokenizer.is_fast:
+            problem = "no masked language model that can be read here"
+            fix = "Use a model of the BERT or RoBERTa family"
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
+        self.encoder = Encoder(getattr(whole, whole.base_model_prefix), device, "float32")
+        self.head = head.to(self.encoder.device).train(False)
+        self.max_tokens = min(max_tokens, self.encoder.max_tokens)
+
+    def probabilities(self, maskings: Sequence[Masking]) -> list[list[list[float]]]:
+        """The probability of every sub-token of every masked word: a list per word, in a list per text.
+
+        Raises:
+            MetricError: the model gives a probability that is no number.
+        """
+        texts = self._read(maskings)
+        ids = Ragged.of_rows([text.ids for text in texts])
+
+        def run(rows: IntArray) -> list[tuple[int, Any]]:
+            values: list[tuple[int, Any]] = []
+            for places, states in self.encoder.states(ids[rows]):
+                numbers = rows[places].tolist()
+                own_texts = [texts[number] for number in numbers]
+                of_masks = self._of_masks(states[0], own_texts)
+                values += zip(numbers, of_masks, strict=True)
+            return values
+
+        parts, _ = in_batches(ids.lengths, self.encoder.batch_tokens, run)
+        values = dict(pair for part in parts for pair in part)
+        words = []
+        for i, (text, masking) in enumerate(zip(texts, maskings, strict=True)):
+            num_words = masking.end - masking.start
+            words.append(_by_word(values[i], text.word, num_words))
+        return words
+
+    def _of_masks(self, states: Any, texts: Sequence[_MaskedText]) -> list[list[float]]:
+        """Probabilities behind the masks of texts of one length, from their states [texts, length, d]."""
+        torch = self.encoder.torch
+        counts = [len(row.masks) for row in texts]
+        # the text, the place and the hidden id of every mask, [masks] each
+        text = np.repeat(np.arange(len(texts)), counts)
+        place = np.concatenate([row.masks for row in texts])
+        token = np.concatenate([row.hidden_ids for row in texts])
+        # the last mask again and again, up to a multiple of 16: products then round alike in every batch
+        spare = (0, -len(token) % ROWS)
+        text, place, token = (np.pad(rows, spare, mode="edge") for rows in (text, place, token))
+        with torch.inference_mode():
+            masked = states[torch.from_numpy(text), torch.from_numpy(place)]  # [masks and spare, d]
+            logits = self.head(masked[None])[0]
+            shares = logits.float().softmax(-1)  # [masks and spare, vocabulary]
+            of_token = shares[torch.arange(len(token)), torch.from_numpy(token)]
+            of_token = of_token.double().cpu().numpy()
+        if not np.isfinite(of_token).all():
+            problem = "a probability that is no number"
+            raise MetricError(problem, where=self.name, fix="Look at the weights of the model")
+        by_text = np.split(of_token[: sum(counts)], np.cumsum(counts)[:-1])
+        return [values.tolist() for values in by_text]
+
+    def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:
+        """The texts with their words masked, each source tokenized once."""
+        source_of = [masking.source.strip() for masking in maskings]
+        sources = sorted(set(source_of) - {""})
+        source_ids = dict(zip(sources, self._ids(sources), strict=True))
+        texts = ["".join(masking.words).lstrip() for masking in maskings]
+        tokens = self.tokenizer(
+            texts,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        rows = zip(maskings, source_of, tokens.input_ids, tokens.offset_mapping, strict=True)
+        return [
+            self._masked(masking, source_ids.get(source, []), ids, offsets)
+            for masking, source, ids, offsets in rows
+        ]
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        """The token ids of texts, without special tokens."""
+        if not texts:
+            return []
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [list(ids) for ids in tokens.input_ids]
+
+    def _masked(
+        self,
+        masking: Masking,
+        source: list[int],
+        ids: list[int],
+        offsets: list[tuple[int, int]],
+    ) -> _MaskedText:
+        """One text from its token ids, their offsets [tokens] of (begin, end), and the ids of its source."""
+        spans = _spans(masking)
+        word = np.array([_owner(begin, end, spans) for begin, end in offsets], np.int64)
+        all_ids = np.array(ids, np.int64)
+        # as many tokens as there is room for, the masks in their middle
+        room = self.max_tokens - 2
+        masks = np.flatnonzero(word >= 0)
+        window = _around(masks, len(ids), room)
+        text = all_ids[window]
+        word = word[window]
+        # the source before them, as far as there is room left
+        before = source[: max(0, room - len(text) - 1)]
+        start = [self.frame.first, *before]
+        if before:
+            start.append(self.frame.separator)
+        masks = np.flatnonzero(word >= 0)
+        masked = np.where(word >= 0, self.mask, text)
+        sequence = [*start, *masked.tolist(), self.frame.last]
+        return _MaskedText(
+            np.array(sequence, np.int64),
+            masks + len(start),
+            text[masks],
+            word[masks],
+        )
+
+
+def _spans(masking: Masking) -> list[tuple[int, int]]:
+    """Where the masked words stand in the text, the space before them counted."""
+    words = masking.words
+    # a text begins without the space of its first word
+    lead = len(words[0]) - len(words[0].lstrip()) if words else 0
+    ends = np.cumsum([0, *map(len, words)])
+    bounds = (ends - lead).tolist()
+    return [(bounds[i], bounds[i + 1]) for i in range(masking.start, masking.end)]
+
+
+def _owner(begin: int, end: int, spans: Sequence[tuple[int, int]]) -> int:
+    """Which span a token belongs to, -1 for none."""
+    for i, (low, high) in enumerate(spans):
+        if begin < high and end > low:
+            return i
+    return -1
+
+
+def _around(masks: IntArray, length: int, room: int) -> slice:
+    """At most `room` places, the masks in their middle."""
+    if length <= room:
+        return slice(0, length)
+    middle = int(masks.mean()) if len(masks) else 0
+    start = max(0, middle - room // 2)
+    start = min(start, length - room)
+    return slice(start, start + room)
+
+
+def _by_word(
+    values: Sequence[float],
+    owners: IntArray,
+    num_words: int,
+) -> list[list[float]]:
+    """The values of the sub-tokens of each word, from the word of each, [sub-tokens]."""
+    words: list[list[float]] = [[] for _ in range(num_words)]
+    for value, owner in zip(values, owners.tolist(), strict=True):
+        words[owner].append(value)
+    return words
+
+
+MAJOR = -5.0
+MINOR = -1.0
+PUNCTUATION = -0.1
+GAMMA = {"paper": 0.1, "code": 0.5}
+Kind = Literal["paper", "code", "stop-list", "off"]
+
+
+@settings
+class Severity:
+    """How mistakes are judged.
+
+    Args:
+        severity: paper, code, stop-list or off.
+        mlm: the masked language model, a folder or a name on the hub; for paper and code.
+        gamma: the least likelihood of a minor mistake; 0.1, or 0.5 for code, if not given.
+        salience: paper: the least tf-idf of a word whose loss is a major mistake (lambda).
+        stop_words: words without much meaning: en, frequent:N for the N most frequent, or a file.
+    """
+
+    severity: Kind = "stop-list"
+    mlm: str | None = None
+    gamma: Annotated[float, Field(ge=0, le=1)] | None = None
+    salience: float = 1.0
+    stop_words: str = "en"
+
+    def __post_init__(self) -> None:
+        if (self.severity in GAMMA) != (self.mlm is not None):
+            with_or_without = "without" if self.mlm is None else "with"
+            problem = f"severity {self.severity} {with_or_without} a masked language model"
+            fix = "Name one, mlm=FOLDER, for paper and code alone; without one there are stop-list and off"
+            raise InputError(problem, where="severity", fix=fix)
+
+    @property
+    def threshold(self) -> float:
+        """The gamma in force."""
+        return GAMMA.get(self.severity, 0.0) if self.gamma is None else self.gamma
+
+
+class Judge:
+    """Judges mistakes.
+
+    Args:
+        settings: the settings.
+        stops: words without much meaning, in lower case.
+        texts: the words of all texts at hand, for tf-idf.
+        model: the masked language model, where the settings name one.
+    """
+
+    def __init__(
+        self,
+        settings: Severity,
+        stops: frozenset[str],
+        texts: Iterable[Words] = (),
+        model: MaskedLM | None = None,
+    ) -> None:
+        self.settings = settings
+        self.stops = stops
+        self.model = model
+        self.idf = inverse_frequencies(texts) if settings.severity == "paper" else {}
+
+    def scores(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float | None]:
+        """The score of every mistake: (words of the anchor, edit, source or ""); None where it is none.
+
+        A replacement by a part of what it replaces is no mistake in the released code: it leaves these to drops.
+        """
+        scores = [self._by_settings(anchor, edit) for anchor, edit, _ in mistakes]
+        undecided = [i for i, score in enumerate(scores) if score == "likelihood"]
+        likelihoods = self._likelihoods([mistakes[i] for i in undecided])
+        for i, likelihood in zip(undecided, likelihoods, strict=True):
+            scores[i] = MINOR if likelihood >= self.settings.threshold else MAJOR
+        return [score if isinstance(score, float) else None for score in scores]
+
+    def _by_settings(self, anchor: Words, edit: Edit) -> float | Literal["likelihood"] | None:
+        """The score of a mistake as far as it needs no model."""
+        if self.settings.severity == "off":
+            return MINOR
+        old = anchor[edit.start : edit.end]
+        if self.settings.severity == "paper":
+            if edit.words:
+                return "likelihood"
+            return MINOR if self._salience(anchor, old) < self.settings.salience else MAJOR
+        score = by_rule(old, edit.words, self.stops)
+        return MAJOR if score == "likelihood" and self.model is None else score
+
+    def _salience(self, anchor: Words, lost: Words) -> float:
+        """The greatest tf-idf of the lost words of an anchor."""
+        counts = Counter(map(key, anchor))
+        lost_keys = [key(word) for word in lost]
+        return max(counts[word] * self.idf.get(word, 0.0) for word in lost_keys)
+
+    def _likelihoods(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float]:
+        """The likelihood of the new words of every mistake, under the model."""
+        if not mistakes or self.model is None:
+            return []
+        maskings = []
+        for anchor, edit, source in mistakes:
+            end = edit.start + len(edit.words)
+            words = applied(anchor, [edit])
+            maskings.append(Masking(words, edit.start, end, source))
+        probabilities = self.model.probabilities(maskings)
+        return [
+            self._likelihood(edit.words, tokens)
+            for (_, edit, _), tokens in zip(mistakes, probabilities, strict=True)
+        ]
+
+    def _likelihood(self, new: Words, words: Sequence[Sequence[float]]) -> float:
+        """The likelihood of new words, from the probabilities of the sub-tokens of each."""
+        if self.settings.severity == "paper":
+            tokens = [value for word in words for value in word]
+            return sum(tokens) / max(1, len(tokens))
+        means = []
+        for word, tokens_of_word in zip(new, words, strict=True):
+            if tokens_of_word and is_significant(word, self.stops):
+                means.append(sum(tokens_of_word) / len(tokens_of_word))
+        return min(means, default=0.0)
+
+
+def by_rule(
+    old: Words,
+    new: Words,
+    stops: frozenset[str],
+) -> float | Literal["likelihood"] | None:
+    """The score of a mistake that gives `new` words for `old` ones, as far as rules go.
+
+    Punctuation for punctuation, or added, or lost: -0.1. A number for a number: -5. Nothing significant on either side:
+    -1. Something significant lost and nothing significant added: -5. Else likelihood decides. None where the new words
+    are a part of the old ones.
+
+    >>> by_rule((" a",), (" the",), frozenset({"a", "the"}))
+    -1.0
+    """
+    if not new:
+        if all(map(is_punctuation, old)):
+            return PUNCTUATION
+        return MAJOR if any(is_significant(word, stops) for word in old) else MINOR
+    if old and _text(new) in _text(old):
+        return None
+    single_words = len(old) == len(new) == 1
+    if single_words and _is_number(old[0]) and _is_number(new[0]):
+        return MAJOR
+    if all(map(is_punctuation, (*old, *new))):
+        return PUNCTUATION
+    if any(is_significant(word, stops) for word in new):
+        return "likelihood"
+    return MAJOR if any(is_significant(word, stops) for word in old) else MINOR
+
+
+def is_significant(word: str, stops: frozenset[str]) -> bool:
+    """Whether a word carries meaning: no stop word and no punctuation."""
+    return not is_punctuation(word) and key(word) not in stops
+
+
+def inverse_frequencies(texts: Iterable[Words]) -> Mapping[str, float]:
+    """ln(N / df) of every word of N texts, by its lower-case form."""
+    counts: Counter[str] = Counter()
+    number = 0
+    for words in texts:
+        counts.update({key(word) for word in words})
+        number += 1
+    return {word: log(number / count) for word, count in counts.items()}
+
+
+def _is_number(word: str) -> bool:
+    return re.sub(r"[\W_]", "", bare(word)).isdigit()
+
+
+def _text(words: Words) -> str:
+    return " ".join(map(bare, words))
+
+
+Row = Mapping[str, Any]
+
+
+def label(
+    work: Path,
+    settings: Severity,
+    device: str | None = None,
+    on_progress: OnProgress = quiet,
+    before: str = "perturb",
+    folder: str = "label",
+    allowed: AllowedCode = NO_CODE,
+) -> Stage:
+    """Judges the mistakes of all synthetic texts, whose words are those of the stage before.
+
+    That stage may name a splitter of words from the modules that are `allowed`, and raises CodeRefusedError for others.
+
+    Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
+    none is not made; a text without any left is counted and left out.
+    """
+    texts = finished(work / "texts")
+    perturbed = finished(work / before)
+    words = perturbed.settings["words"]
+    allowed.check_settings({"words": words})
+    identity = {
+        "before": perturbed.digest,
+        "words": words,
+        **asdict(settings),
+        "stop_words": identity_of(settings.stop_words),
+    }
+    if settings.mlm:
+        identity["mlm"] = files.digest(files.locate(settings.mlm))
+    with opened(work / folder, identity) as stage:
+        if stage.complete:
+            return stage
+        split = word_splitter(words)
+        known = [split(row["text"]) for row in texts.rows()]
+        model = MaskedLM(settings.mlm, device) if settings.mlm else None
+        judge = Judge(settings, stop_words(settings.stop_words, known), known, model)
+        for shard in perturbed.shards[len(stage.shards) :]:
+            rows = list(perturbed.rows([shard]))
+            stage.write(labelled(judge, rows))
+            on_progress(SHARD * len(stage.shards))
+        num_labelled = sum(1 for _ in stage.rows())
+        num_perturbed = sum(1 for _ in perturbed.rows())
+        counts = {"pairs": num_labelled, "without a mistake": num_perturbed - num_labelled}
+        stage.finish(counts)
+        return stage
+
+
+def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Judged pairs of the rows of `synthesis.perturb`."""
+    # all mistakes of a shard are judged in one call
+    mistakes: list[tuple[Words, Edit, str]] = []
+    for row in rows:
+        anchor = tuple(row["words"])
+        source = row.get("source", "")
+        edits = [Edit(start, end, tuple(words)) for start, end, words in row["edits"]]
+        mistakes += [(anchor, edit, source) for edit in edits]
+    judged = iter(zip(mistakes, judge.scores(mistakes), strict=True))
+    for row in rows:
+        anchor = tuple(row["words"])
+        edits = []
+        scores = []
+        for _ in row["edits"]:
+            (_, edit, _), score = next(judged)
+            if score is not None:
+                edits.append(edit)
+                scores.append(score)
+        if edits:
+            yield {
+                "reference": joined(anchor),
+                "hypothesis": joined(applied(anchor, edits)),
+                "score": round(sum(scores), 6),
+                "mistakes": scores,
+            }

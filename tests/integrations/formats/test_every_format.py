@@ -1,0 +1,87 @@
+"""What holds for every format of the table, by the example that it declares."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.integrations.formats.format_table import Format, format_of_object, formats
+from discorank.integrations.formats.open_lists import open_documents, open_lists
+from discorank.integrations.formats.system_texts import read_system_texts
+from discorank.metrics.errors import InputError
+
+EXAMPLES = [format for format in formats().values() if format.example]
+
+
+def by_name(format: Format) -> str:
+    return format.name
+
+
+@pytest.fixture
+def path(tmp_path: Path, format: Format) -> Path:
+    made = tmp_path / "example"
+    made.write_text(format.example, encoding="utf-8")
+    return made
+
+
+def refusal(path: Path, format: str) -> InputError | None:
+    """The first error of a file, or in it; None where there is none."""
+    try:
+        with open_lists(path, format) as lists:
+            return next((entry.error for entry in lists if entry.error is not None), None)
+    except InputError as error:
+        return error
+
+
+@pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
+def test_an_example_is_read(path: Path, format: Format) -> None:
+    with open_lists(path, format.name) as lists:
+        entries = list(lists)
+    assert [str(entry.error) for entry in entries if entry.error] == []
+    assert any("a text" in str(entry.record.candidates) for entry in entries if entry.record)
+    if format.documents is not None:
+        assert list(open_documents(path, format.name))
+
+
+@pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
+def test_a_format_is_named_where_another_is_expected(path: Path, format: Format) -> None:
+    if format.name == "jsonl" or not (format.keys or format.first_line):
+        return
+    assert f"se --from {format.name}" in str(refusal(path, "jsonl"))
+
+
+@pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
+def test_texts_of_recognised_files_are_compared(path: Path, format: Format) -> None:
+    if format.keys or format.first_line:
+        assert read_system_texts(str(path)).segments == 1
+
+
+@pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
+def test_damage_raises_nothing_but_our_errors(path: Path, format: Format) -> None:
+    data = format.example.encode()
+    for case in range(200):
+        draw = random.Random(case)
+        made = bytearray(data * 2)
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(made))
+            made[at : at + draw.randrange(4)] = draw.choice([b"", b"\xff", b"{", b"\n", b"9" * 30])
+        path.write_bytes(made)
+        error = refusal(path, format.name)
+        assert error is None or str(path) in error.where, (format.name, case)
+
+
+def test_keys_show_one_format() -> None:
+    keys = [key for format in formats().values() for key in format.keys]
+    assert len(keys) == len(set(keys))
+    assert format_of_object({"id": "a"}) is None
+
+
+def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"its format: {', '.join(formats())}." in shown
+    written = ", ".join(name for name, format in formats().items() if format.written)
+    assert f"{written}; JSON lines if not given" in shown

@@ -1,0 +1,368 @@
+"""Several raters, preferences, and judgements in files of their own, on data whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discorank import InputError
+from discorank.cli.main import main
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.training.judged_scores import (
+    PREFERENCES,
+    preference_scores,
+    with_one_score,
+    with_preferences,
+    without_factors,
+    without_shifts,
+)
+from discorank.rerank.training.prior_estimation import estimate_prior
+
+from ...support.judged_outputs import outputs, systems_file
+
+Captured = pytest.CaptureFixture[str]
+
+
+def judged_by(strictness: FloatArray, share: float, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    """True values [n] and scores [R, n] of raters who count more errors the stricter they are."""
+    random = np.random.default_rng(seed)
+    truth = random.gamma(2.0, 1.0, 400)
+    scores = random.poisson(strictness[:, None] * truth).astype(float)
+    scores[random.random(scores.shape) > share] = np.nan
+    return truth, scores
+
+
+def test_strictness_is_found_again() -> None:
+    strictness = np.array([0.5, 1.0, 2.0])
+    truth, scores = judged_by(strictness, 0.6)
+    values, factors = without_factors(scores)
+    assert factors / factors[1] == pytest.approx(strictness, rel=0.15)
+    known = ~np.isnan(values)
+    means = np.nanmean(scores[:, known], axis=0)
+    by_raters = np.corrcoef(values[known], truth[known])[0, 1]
+    assert by_raters > np.corrcoef(means, truth[known])[0, 1] + 0.03
+
+
+def test_what_raters_add_is_found_again() -> None:
+    random = np.random.default_rng(1)
+    truth, shifts = random.normal(size=300), np.array([-2.0, 0.0, 5.0])
+    scores = truth + shifts[:, None] + random.normal(0, 0.3, (3, 300))
+    scores[random.random(scores.shape) > 0.6] = np.nan
+    values, found = without_shifts(scores)
+    assert found - found[1] == pytest.approx(shifts, abs=0.2)
+    known = ~np.isnan(values)
+    assert np.corrcoef(values[known], truth[known])[0, 1] > 0.95
+
+
+@given(st.integers(0, 200), st.sampled_from([without_factors, without_shifts]))
+def test_scores_keep_their_mean_and_one_rater_is_as_they_are(seed: int, remove: Any) -> None:
+    _, scores = judged_by(np.array([0.5, 1.5]), 0.5, seed)
+    values, effects = remove(scores)
+    assert np.array_equal(np.isnan(values), np.isnan(scores).all(axis=0))
+    known = ~np.isnan(scores)
+    sizes = known.sum(axis=1)
+    assert sizes @ effects / sizes.sum() == pytest.approx(
+        float(remove is without_factors), abs=1e-6
+    )
+    alone, effect = remove(scores[:1])
+    assert np.array_equal(alone, scores[0], equal_nan=True)
+    assert effect.tolist() == [float(remove is without_factors)]
+
+
+def test_raters_who_share_nothing_are_alike() -> None:
+    scores = np.array([[1.0, 2.0, np.nan, np.nan], [np.nan, np.nan, 7.0, 9.0]])
+    values, factors = without_factors(scores)
+    assert values == pytest.approx([1.0, 2.0, 7.0, 9.0])
+    assert factors == pytest.approx([1.0, 1.0])
+    values, factors = without_factors(np.zeros((2, 3)))
+    assert values.tolist() == [0.0] * 3
+    assert factors.tolist() == [1.0, 1.0]
+
+
+def by_two_raters(documents: list[DocumentOutputs]) -> list[DocumentOutputs]:
+    """Anna judges A and B, who is strict; Ben C and D; both judge the first document."""
+    judged = []
+    for d, document in enumerate(documents):
+        scores = dict(document.human["mqm"])
+        strict = {
+            name: tuple(None if score is None else 6 * score for score in own)
+            for name, own in scores.items()
+            if isinstance(own, tuple) and (name in "AB" or d < 3)
+        }
+        mild = {name: own for name, own in scores.items() if name in "CD" or d < 3}
+        judged.append(replace(document, human={"anna": strict, "ben": mild}))
+    return judged
+
+
+def means_of(documents: list[DocumentOutputs]) -> dict[str, float]:
+    prior = estimate_prior(documents, "mqm", lower=True)
+    return {name: system.mean for name, system in prior.systems}
+
+
+def test_a_strict_rater_of_the_best_systems_does_not_turn_them_round() -> None:
+    documents = by_two_raters(outputs(12, 12))
+    together, raters = with_one_score(documents, ["anna", "ben"], True, "mqm")
+    assert raters.are_factors
+    assert raters.effects["anna"] / raters.effects["ben"] == pytest.approx(6.0, rel=0.25)
+    means = means_of(together)
+    assert sorted(means, key=lambda name: means[name]) == list("ABCD")
+    # as they stand, the strict rater's systems look worst
+    as_they_stand = []
+    for document in documents:
+        scores = {**document.human["ben"], **document.human["anna"]}
+        as_they_stand.append(replace(document, human={"mqm": scores}))
+    means = means_of(as_they_stand)
+    assert means["B"] > means["D"]
+    alone = [replace(own, human={"m": own.human["anna"]}) for own in documents]
+    one, _ = with_one_score(alone, ["m"], True, "m")
+    assert one[5].human == alone[5].human
+
+
+def test_raters_of_whole_documents() -> None:
+    documents = []
+    for d, document in enumerate(outputs(4)):
+        human = {"anna": {"A": 1.0 + d, "B": 3.0}, "ben": {"A": 1.0 + d, "B": 3.0, "C": 4.0}}
+        documents.append(replace(document, human=human))
+    together, _ = with_one_score(documents, ["anna", "ben"], False, "score")
+    assert [own.human["score"]["A"] for own in together] == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    assert "D" not in together[0].human["score"]
+
+
+def test_scores_of_rankings_by_hand() -> None:
+    both = preference_scores("AB", [{"A": 1, "B": 2}], "d")
+    assert both.tolist() == pytest.approx([-0.5, 0.5])
+    chain = preference_scores("ABCD", [{"A": 1, "B": 2}, {"B": 1, "C": 2}], "d")
+    assert chain[:3].tolist() == pytest.approx([-1.0, 0.0, 1.0])
+    assert np.isnan(chain[3])
+    assert preference_scores("AB", [{"A": 1, "B": 1}], "d").tolist() == [0.0, 0.0]
+    assert preference_scores("AB", [{"A": 1, "B": 2}, {"A": 2, "B": 1}], "d").tolist() == [0, 0]
+    apart = preference_scores("ABCD", [{"A": 1, "B": 2}, {"C": 1, "D": 2}], "d")
+    assert apart.tolist() == pytest.approx([-0.5, 0.5, -0.5, 0.5])
+    assert np.isnan(preference_scores("AB", [{"A": 1}], "d")).all()
+
+
+@given(st.integers(0, 300))
+def test_preference_scores_are_the_least_squares(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rankings = []
+    for _ in range(int(random.integers(1, 5))):
+        own = random.choice(5, int(random.integers(2, 6)), replace=False)
+        rankings.append({"ABCDE"[s]: float(random.integers(3)) for s in own})
+
+    def loss(values: FloatArray) -> float:
+        total = 0.0
+        for ranks in rankings:
+            items = [("ABCDE".index(name), rank) for name, rank in ranks.items()]
+            for k, (s, rank) in enumerate(items):
+                for t, other in items[:k]:
+                    total += (values[s] - values[t] - np.sign(rank - other)) ** 2
+        return float(total)
+
+    scores = np.nan_to_num(preference_scores("ABCDE", rankings, "d"))
+    for step in 1e-3 * np.eye(5):
+        assert loss(scores) <= min(loss(scores + step), loss(scores - step)) + 1e-12
+
+
+def preferences_of(documents: list[DocumentOutputs], seed: int = 0) -> list[dict[str, Any]]:
+    """Of each segment the comparison of two systems at random, by the scores they have."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for document in documents:
+        for i in range(document.segments):
+            pair = random.choice(list("ABCD"), 2, replace=False).tolist()
+            ranks = {name: document.human["mqm"][name][i] for name in pair}  # type: ignore[index]
+            rows.append({"id": f"{document.id}:{i}", "ranks": ranks})
+    return rows
+
+
+def test_a_prior_of_pairs(tmp_path: Path, capsys: Captured) -> None:
+    """Two systems of each segment are compared, and the order of all four comes out."""
+    documents = outputs(30, 30)
+    systems = systems_file(tmp_path / "s.jsonl", outputs(30, judged=0))
+    rankings, prior = tmp_path / "r.jsonl", tmp_path / "p.json"
+    rankings.write_text("".join(json.dumps(row) + "\n" for row in preferences_of(documents)))
+    command = ["train", "prior", str(systems), "-o", str(prior), "--quiet"]
+    assert main([*command, "--rankings", str(rankings)]) == 0
+    means = {n: own["mean"] for n, own in json.loads(prior.read_text())["systems"].items()}
+    assert sorted(means, key=lambda name: means[name]) == list("ABCD")
+    assert main([*command, "--rankings", str(rankings), "--human", "mqm:lower"]) == 2
+    assert "Give scores or preferences" in capsys.readouterr().err
+
+
+def test_rankings_of_no_segment_or_system_are_refused() -> None:
+    documents = outputs(2)
+    with pytest.raises(InputError, match="'d9:0' is no segment"):
+        with_preferences(documents, {"d9:0": [{"A": 1, "B": 2}]})
+    with pytest.raises(InputError, match="'X', which is no system"):
+        with_preferences(documents, {"d1:0": [{"A": 1, "X": 2}]})
+    judged = with_preferences(documents, {"d1:4": [{"A": 1, "B": 2}]})
+    assert judged[0].human == {PREFERENCES: {}}
+    own = judged[1].human[PREFERENCES]["A"]
+    assert isinstance(own, tuple)
+    assert own[:4] == (None,) * 4
+    assert own[4] == pytest.approx(-0.5)
+
+
+def filled(path: Path, documents: list[DocumentOutputs], factor: float, rater: str | None) -> None:
+    """Fills in the rows of `sample` by what is known of the segments."""
+    by_id = {own.id: own for own in documents}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        document, number = row["id"].split(":")
+        scores = by_id[document].human["mqm"]
+        row["mqm"] = {n: factor * own[int(number)] for n, own in scores.items()}  # type: ignore[index, operator]
+        if rater:
+            row["rater"] = rater
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_sampled_rows_come_back_in_two_stages(tmp_path: Path, capsys: Captured) -> None:
+    documents = outputs(8)
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    sample = ["sample", systems, "--human", "mqm:lower", "-n", "12", "--quiet", "-o"]
+    assert main([*sample, str(first)]) == 0
+    filled(first, documents, 1.0, None)
+    assert main([*sample, str(second), "--judged", str(first)]) == 0
+    filled(second, documents, 1.0, None)
+    lines = [line for path in (first, second) for line in path.read_text().splitlines()]
+    ids = [json.loads(line)["id"] for line in lines]
+    assert len(set(ids)) == 24
+    out = tmp_path / "p.json"
+    train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
+    assert main([*train, "--judged", str(first), str(second)]) == 0
+    prior = json.loads(out.read_text())
+    assert (prior["segments"], prior["documents"]) == (24, len({i.split(":")[0] for i in ids}))
+    assert main([*train, "--judged", str(first), str(first)]) == 2
+    assert "has a score there already" in capsys.readouterr().err
+
+
+def test_a_prior_of_judgements_in_files(tmp_path: Path, capsys: Captured) -> None:
+    documents = outputs(8)
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    judged, prior = (str(tmp_path / name) for name in ("j.jsonl", "p.json"))
+    assert main(["sample", systems, "--human", "mqm", "-n", "12", "--quiet", "-o", judged]) == 0
+    train = ["--human", "mqm:lower", "--judged", judged, "--quiet", "-o"]
+    assert main(["train", "prior", systems, *train, prior]) == 2
+    assert "nobody judged a text" in capsys.readouterr().err
+    filled(Path(judged), documents, 1.0, "anna")
+    assert main(["train", "prior", systems, *train, prior]) == 0
+    assert "times the mean rater's scores" in capsys.readouterr().out
+    own = json.loads(Path(prior).read_text())
+    assert own["segments"] == 12
+    # one rater, however strict: the prior is that of the scores as they are
+    filled(Path(judged), documents, 1.0, None)
+    assert main(["train", "prior", systems, *train, prior]) == 0
+    assert json.loads(Path(prior).read_text())["systems"] == own["systems"]
+
+
+def test_a_prior_of_preferences(tmp_path: Path, capsys: Captured) -> None:
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    ranks, prior = tmp_path / "ranks.jsonl", str(tmp_path / "p.json")
+    rows = [{"id": f"d{d}:0", "ranks": {"A": 1, "B": 2, "C": 3, "D": 4}} for d in range(8)]
+    ranks.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["train", "prior", systems, "--rankings", str(ranks), "-o", prior, "--quiet"]) == 0
+    systems_of = json.loads(Path(prior).read_text())["systems"]
+    assert sorted(systems_of, key=lambda name: systems_of[name]["mean"]) == list("ABCD")
+    assert main(["train", "prior", systems, "-o", prior]) == 2
+    assert "--human" in capsys.readouterr().err
+
+
+def test_raters_in_files(tmp_path: Path, capsys: Captured) -> None:
+    documents = outputs(8)
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
+    files = [tmp_path / "anna.jsonl", tmp_path / "ben.jsonl"]
+    for path, rater, factor in zip(files, ("anna", "ben"), (3.0, 1.0), strict=True):
+        sample = ["sample", systems, "--human", "mqm", "-n", "20", "--quiet", "-o", str(path)]
+        assert main(sample) == 0
+        filled(path, documents, factor, rater)
+    out = tmp_path / "p.json"
+    train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
+    assert main([*train, "--judged", *map(str, files)]) == 0
+    printed = capsys.readouterr().out
+    assert "mqm of anna" in printed
+    assert "times the mean rater's scores" in printed
+
+
+def test_keys_of_several_raters(tmp_path: Path, capsys: Captured) -> None:
+    rows = []
+    for document in by_two_raters(outputs(8)):
+        systems = {name: list(texts) for name, texts in document.systems.items()}
+        rows.append({"id": document.id, "systems": systems, **document.human})
+    path, out = tmp_path / "s.jsonl", tmp_path / "c.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    train = ["train", "prior", str(path), "-o", str(out), "--quiet", "--human", "anna:lower"]
+    assert main([*train, "ben:lower", "--raters"]) == 0
+    assert "anna" in capsys.readouterr().out
+    assert main([*train, "ben:lower"]) == 2
+    assert "--raters" in capsys.readouterr().err
+    assert main([*train, "ben", "--raters"]) == 2
+    assert "raters of one thing" in capsys.readouterr().err
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"mqm": {"A": 1}}, "found"),
+    ({"id": "d0:0"}, "key of scores"),
+    ({"id": "d0:0", "mqm": [1]}, "expected numbers by system"),
+    ({"id": "d0:0", "mqm": {"A": "1"}}, "expected a number or null"),
+    ({"id": "d0:0", "mqm": {"X": 1}}, "'X'"),
+    ({"id": "d0:9", "mqm": {"A": 1}}, "'d0:9'"),
+    ({"id": "d0:0", "mqm": {"A": 1}, "rater": 3}, "expected a name"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), WRONG)
+def test_other_rows_are_refused(
+    tmp_path: Path, row: dict[str, Any], message: str, capsys: Captured
+) -> None:
+    systems = str(systems_file(tmp_path / "s.jsonl", outputs(2, judged=0)))
+    judged = tmp_path / "j.jsonl"
+    judged.write_text(json.dumps(row) + "\n")
+    command = ["train", "prior", systems, "--human", "mqm:lower", "--judged", str(judged)]
+    assert main([*command, "-o", str(tmp_path / "c.json"), "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "j.jsonl:1" in error
+
+
+def test_systems_that_lack_documents(tmp_path: Path) -> None:
+    """B has no texts of half the documents: it is judged by the others, and decoding goes by what there is."""
+    documents = []
+    for d, document in enumerate(outputs(12, 12)):
+        if d % 2:
+            systems = {name: own for name, own in document.systems.items() if name != "B"}
+            scores = {name: own for name, own in document.human["mqm"].items() if name != "B"}
+            document = replace(document, systems=systems, human={"mqm": scores})
+        documents.append(document)
+    path, out = systems_file(tmp_path / "s.jsonl", documents), tmp_path / "c.json"
+    train = ["train", "prior", str(path), "--human", "mqm:lower", "-o", str(out), "--quiet"]
+    assert main(train) == 0
+    systems = json.loads(out.read_text())["systems"]
+    assert {name: own["segments"] for name, own in systems.items()} == {
+        "A": 60,
+        "B": 30,
+        "C": 60,
+        "D": 60,
+    }
+    assert sorted(systems, key=lambda name: systems[name]["mean"]) == list("ABCD")
+    chosen = tmp_path / "chosen.jsonl"
+    decode = ["decode", str(path), "--from", "systems", "-u", "chrf", "--prior", str(out)]
+    assert main([*decode, "-o", str(chosen), "--quiet"]) == 0
+    assert len(chosen.read_text().splitlines()) == 60
+    sample = ["sample", str(path), "-n", "3", "--quiet", "-o", str(tmp_path / "more.jsonl")]
+    assert main(sample) == 0
+
+
+def test_mqm_the_wrong_way_round_is_noticed(tmp_path: Path, capsys: Captured) -> None:
+    systems, out = str(systems_file(tmp_path / "s.jsonl", outputs(6))), str(tmp_path / "p.json")
+    for key, is_said in (("mqm", True), ("mqm:lower", False)):
+        assert main(["train", "prior", systems, "--human", key, "-o", out]) == 0
+        assert ("give mqm:lower" in capsys.readouterr().err) == is_said
