@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from discorank.metrics.neural.comet.checkpoint_settings import ACTIVATIONS
+from discorank.metrics.neural.comet.checkpoint import ACTIVATIONS
 from discorank.metrics.neural.models.elementwise import (
     REGISTERS,
     SHARE,
