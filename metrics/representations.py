@@ -184,6 +184,21 @@ def cell_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
     return h, references.take(places)
 
 
+def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
+    """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    hypotheses = np.concatenate([block.hypotheses for block in blocks])
+    sources = np.repeat([block.source for block in blocks], num_hypotheses)
+    return hypotheses, sources
+
+
+def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
+    """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    ends = np.cumsum(num_hypotheses)[:-1]
+    return [part[:, None] for part in np.split(values, ends)]
+
+
 def by_block(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
     """Values [cells] of all blocks one after the other as the matrix [H, R] of each."""
     ends = np.cumsum([block.cells for block in blocks])[:-1]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits, more
-from ...rerank.runs.table_shapes import MARK
+from ...rerank.runs.table_files import MARK
 
 WRITE_AGAIN = "Is it whole? Copy it or write it again"
 Sizes = npt.NDArray[np.int64]  # [n], bytes

@@ -1,22 +1,24 @@
-"""Remembers which keys were seen, in 16 bytes each: 128-bit digests in a few sorted arrays.
+"""What every reader yields: candidate lists or errors with their place, and the checks over a stream of them.
 
-New digests go to a small set; a full one becomes a sorted array, and two arrays of about one size are merged, so n
-keys stand in at most log2(n / `RECENT`) arrays. Exact but for collisions of 128-bit digests.
+One bad record is an error entry and the next is read; a reader raises only where the file must be refused whole. The
+lines of a list are bounded in number and in bytes, and ids that were seen take 16 bytes each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...metrics.errors import InputError
+from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.checksums import DIGEST_BYTES
+from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import Line
+from ...metrics.storage.line_source import Line, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.entry import Entry
 
@@ -25,7 +27,10 @@ Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted
 
 
 class SeenKeys:
-    """A growing set of strings that keeps only their digests.
+    """A growing set of strings that keeps only their 128-bit digests, exact but for collisions of these.
+
+    New digests go to a small set; a full one becomes a sorted array, and two arrays of about one size are merged, so n
+    keys stand in at most log2(n / `RECENT`) arrays.
 
     Args:
         recent: the size at which the set of new digests becomes an array.
@@ -223,3 +228,22 @@ class ListLines:
     def raw(self) -> bytes:
         """All lines, each closed by a newline."""
         return b"".join(text + b"\n" for _, text in self.lines)
+
+
+@contextmanager
+def in_line(source: NumberedLines, number: int) -> Iterator[None]:
+    """Errors of what is read of a line say in which it is."""
+    try:
+        yield
+    except RecursionError:
+        raise source.refusal(number, "nested too deeply") from None
+    except InputError as error:
+        raise error.inside(f"{source.name}:{number}") from None
+
+
+def json_object(line: bytes, fix: str = "Write one object per line") -> dict[str, Any]:
+    """The JSON object on a line; raises InputError, with this advice, where there is none."""
+    row = parse_json(line)
+    if not isinstance(row, dict):
+        raise InputError(f"found {excerpt(row)}, expected an object", fix=fix)
+    return row

@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ..files.entries import in_line, json_object
 
 
 class RatedText(NamedTuple):
@@ -108,22 +108,8 @@ def read_rated(
 
 def _object(line: bytes, lines: LineSource, number: int) -> dict[str, Any]:
     """The JSON object on a line of the file."""
-    fix = "Write one object per line"
-    try:
-        row = parse_json(line)
-    except (InputError, RecursionError) as error:
-        raise lines.refusal(
-            number,
-            error.problem if isinstance(error, InputError) else "nested too deeply",
-            fix,
-        ) from error
-    if not isinstance(row, dict):
-        raise lines.refusal(
-            number,
-            f"found {excerpt(row)}, expected an object",
-            fix,
-        )
-    return row
+    with in_line(lines, number):
+        return json_object(line)
 
 
 def _texts(row: dict[str, Any], field: str, lines: LineSource, number: int) -> list[str]:

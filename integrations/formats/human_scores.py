@@ -1,14 +1,18 @@
-"""Human scores of one document in a systems file: finds out how they are nested and gives scores by dimension.
+"""People's scores: of one document in a systems file, and in files of their own, put into the documents they are of.
 
 A key given as ``mqm`` is a top-level key of the document, or else a dimension in ``human``. Under a key stand
 ``{system: scores}``, ``{dimension: {system: scores}}`` or ``{system: {dimension: scores}}``: whichever keys are the
 names of systems decides. Scores are a number for the text, or one number or null per segment.
+
+    {"id": "d7:3", "mqm": {"A": 1.0, "B": null}, "rater": "anna"}
+is a line of a file of its own: the id is that of segment 3 of document d7, or of a document: then a score is of the
+whole document. Other keys are passed over, so that the rows of `discorank sample` can be filled in. Without a rater,
+scores join those of the systems file; each rater has a dimension of their own. Several files are as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -18,6 +22,7 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
 from ...rerank.selection.document_outputs import DocumentOutputs, Judgements, Rankings
+from ..files.entries import in_line
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
@@ -249,7 +254,7 @@ def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
     rows: list[JudgedRow] = []
     for number, line in without_trailing_blanks(source):
         where = f"{source.name}:{number}"
-        with _read(source, number):
+        with in_line(source, number):
             rows.append(_row(parse_json(line), key, where))
     return rows
 
@@ -262,22 +267,11 @@ def read_rankings(source: NumberedLines) -> Rankings:
     """
     rankings: dict[str, list[dict[str, float]]] = {}
     for number, line in without_trailing_blanks(source):
-        with _read(source, number):
+        with in_line(source, number):
             data = parse_json(line)
             ranks = _scores(_with_id(data, _RANKS).get("ranks"), "ranks", _RANKS)
             rankings.setdefault(data["id"], []).append(ranks)
     return rankings
-
-
-@contextmanager
-def _read(source: NumberedLines, number: int) -> Iterator[None]:
-    """Errors say in which line they are."""
-    try:
-        yield
-    except RecursionError:
-        raise source.refusal(number, "nested too deeply") from None
-    except InputError as error:
-        raise error.inside(f"{source.name}:{number}") from None
 
 
 def _with_id(data: Any, form: str) -> Mapping[str, Any]:

@@ -1,8 +1,13 @@
-"""What was chosen before, as ``discorank decode`` and ``rerank`` write it, as a chooser among the systems' outputs.
+"""Files that comparing systems reads beside their texts: what a chooser chose, and contrastive items.
 
-A line holds ``id`` (``d1:3`` for segment 3 of document d1, ``d1`` for a whole document) and the chosen ``text``, or in
-its place the ``system`` whose text was chosen. Lines may stand in any order; every list has one. Where whole documents
-are chosen, the lines of ``decode --choice document``, one per segment, are read too: what they say of their document.
+What was chosen is as ``discorank decode`` and ``rerank`` write it. A line holds ``id`` (``d1:3`` for segment 3 of
+document d1, ``d1`` for a whole document) and the chosen ``text``, or in its place the ``system`` whose text was chosen.
+Lines may stand in any order; every list has one. Where whole documents are chosen, the lines of ``decode --choice
+document``, one per segment, are read too: what they say of their document.
+
+    {"id", "context_source": [...], "context_target": [...], "source", "correct", "contrastive": [...],
+     "phenomenon", "distance", "reference"}
+is a contrastive item; `source`, `phenomenon`, `distance` and `reference` may be left out, other keys are ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from ...metrics.text.texts import Document, Text
 from ...rerank.documents.document_lists import CHOSEN, SYSTEM
 from ...rerank.selection.choosers import Choices, Chosen
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
-from ..files.entries import SeenKeys
+from ..files.entries import SeenKeys, in_line
 from .readers.jsonl import id_of
 
 
@@ -43,7 +48,7 @@ def read_chosen(
     texts: dict[int, Text] = {}
     seen: set[tuple[str, str]] = set()  # documents and systems that lines of segments name
     for line_number, line in without_trailing_blanks(source):
-        try:
+        with in_line(source, line_number):
             row = parse_json(line)
             if choices.whole and (of_document := _of_document(row)) is not None:
                 document = (of_document["id"], of_document["system"])
@@ -59,10 +64,6 @@ def read_chosen(
                     fix="Choose once from every list",
                 )
             texts[i] = _chosen_text(row, i, choices)
-        except RecursionError:
-            raise source.refusal(line_number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{source.name}:{line_number}") from None
     _check_complete(texts, choices, source.name)
     chosen = tuple(texts[i] for i in range(len(choices.lists)))
     return Chosen(name, chosen, by)
@@ -147,7 +148,7 @@ def read_contrastive(path: str | Path | LineSource) -> Iterator[ContrastiveItem]
 def _items(source: LineSource) -> Iterator[ContrastiveItem]:
     seen = SeenKeys()
     for number, line in without_trailing_blanks(source):
-        try:
+        with in_line(source, number):
             if not line.strip():
                 raise InputError("empty line", fix="Write one item per line")
             item = read_item(parse_json(line))
@@ -157,6 +158,4 @@ def _items(source: LineSource) -> Iterator[ContrastiveItem]:
                     where="id",
                     fix="Give every item its own",
                 )
-        except InputError as error:
-            raise error.inside(f"{source.name}:{number}") from None
         yield item

@@ -1,7 +1,8 @@
-"""The outputs of one system, or of those of a systems file, as texts by segment, whatever kind of file has them.
+"""Systems' texts aligned by segment, of files or of Python, as the documents of a systems file.
 
-The first line shows the kind: plain text with a segment per line, rows with a ``text`` as `decode` writes them,
-n-best lists, of which the first candidates count, or a systems file.
+The first line of a file shows what it is: plain text with a segment per line, rows with a ``text`` as `decode` writes
+them, lists of any format that has a mark, of which the first candidates count, or a systems file. A file of one system
+names it by its stem. Without document ids every segment is a document of its own.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.output_checks import check_beside
+from ..files.entries import in_line, json_object
 from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_lists
@@ -115,12 +116,8 @@ def kind_of(first: bytes, source: LineSource) -> str:
 
 
 def _kind_of_json(line: bytes, source: LineSource) -> str:
-    try:
-        row = parse_json(line)
-    except RecursionError:
-        raise source.refusal(1, "nested too deeply") from None
-    except InputError as error:
-        raise error.inside(f"{source.name}:1") from None
+    with in_line(source, 1):
+        row = json_object(line)
     format = format_of_object(row)
     if format is not None:
         return format.name
@@ -173,13 +170,9 @@ def _rows(path: str) -> Iterator[Segment]:
     """The texts of JSON lines that have one each."""
     source = LineSource(path)
     for number, line in without_trailing_blanks(source):
-        try:
-            row = parse_json(line)
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{path}:{number}") from None
-        if not isinstance(row, Mapping) or "text" not in row:
+        with in_line(source, number):
+            row = json_object(line)
+        if "text" not in row:
             raise source.refusal(number, f"found {excerpt(row)}, expected an object with text")
         yield row["text"], row.get("document"), row.get("source")
 

@@ -26,8 +26,7 @@ from ..representations import (
 )
 from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, ListGroup, begins, clipped_matches
 from .compiled.list_matches import list_matches
-from .ranges import ranges
-from .symbol_numbers import dense
+from .word_columns import dense, ranges
 
 KEY_BITS = 63
 

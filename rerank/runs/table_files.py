@@ -1,7 +1,12 @@
 """Rows of JSON lines as a Parquet or Arrow file, in bounded memory: they are read for their columns, and to be written.
 
-The same rows give the same bytes, with the same version of pyarrow. Of Parquet, pages are packed with zstd and have
-checksums.
+Columns have types that hold every value of all rows:
+    whole numbers int64, with fractions among them double; texts string; true and false bool; lists list; objects struct
+    candidates of which some are texts and others objects: all are objects with "text"
+    what no one type holds (a number here, a text there; an object of hundreds of keys): its JSON, as a string whose
+    field says so in its metadata, and which is read back as what it was
+null and what is missing are the same in a table. The same rows give the same bytes, with the same version of pyarrow.
+Pages of Parquet are packed with zstd and have checksums.
 """
 
 from __future__ import annotations
@@ -19,7 +24,151 @@ from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import complete_file
 from .block_digests import BlockDigests
 from .output_checks import digests_of
-from .table_shapes import Shape
+
+MARK = {b"discorank": b"json"}  # the metadata of a field that holds JSON
+MAX_FIELDS = 256  # of an object that is a struct
+MAX_DEPTH = 50
+_EXACT = 1 << 53  # whole numbers that a double holds
+_INT64 = 1 << 63
+_OF_CANDIDATES = ("candidates", "pseudo_references")
+
+
+class Shape:
+    """What the values at one place of all rows are.
+
+    Args:
+        depth: how deep the place is.
+        may_be_text: whether a text stands for an object with that text, as in candidates.
+    """
+
+    __slots__ = ("depth", "fields", "is_mixed", "items", "kinds", "may_be_text")
+
+    def __init__(self, depth: int = 0, may_be_text: bool = False) -> None:
+        self.depth = depth
+        self.may_be_text = may_be_text
+        self.kinds: set[str] = set()
+        self.fields: dict[str, Shape] = {}
+        self.items: Shape | None = None
+        self.is_mixed = False  # known to be of no one type
+
+    def note(self, value: Any) -> None:
+        """Takes a value into account."""
+        if value is None or self.is_mixed:
+            return
+        kind = type(value)
+        if kind is int:
+            self.kinds.add(_kind_of_number(value))
+        elif kind is dict:
+            self._note_object(value)
+        elif kind is list:
+            self._note_list(value)
+        else:
+            self.kinds.add(kind.__name__)
+
+    def _note_object(self, value: Mapping[str, Any]) -> None:
+        self.kinds.add("dict")
+        for key, inner in value.items():
+            shape = self.fields.get(key)
+            if shape is None:
+                if len(self.fields) >= MAX_FIELDS or self.depth >= MAX_DEPTH:
+                    self._become_mixed()
+                    return
+                shape = self.fields[key] = Shape(self.depth + 1)
+                if self.depth == 0 and key in _OF_CANDIDATES:
+                    shape.items = Shape(2, may_be_text=True)
+            shape.note(inner)
+
+    def _note_list(self, value: list[Any]) -> None:
+        self.kinds.add("list")
+        if self.items is None:
+            if self.depth >= MAX_DEPTH:
+                self._become_mixed()
+                return
+            self.items = Shape(self.depth + 1)
+        for inner in value:
+            self.items.note(inner)
+
+    def _become_mixed(self) -> None:
+        self.is_mixed = True
+        self.fields, self.items = {}, None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether no one type holds all values."""
+        if self.is_mixed or "huge" in self.kinds:
+            return True
+        kinds = self.kinds - {"int"} if self.kinds >= {"int", "large"} else self.kinds
+        if self.has_texts_for_objects or kinds <= {"int", "float"}:
+            return False
+        return len(kinds) > 1 or (kinds == {"dict"} and not self.fields)
+
+    @property
+    def has_texts_for_objects(self) -> bool:
+        """Whether some candidates are texts and others objects."""
+        if not self.may_be_text or self.kinds != {"str", "dict"}:
+            return False
+        text = self.fields.get("text")
+        return text is None or text.kinds <= {"str"}
+
+    @property
+    def needs_change(self) -> bool:
+        """Whether values are written as others than they are."""
+        inner = [*self.fields.values(), *([self.items] if self.items else [])]
+        return self.is_json or self.has_texts_for_objects or any(s.needs_change for s in inner)
+
+    def field(self, name: str) -> Any:
+        """The pyarrow.Field of this place."""
+        import pyarrow as pa
+
+        return pa.field(name, self.type(), metadata=MARK if self.is_json else None)
+
+    def type(self) -> Any:
+        """The pyarrow.DataType of this place."""
+        import pyarrow as pa
+
+        if self.is_json:
+            return pa.string()
+        if "dict" in self.kinds:
+            return pa.struct([shape.field(name) for name, shape in self._written_fields().items()])
+        if "list" in self.kinds:
+            items = self.items or Shape()
+            return pa.list_(items.field("element"))
+        if "float" in self.kinds:
+            return pa.float64()
+        simple = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "large": pa.int64()}
+        return next((simple[kind] for kind in sorted(self.kinds)), pa.null())
+
+    def _written_fields(self) -> dict[str, Shape]:
+        """The fields of an object, with the text that some candidates are."""
+        if not self.has_texts_for_objects or "text" in self.fields:
+            return self.fields
+        text = Shape()
+        text.kinds = {"str"}
+        return {"text": text, **self.fields}
+
+    def changed(self, value: Any) -> Any:
+        """A value as it is written."""
+        if value is None:
+            return None
+        if self.is_json:
+            return json.dumps(value, ensure_ascii=False)
+        if isinstance(value, dict):
+            return {
+                key: self.fields[key].changed(inner)
+                for key, inner in value.items()
+                if inner is not None
+            }
+        if isinstance(value, list) and self.items is not None:
+            return [self.items.changed(inner) for inner in value]
+        return {"text": value} if self.has_texts_for_objects else value
+
+
+def _kind_of_number(value: int) -> str:
+    """Whether a double holds a whole number, or an int64 alone, or none of them."""
+    if abs(value) <= _EXACT:
+        return "int"
+    return "large" if -_INT64 <= value < _INT64 else "huge"
+
 
 GROUP_BYTES = 4 << 20  # of the lines that make a row group
 PIECE_BYTES = 1 << 18  # of the lines that are Python values at a time, some ten times as large

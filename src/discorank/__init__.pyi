@@ -1,7 +1,7 @@
 """The public names of discorank: what is listed here is imported when it is first used."""
 
-from .integrations.arrow.hugging_face_datasets import to_dataset as to_dataset
-from .integrations.arrow.ray_data import BatchDecider as BatchDecider
+from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
+from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
 from .metrics.base import Metric as Metric
 from .metrics.errors import DiscorankError as DiscorankError
 from .metrics.errors import InputError as InputError

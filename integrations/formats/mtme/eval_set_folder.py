@@ -1,4 +1,9 @@
-"""What the WMT metrics task took for granted in its test sets: main references, human scores, outliers."""
+"""Reads and writes one language pair of an mt-metrics-eval folder, ``ROOT/TESTSET``, strictly.
+
+What the tool repairs in silence is refused with its place: a metric that lacks an output (which counts there as zeros;
+`missing` chooses what is done), a missing cell, texts of other lengths than the sources. Files that are written go
+through drafts and take their names when they are complete.
+"""
 
 from __future__ import annotations
 

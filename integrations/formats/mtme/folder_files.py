@@ -1,6 +1,10 @@
-"""The texts of an mt-metrics-eval folder: a line per segment, ``.txt`` or ``.jsonl``, and the documents they stand in.
+"""The files of an mt-metrics-eval folder, read and written: texts, documents, scores, ratings.
 
-Lines lose trailing white space. ``[No translation supplied]`` stands for a text that is missing, None.
+    texts      a line per segment, ``.txt`` or ``.jsonl``; ``[No translation supplied]`` stands for a missing one, None
+    documents  DOMAIN DOCUMENT, a line per segment
+    scores     SYSTEM SCORE (DOMAIN SYSTEM SCORE at level domain), or None, in the order of segments or documents
+    ratings    SYSTEM <tab> JSON with the errors that a rater marked, or None <tab> RATER
+Lines lose trailing white space. Systems may come in any order and interleave.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     Scores,
     Texts,
 )
+from ...files.entries import in_line, json_object
 
 MISSING_TEXT = "[No translation supplied]"
 
@@ -47,12 +52,9 @@ def read_texts_file(path: Path, key: str) -> Texts:
 
 def _text_of(line: bytes, key: str, source: LineSource, number: int) -> str:
     """The text of a JSON line."""
-    try:
-        row = parse_json(line)
-    except (InputError, RecursionError) as error:
-        problem = error.problem if isinstance(error, InputError) else "nested too deeply"
-        raise source.refusal(number, problem, "Write one object per line") from None
-    text = row.get(key) if isinstance(row, dict) else None
+    with in_line(source, number):
+        row = json_object(line)
+    text = row.get(key)
     if not isinstance(text, str):
         raise source.refusal(number, f"found {excerpt(row)}, expected an object with {key}")
     return text

@@ -1,7 +1,13 @@
-"""Test sets as sacrebleu keeps them: files ``SET.PAIR.FIELD`` of one line per segment, given as the path of ``.src``.
+"""Test sets of sacrebleu, in the style of SummEval, and of mt-metrics-eval, as documents with outputs of systems.
 
-Fields are ``src``, ``ref`` or ``ref-A``, ``docid``, ``domain``, ``origlang``; every other one is the output of a
-system. Without ``docid`` every segment is a document of its own. Only local files are read.
+    sacrebleu  files ``SET.PAIR.FIELD`` of one line per segment, given as the path of ``.src``; fields are ``src``,
+               ``ref`` or ``ref-A``, ``docid``, ``domain``, ``origlang``, every other one is the output of a system
+    summeval   a summary per line: ``id``, ``model_id``, ``decoded``; ``references`` (or ``reference``) and ``text``
+               (the article) may be there
+    mtme       a folder, as `mtme` reads it
+Without ``docid`` every segment is a document of its own. ``expert_annotations`` and ``turker_annotations`` are lists
+of objects of numbers: people's score of a dimension is the mean over annotators, of turkers under ``turker_NAME``.
+Lines of one id need not stand together. Only local files are read.
 """
 
 from __future__ import annotations
@@ -14,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
 from ....rerank.runs.rows import as_line
+from ...files.entries import in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
 from ..format_table import DocumentFormat, Format, ListOptions
 from .systems import lists_of_documents
@@ -167,19 +173,13 @@ def read_summeval(path: str) -> Iterator[Row]:
     rows: dict[str, Row] = {}
     for number, line in without_trailing_blanks(source):
         limits().check("segments", number, path)
-        try:
-            _add_summary(rows, parse_json(line))
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{source.name}:{number}") from None
+        with in_line(source, number):
+            _add_summary(rows, json_object(line))
     yield from rows.values()
 
 
-def _add_summary(rows: dict[str, Row], value: Any) -> None:
+def _add_summary(rows: dict[str, Row], value: dict[str, Any]) -> None:
     """Takes one summary."""
-    if not isinstance(value, dict):
-        raise InputError(f"found {excerpt(value)}, expected an object")
     document, system, text = (_needed(value, key) for key in ("id", "model_id", "decoded"))
     references = _references(value)
     article = value.get("text")

@@ -139,10 +139,10 @@ def recognise(source: NumberedLines, number: int, line: bytes) -> None:
                 "Write one object per line: jq -c .",
             )
         return
-    if start.startswith(b"["):
-        kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
-    elif format := format_of_text(line):
+    if format := format_of_text(line):
         kind, fix = format.title, f"Use --from {format.name}"
+    elif start.startswith(b"["):
+        kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
     else:
         kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
     shown = line[:40].decode(errors="ignore")

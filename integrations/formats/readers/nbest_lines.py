@@ -1,6 +1,16 @@
-"""N-best lists as lines of columns between ``|||``, the first of them an id, the lines of one id adjacent.
+"""N-best lists of Moses and Marian: lines of columns between ``|||``, the lines of one id adjacent, read and written.
 
-What the other columns hold is for the formats to say; a bad line spoils the list of its id.
+    Moses    id ||| text ||| LM0= -3.2 TM0= -1 -2 ||| score ||| further columns
+    Marian   id ||| text ||| alignment, WordScores=, WordCounts= ||| F0= logprob ||| score
+Features (also ``LM0=-3.2`` and ``LM0: -3.2``) become fields of the candidate by their names, several values a list,
+values before any name ``features``; fields that are numbers, or several, are written as features. A bad line spoils
+the list of its id.
+
+Moses' score is a weighted sum and becomes ``score``; a feature called ``logprob`` is the log-probability; further
+columns (alignments) become ``columns``. Marian sums natural logarithms: the one feature of a single model is the
+total log-probability and becomes ``logprob``; of an ensemble each model's stays a feature (``F0``, ``F1``, ...) and
+there is no ``logprob``. Its last column becomes ``score``: normalised and with word penalty, as the options of the
+decoder say.
 """
 
 from __future__ import annotations

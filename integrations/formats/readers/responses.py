@@ -1,6 +1,14 @@
-"""The JSON lines of a file by a key that they have, such as an id that comes again and again, anywhere in the file.
+"""Responses of language models in files of requests: OpenAI's batch service, vLLM's run-batch, lm-evaluation-harness.
 
-Lines go to a temporary file; in memory stay 40 bytes for each.
+    batch     {"custom_id", "response": {"status_code", "body": {"choices": [...]}}, "error"}
+    requests  {"custom_id", "body": {"messages": [...]}} or {"custom_id", "body": {"prompt"}}
+    lm-eval   {"doc_id", "doc", "target", "arguments": {"gen_args_0": {"arg_0": prompt}}, "resps": [[text, ...]],
+               "filter"}
+Lines of one id are a list, wherever they stand: of one request with several choices or of several requests, of
+``repeats`` or of several runs of the harness. Of a request, ``source`` is the prompt, or the last message of the
+user, and ``messages`` the conversation; batches stand in the order of the requests, without these in that of the
+output. The harness writes every document once for each of its filters, with the same responses, which are taken once;
+its prompt is the source, the target a reference, and ``doc`` is passed on.
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, read_list
 from ....rerank.runs.entry import Entry
-from ...files.entries import ListEntry, ListLines, error_entry, list_entry, placed
+from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
 from ...files.reply_choices import is_unfinished, text_of, total_logprob, value_at
 from ..format_table import Format, ListOptions, OpenedFiles, one_file
 from .jsonl import recognise
@@ -162,7 +170,7 @@ def _batch_key(number: int, line: bytes) -> str:
     """The id of a line; a name of its own for a line that has none, which is an error later."""
     try:
         value = value_at(parse_json(line), ID)
-    except (InputError, RecursionError):
+    except InputError:
         value = None
     return _named(value) if isinstance(value, str) and value else f"line {number}"
 
@@ -235,10 +243,7 @@ def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None)
 
 def _batch_row(line: bytes) -> dict[str, Any]:
     """The object on a line, which has an id."""
-    try:
-        row = parse_json(line)
-    except RecursionError:
-        raise InputError("nested too deeply") from None
+    row = parse_json(line)
     value = value_at(row, ID)
     if not isinstance(value, str) or not value:
         raise InputError(f"found {excerpt(value)}, expected a text", where=ID)
@@ -321,7 +326,7 @@ def _sample_key(number: int, line: bytes) -> str:
     """The id of a line; a name of its own for a line that has none, which is an error later."""
     try:
         return f"id {_id(parse_json(line))}"
-    except (InputError, RecursionError):
+    except InputError:
         return f"line {number}"
 
 
@@ -340,7 +345,7 @@ def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     list_id: str | None = None
     for number, line in lines.lines:
         try:
-            row = _sample_row(line)
+            row = json_object(line, _FIX)
             list_id = _id(row)
             of_filter = responses.setdefault(str(row.get("filter", "none")), [])
             of_filter += _responses(row)
@@ -353,16 +358,6 @@ def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
     return list_entry(record, lines.first, lines.raw)
-
-
-def _sample_row(line: bytes) -> dict[str, Any]:
-    try:
-        row = parse_json(line)
-    except RecursionError:
-        raise InputError("nested too deeply") from None
-    if not isinstance(row, dict):
-        raise InputError(f"found {excerpt(row)}, expected an object", fix=_FIX)
-    return row
 
 
 def _responses(row: Mapping[str, Any]) -> list[str]:

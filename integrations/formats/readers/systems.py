@@ -3,6 +3,7 @@
 A segment i of document d becomes the list ``d:i`` of d at position i, its candidates the systems' texts with ``system``
 and the human scores they have, each under its dimension's name; a score for the whole document stands at every segment.
 A document of plain strings becomes one whole-text list with its own id. Keys with a text or a number are passed on.
+Documents in other formats become lists in the same way.
 """
 
 from __future__ import annotations

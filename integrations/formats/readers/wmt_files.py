@@ -1,7 +1,11 @@
-"""WMT's JSON lines: a segment per line, with the document it stands in.
+"""Test sets of WMT as JSON lines or XML: documents with a source, references by translator and outputs by system.
 
-Read are the keys of WMT24++ (``document_id``, ``source``, ``target``, ``original_target``, ``domain``, ``lp``) and of
-WMT25 (``doc_id``, ``src_text``, ``tgt_text`` by system, ``refs`` by name). Lines of one document stand together.
+    wmt-jsonl  a segment per line, with the keys of WMT24++ (``document_id``, ``source``, ``target``,
+               ``original_target``, ``domain``, ``lp``) or of WMT25 (``doc_id``, ``src_text``, ``tgt_text`` by
+               system, ``refs`` by name)
+    wmt-xml    the XML of WMT since 2021
+Segments of one document stand together. XML is read as a stream, document by document. There is no document type in
+it, so none is accepted, and with that no entities but the five of XML: nothing is expanded, nothing is fetched.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.runs.rows import as_line
+from ...files.entries import in_line, json_object
 from ..documents import Row, segments_of, texts_of
 from .evaluation_sets import format_of_documents
 
@@ -45,8 +49,8 @@ def read_wmt_jsonl(path: str) -> Iterator[Row]:
     row: Row | None = None
     first_names: list[str] = []
     for number, line in without_trailing_blanks(source):
-        segment = _object(line, source, number)
-        try:
+        with in_line(source, number):
+            segment = json_object(line)
             document = _text(segment, _DOCUMENT_KEYS) or f"{number}"
             texts = _texts(segment)
             if row is None or row["id"] != document:
@@ -61,21 +65,8 @@ def read_wmt_jsonl(path: str) -> Iterator[Row]:
                 )
             _add(row, texts)
             limits().check("sentences", len(row["source"]), f"document {document!r:.80}")
-        except InputError as error:
-            raise error.inside(f"{source.name}:{number}") from None
     if row is not None:
         yield row
-
-
-def _object(line: bytes, source: LineSource, number: int) -> dict[str, Any]:
-    try:
-        value = parse_json(line)
-    except (InputError, RecursionError) as error:
-        problem = error.problem if isinstance(error, InputError) else "nested too deeply"
-        raise source.refusal(number, problem, "Write one object per line") from None
-    if not isinstance(value, dict):
-        raise source.refusal(number, f"found {excerpt(value)}, expected an object")
-    return value
 
 
 def _text(segment: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

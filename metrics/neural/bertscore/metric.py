@@ -23,7 +23,7 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import FloatArray
-from ...scorer import Info, Reading
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from ...storage.bounded_files import read_small_text
 from ...storage.checksums import DIGITS
@@ -116,11 +116,6 @@ class BERTScore(ContextModelMetric):
             fix = "Give the file of baseline scores: baseline=..."
             raise InputError("no baseline", where="rescale", fix=fix)
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
-
     def for_language(self, lang: str) -> Self:
         """The usual encoder of a language where none is set; English stays at the default."""
         code = lang.lower().partition("-")[0]
@@ -165,7 +160,7 @@ class BERTScore(ContextModelMetric):
         return super()._digest(name)
 
     def _reader(self) -> tuple[Reader, Path]:
-        """What reads texts, and the folder of the model."""
+        """The reader of texts, and the folder of the model."""
         folder = model_files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, int(tokenizer.model_max_length))
@@ -184,9 +179,8 @@ class BERTScore(ContextModelMetric):
                 where="layer",
                 fix=f"Give one of 0 to {model.config.num_hidden_layers}: layer=...",
             )
-        encoder = Encoder(model, self.device, self.dtype, self.layer)
+        encoder = Encoder(model, self.device, self.dtype, self.layer, self.batch_tokens)
         reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         match = self.match or ("all" if self.compat else "sentence")
         return BERTScorer(
             self,

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
-from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models.attention import ROWS, Slab, slabs_of
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
-from ..models.pass_flops import texts_of
+from ..models.model_scorers import EncoderScorer
 from ..models.settings import ContextModelMetric
 
 # Tokens of the texts that are rows, and of those that are columns, of one product.
@@ -42,7 +41,7 @@ CPU_TILE, GPU_TILE = (512, 4096), (8192, 16384)
 TEXTS = -1
 
 
-class BERTScorer(Scorer):
+class BERTScorer(EncoderScorer):
     """Represents a text by the unit vectors of its tokens and their weights.
 
     Args:
@@ -68,26 +67,12 @@ class BERTScorer(Scorer):
         binary_idf: bool,
         baseline: FloatArray | None,
     ) -> None:
-        self.info = metric.info
-        self.reader = reader
-        self.encoder = encoder
+        super().__init__(metric, encoder, reader)
         self.measure = measure
         self.sentence_only = sentence_only
         self.frequencies = frequencies
         self.binary_idf = binary_idf
         self.baseline = baseline
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Token ids, where the sentence starts, and which tokens are matched with which weight."""
-        read = self.reader.read(items)
-        return read, read["ids"].lengths
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
-        """One for every text."""
-        lengths = reps["ids"].lengths[texts_of(block)]
-        return Passes(lengths, self.encoder.flops(lengths))
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "vectors" [tokens, d] and "weights" [tokens] of what may be matched."""
@@ -136,9 +121,9 @@ class BERTScorer(Scorer):
         """The chosen one of P, R and F of every pair, [H, R]."""
         matrices: list[FloatArray] = []
         p = r = np.empty((0, 0))
-        for block, is_turned in zip(blocks, turned(blocks), strict=True):
+        for block, is_transposed in zip(blocks, turned(blocks), strict=True):
             # What is precision of a pair is recall of the same one the other way round.
-            if is_turned:
+            if is_transposed:
                 p, r = r.T, p.T
             else:
                 p, r = self._matches(reps, block)
@@ -248,7 +233,7 @@ class _SortedTexts(NamedTuple):
         )
 
     def parts(self, tokens: int, start: int = 0) -> Iterator[tuple[int, Self]]:
-        """Where they begin, and texts of at most so many tokens together (one may be longer), from text `start` on."""
+        """First text, and texts of at most so many tokens together (one may be longer), from text `start` on."""
         ends = self.lengths.cumsum()
         while start < len(ends):
             first = int(ends[start] - self.lengths[start])

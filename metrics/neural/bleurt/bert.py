@@ -26,7 +26,7 @@ UNUSED = re.compile(r"bleurt\.embeddings\.position_ids")
 
 
 class BleurtConfig(FileSettings):
-    """What config.json says of the network."""
+    """The settings of the network in config.json."""
 
     model_type: Literal["bleurt"]
     vocab_size: Size

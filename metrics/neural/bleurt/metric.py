@@ -25,14 +25,15 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...execution.batches import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Info, Passes, Reading, Scorer
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage.bounded_files import read_small_file
-from ...text.texts import Item, Truncation
+from ...text.texts import Item
 from ..comet.network import Head
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.files.folder_contents import FileSettings, read_settings
+from ..models.model_scorers import JoinedScorer
 from ..models.settings import ModelMetric
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
@@ -88,11 +89,6 @@ class BLEURT(ModelMetric):
         """The papers of BLEURT; its windows are in no paper."""
         return cls.info.papers
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
-
     def load(self) -> Scorer:
         """The converted model."""
         from .bert import read_config, read_network
@@ -102,8 +98,7 @@ class BLEURT(ModelMetric):
         config = read_config(folder)
         tokens = tokens_of(folder)
         network = read_network(folder, config, self.gelu)
-        encoder = Encoder(network.encoder, self.device, self.dtype)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        encoder = Encoder(network.encoder, self.device, self.dtype, batch_tokens=self.batch_tokens)
         max_tokens = min(self.max_tokens or 1 << 30, encoder.max_tokens)
         if self.max_tokens is None and self.named("model").rstrip("/").endswith(SHORT):
             max_tokens = min(max_tokens, SHORT_TOKENS)
@@ -115,7 +110,7 @@ class BLEURT(ModelMetric):
         return BleurtScorer(self, tokens, encoder, head, max_tokens)
 
 
-class BleurtScorer(Scorer):
+class BleurtScorer(JoinedScorer):
     """Represents a text by its ids; compares by the encoder and the head."""
 
     def __init__(
@@ -141,29 +136,14 @@ class BleurtScorer(Scorer):
         ids = Ragged.of_rows(self.tokens.ids(whole))
         return Reps({"ids": ids}), ids.lengths
 
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of all sequences of a block, before any truncation."""
-        lengths = reps["ids"].lengths
-        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
-        of_hypotheses = int(lengths[block.hypotheses].sum()) * num_references
-        of_references = int(lengths[block.references].sum()) * num_hypotheses
-        return of_hypotheses + of_references + SPECIAL * block.cells
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every pair."""
         hypotheses, references = cell_rows([block])
-        lengths = reps["ids"].lengths
-        kept = kept_lengths(lengths[references], lengths[hypotheses], self.max_tokens)
-        of_pairs = kept.reference + kept.hypothesis + SPECIAL
-        return Passes(of_pairs, self.encoder.flops(of_pairs))
+        return lengths[references] + lengths[hypotheses] + SPECIAL
 
-    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
-        """Whether the longest pair of a block loses tokens."""
-        lengths = reps["ids"].lengths
-        longest_hypothesis = int(lengths[block.hypotheses].max(initial=0))
-        longest_reference = int(lengths[block.references].max(initial=0))
-        longest = longest_hypothesis + longest_reference + SPECIAL
-        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block."""
@@ -206,14 +186,14 @@ class BleurtScorer(Scorer):
 
 
 class Lengths(NamedTuple):
-    """How many tokens are read of the reference and of the hypothesis of each pair, [pairs] each."""
+    """Numbers of tokens that are read of the reference and the hypothesis of each pair, [pairs] each."""
 
     reference: IntArray
     hypothesis: IntArray
 
 
 def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> Lengths:
-    """What is left of texts of these lengths [pairs] in sequences of at most `max_tokens`."""
+    """Lengths after truncation of texts of these lengths [pairs], in sequences of at most `max_tokens`."""
     excess = np.maximum(reference + hypothesis + SPECIAL - max_tokens, 0)
     # The longer one loses tokens until both are equally long ...
     of_reference = np.minimum(np.maximum(reference - hypothesis, 0), excess)

@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block
 from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
-from ..likelihood.likelihood_scorer import Direction, Side
+from ..likelihood.likelihood_scorer import Direction, Side, side_rows
 from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
@@ -83,20 +83,11 @@ class CausalScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over the directions, [H, R] of every block ([H, 1] without references)."""
-        rows = self._rows(blocks)
+        rows = side_rows(self.info, blocks)
         pairs, places = self._pairs(reps, rows)
         values = self._values(reps, pairs)[places]  # [directions * cells]
         means = values.reshape(len(self.directions), -1).mean(axis=0)  # [cells]
         return by_block(means, blocks)
-
-    def _rows(self, blocks: Sequence[Block]) -> dict[Side, IntArray]:
-        """The row on each side of every cell of every block, [cells of all blocks] each; -1 where there is none."""
-        if self.info.needs_references:
-            h, r = cell_rows(blocks)
-            return {"hypothesis": h, "reference": r}
-        h = np.concatenate([block.hypotheses for block in blocks])
-        cells = [len(block.hypotheses) for block in blocks]
-        return {"hypothesis": h, "source": np.repeat([block.source for block in blocks], cells)}
 
     def _pairs(self, reps: Reps, rows: dict[Side, IntArray]) -> tuple[_Pairs, IntArray]:
         """The distinct pairs of condition and target, and which of them every direction of every cell is."""
@@ -180,7 +171,7 @@ class CausalScorer(Scorer):
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every distinct prompt, and one for the rest of every text behind it."""
-        pairs, _ = self._pairs(reps, self._rows([block]))
+        pairs, _ = self._pairs(reps, side_rows(self.info, [block]))
         prompted = [pairs.sequences.prompted]
         if self.normalize == "pmi":
             prompted.append(self._behind_nothing(reps, np.unique(pairs.rows[:, 1])))
@@ -195,7 +186,7 @@ class CausalScorer(Scorer):
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """The most that a sequence of a block loses."""
-        pairs, _ = self._pairs(reps, self._rows([block]))
+        pairs, _ = self._pairs(reps, side_rows(self.info, [block]))
         return Truncation(int(pairs.sequences.truncation.max(initial=0)))
 
     def describe(
@@ -208,7 +199,7 @@ class CausalScorer(Scorer):
         """In every direction the prompt, the sum over how many tokens, and the least likely of them."""
         h = block.hypotheses[hypothesis : hypothesis + 1]
         r = block.references[reference : reference + 1]
-        rows = self._rows([Block(h, r, block.source)])
+        rows = side_rows(self.info, [Block(h, r, block.source)])
         explained = {}
         for target, condition in self.directions:
             pair = np.stack((rows[condition], rows[target]), axis=1)
@@ -219,7 +210,7 @@ class CausalScorer(Scorer):
         return explained
 
     def _shown(self, prompted: Prompted, values: FloatArray) -> dict[str, Any]:
-        """What is told of one sequence and the log-probabilities of its scored tokens."""
+        """The explanation of one sequence by the log-probabilities of its scored tokens."""
         start = int(prompted.first[0])
         prompt, labels = prompted.ids.values[:start], prompted.ids.values[start:]
         decode = self.reader.tokenizer.decode

@@ -24,7 +24,7 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...errors import InputError, ModelLoadError
-from ...scorer import Info, Reading, Scorer
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage import checksums
 from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples, warn_of_two_blanks
@@ -64,7 +64,7 @@ FIELDS: dict[str, frozenset[str]] = {
 
 
 class CausalMetric(ModelMetric):
-    """What both metrics share: prompts, examples and loading."""
+    """Prompts, examples and loading, for both metrics."""
 
     default_model: ClassVar[str] = "smollm2"
     counts_passes: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class CausalMetric(ModelMetric):
 
     @property
     def prompts_given(self) -> Given | Literal["reference"]:
-        """What prompts tell."""
+        """The content of prompts."""
         return "reference"
 
     @property
@@ -100,7 +100,7 @@ class CausalMetric(ModelMetric):
 
     @property
     def separates(self) -> str:
-        """What stands behind a target."""
+        """The separator behind a target."""
         if self.separator is not None:
             return self.separator
         has_examples = self.examples or self.prompts_given == "source+context"
@@ -214,7 +214,7 @@ class LM(CausalMetric):
 
     @property
     def prompts_given(self) -> Given:
-        """What prompts tell."""
+        """The content of prompts."""
         return self.given or ("context" if self.context else "nothing")
 
     @property
@@ -226,11 +226,6 @@ class LM(CausalMetric):
     def reads_source(self) -> bool:
         """The same: a source that no prompt tells is left out."""
         return self.needs_source
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")
 
     def load(self) -> Scorer:
         """The model."""

@@ -39,7 +39,7 @@ REFERENCE = "reference"
 
 
 class FewShotPrompt(NamedTuple):
-    """What stands before a text, the whole of it and what it may be shortened to."""
+    """The prompt before a text, whole and in its shorter forms."""
 
     num_forms: int  # how many there are, the shortest the last
     shortened: Callable[[int], str]  # without so many of its oldest parts

@@ -70,7 +70,7 @@ UNUSED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CometCheckpoint:
-    """What a COMET checkpoint holds; tensors are on the CPU, in the precision of the file and mapped from it.
+    """The content of a COMET checkpoint; tensors are on the CPU, in the precision of the file and mapped from it.
 
     Attributes:
         path: the ``.ckpt`` file.
@@ -111,7 +111,7 @@ class CometCheckpoint:
 
     @property
     def blocks(self) -> int:
-        """How many vectors of the encoder's width the estimator reads side by side."""
+        """Number of vectors of the encoder's width that the estimator reads."""
         return BLOCKS[self.kind]
 
     def check_encoder(self, *, num_hidden_layers: int, hidden_size: int) -> None:
@@ -322,7 +322,7 @@ class CheckpointSettings:
         return sizes
 
     def segments(self, key: str) -> tuple[str, ...]:
-        """What a unified model reads, in the order mt, src, ref; raises ModelLoadError."""
+        """The inputs of a unified model, in the order mt, src, ref; raises ModelLoadError."""
         names: list[Any] = self.typed(key, list)
         wrong = any(names.count(name) != 1 or name not in SEGMENTS for name in names)
         if len(names) < 2 or names[0] != "mt" or wrong:
@@ -340,7 +340,7 @@ class CheckpointSettings:
         return layer
 
     def error(self, problem: str) -> ModelLoadError:
-        """What is wrong with these settings."""
+        """An error about these settings."""
         fix = "Settings stand in the checkpoint and in hparams.yaml"
         return ModelLoadError(problem, where=str(self.path), fix=fix)
 

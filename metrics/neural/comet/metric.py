@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from ...errors import ModelLoadError
-from ...scorer import Info, Reading, Scorer
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
-from ..models.context_tokens import Frame, Reader
+from ..models.context_tokens import Frame, Reader, TruncationRule
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
@@ -33,39 +33,72 @@ from .scorers import RegressionScorer, UnifiedScorer
 from .side_by_side import SideBySide, TokenLimits
 
 
-class CometMetric(CheckpointMetric):
-    """What both metrics share: loading a checkpoint."""
+class CometParts(NamedTuple):
+    """The parts of a loaded checkpoint; `stamp`: what a representation depends on beside the signature."""
+
+    reader: Reader
+    encoder: Encoder
+    mixer: Mixer
+    head: Head
+    joining: SideBySide
+    stamp: str
+
+
+class CometCheckpointMetric(CheckpointMetric):
+    """Loading of a checkpoint, for all metrics by those of COMET."""
+
+    counts_passes: ClassVar[bool] = True
+
+    def checkpoint(self) -> CometCheckpoint:
+        """The checkpoint without its encoder's configuration; errors as `load`."""
+        return read_checkpoint(model_files.locate(self.named("model"), self.revision))
+
+    def loaded_parts(self, checkpoint: CometCheckpoint, truncation: TruncationRule) -> CometParts:
+        """The parts of a checkpoint, with its encoder's configuration and tokenizer.
+
+        Raises:
+            ModelLoadError: the encoder's folder is not there, or not that of the checkpoint.
+        """
+        folder = encoder_folder(checkpoint, self.encoder_path)
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
+        depth, width = model.config.num_hidden_layers, model.config.hidden_size
+        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
+        # XCOMET labels the states of a layer of its own: all of them run.
+        is_last = checkpoint.layer != "mix" and checkpoint.word_layer is None
+        layer = cast(int, checkpoint.layer) if is_last else None
+        encoder = Encoder(model, self.device, self.dtype, layer, self.batch_tokens)
+        tokenizer = tokenizer_of(folder)
+        limits = TokenLimits.of(encoder, self.max_tokens)
+        return CometParts(
+            Reader(tokenizer, Frame.of(tokenizer), limits.text, truncation),
+            encoder,
+            mixer_of(checkpoint, encoder.device),
+            head_of(checkpoint, encoder.device),
+            SideBySide.of(checkpoint.encoder_model, limits.joined),
+            # An encoder that is not named is in no signature.
+            f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}",
+        )
+
+
+class CometMetric(CometCheckpointMetric):
+    """Loading, and the checkpoints that either metric takes."""
 
     reference_free: ClassVar[bool]
-    counts_passes: ClassVar[bool] = True
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
-        path = model_files.locate(self.named("model"), self.revision)
-        checkpoint = read_checkpoint(path)
-        folder = encoder_folder(checkpoint, self.encoder_path)
+        checkpoint = self.checkpoint()
         self._check(checkpoint)
-        model = from_state(folder, checkpoint.encoder, self.has_weights)
-        depth, width = model.config.num_hidden_layers, model.config.hidden_size
-        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
-        layer = None if checkpoint.layer == "mix" else checkpoint.layer
-        encoder = Encoder(model, self.device, self.dtype, layer)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        tokenizer = tokenizer_of(folder)
-        limits = TokenLimits.of(encoder, self.max_tokens)
-        reader = Reader(tokenizer, Frame.of(tokenizer), limits.text, self.truncates)
-        mixer = mixer_of(checkpoint, encoder.device)
-        head = head_of(checkpoint, encoder.device)
+        parts = self.loaded_parts(checkpoint, self.truncates)
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
-            joining = SideBySide.of(checkpoint.encoder_model, limits.joined)
+            reader, encoder, mixer, head, joining, _ = parts
             scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, joining)
         else:
-            scorer = RegressionScorer(self, reader, encoder, mixer, head)
-        # An encoder that is not named is in no signature.
-        scorer.identity += f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}"
+            scorer = RegressionScorer(self, *parts[:4])
+        scorer.identity += parts.stamp
         return scorer
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
@@ -128,13 +161,7 @@ class Comet(CometMetric):
     @cached_property
     def costly_pairs(self) -> bool:
         """Unified checkpoints read texts side by side, a forward pass for each pair; errors as `load`."""
-        path = model_files.locate(self.named("model"), self.revision)
-        return read_checkpoint(path).kind == "unified_metric"
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
+        return self.checkpoint().kind == "unified_metric"
 
 
 @settings
@@ -167,14 +194,9 @@ class CometQE(CometMetric):
         first, *context = super().cited(settings)
         return (first, *kiwi, *context)
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")
-
 
 def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
-    """Where configuration and tokenizer of the encoder are: as named, else as the checkpoint says.
+    """The folder of the encoder's configuration and tokenizer: as named, else as the checkpoint says.
 
     Raises:
         ModelLoadError: there is no such folder.
@@ -188,7 +210,7 @@ def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
 
 
 def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
-    """How a checkpoint makes vectors of hidden states."""
+    """The mix of layers and the pooling of a checkpoint."""
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
     # A few numbers, which are looked at also where nothing else is loaded.

@@ -14,9 +14,9 @@ The head, also of SEScore2, has its first layer split by columns:
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
 SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
-once per unordered pair of a square block, and of a block that is followed by the same one turned. Without references
-the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
-bytes do not depend on its neighbours.
+once per unordered pair of a square block, and of a block that is followed by the same one transposed. Without
+references the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then
+a row's bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...representations import Block, FloatArray, IntArray, by_block, turned
+from ...representations import Block, FloatArray, IntArray, by_block, hypothesis_rows, turned
 from ..models.attention import ROWS
 
 EPSILON = 1e-12
@@ -226,12 +226,12 @@ class PairHead:
             # C, which is the same whichever text is the hypothesis.
             of_pairs = self._of_pairs(h[i], r[j])  # [pairs, hidden]
             # The pairs that are needed the other way round as well are the first ones.
-            num_turned = len(pairs.turned_cell)
-            if num_turned:
-                turned_i = on_device(pairs.turned_h)
-                turned_j = on_device(pairs.turned_r)
-                x = of_pairs[:num_turned] + of_h[turned_i]  # [turned, hidden]
-                values[pairs.turned_cell] = self.head.rest(x.add_(of_r[turned_j]))
+            num_transposed = len(pairs.transposed_cell)
+            if num_transposed:
+                transposed_i = on_device(pairs.transposed_h)
+                transposed_j = on_device(pairs.transposed_r)
+                x = of_pairs[:num_transposed] + of_h[transposed_i]  # [transposed, hidden]
+                values[pairs.transposed_cell] = self.head.rest(x.add_(of_r[transposed_j]))
             # The sum takes the place of C, so it comes last.
             x = of_pairs.add_(of_h[i]).add_(of_r[j])  # [pairs, hidden]
             values[pairs.cell] = self.head.rest(x)
@@ -246,7 +246,7 @@ class PairHead:
 
 
 class _BlockStart(NamedTuple):
-    """Where a block begins among the hypotheses, the references and the cells of all blocks."""
+    """Offsets of a block among the hypotheses, the references and the cells of all blocks."""
 
     h: int
     r: int
@@ -272,7 +272,7 @@ class _BlockStart(NamedTuple):
 
 
 class _PairPlan(NamedTuple):
-    """Pairs to compute, of a square block only those of one half, of a block and the same turned one, and their places.
+    """Pairs to compute, of a square block only those of one half, of a block and the transposed one, and their offsets.
 
     Pairs that are needed the other way round as well come first, so that the last three columns are shorter.
     """
@@ -280,9 +280,9 @@ class _PairPlan(NamedTuple):
     h: IntArray  # [pairs] place among the hypotheses of all blocks
     r: IntArray  # [pairs] place among the references of all blocks
     cell: IntArray  # [pairs] place among the values of all blocks
-    turned_h: IntArray  # [turned] the same pair the other way round
-    turned_r: IntArray  # [turned]
-    turned_cell: IntArray  # [turned]
+    transposed_h: IntArray  # [transposed] the same pair the other way round
+    transposed_r: IntArray  # [transposed]
+    transposed_cell: IntArray  # [transposed]
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> _PairPlan:
@@ -290,12 +290,12 @@ class _PairPlan(NamedTuple):
         twice: list[Any] = [np.empty((6, 0), np.int64)]
         once: list[Any] = [np.empty((3, 0), np.int64)]
         starts = _BlockStart.of(blocks)
-        is_turned = [*turned(blocks), False]
+        is_transposed = [*turned(blocks), False]
         for k, (block, start) in enumerate(zip(blocks, starts, strict=True)):
             shape = len(block.hypotheses), len(block.references)
-            if is_turned[k]:
+            if is_transposed[k]:
                 continue  # its values come from the block before it
-            if is_turned[k + 1]:
+            if is_transposed[k + 1]:
                 # Cell (i, j) of this block is cell (j, i) of the next one.
                 i, j = np.indices(shape).reshape(2, -1)
                 in_next = starts[k + 1].pairs(j, i)
@@ -310,7 +310,7 @@ class _PairPlan(NamedTuple):
                 i, j = np.indices(shape).reshape(2, -1)
                 once.append(start.pairs(i, j))
         both_ways = np.concatenate(twice, axis=1)  # [6, turned]
-        one_way = np.concatenate(once, axis=1)  # [3, pairs - turned]
+        one_way = np.concatenate(once, axis=1)  # [3, pairs - transposed]
         pairs = np.concatenate((both_ways[:3], one_way), axis=1)  # [3, pairs]
         return cls(*pairs, *both_ways[3:])
 
@@ -319,21 +319,6 @@ class _PairPlan(NamedTuple):
         for start in range(0, len(self.cell), size):
             part = slice(start, start + size)
             yield _PairPlan(*(column[part] for column in self))
-
-
-def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
-    """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
-    num_hypotheses = [len(block.hypotheses) for block in blocks]
-    hypotheses = np.concatenate([block.hypotheses for block in blocks])
-    sources = np.repeat([block.source for block in blocks], num_hypotheses)
-    return hypotheses, sources
-
-
-def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
-    """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
-    num_hypotheses = [len(block.hypotheses) for block in blocks]
-    ends = np.cumsum(num_hypotheses)[:-1]
-    return [part[:, None] for part in np.split(values, ends)]
 
 
 def source_features(h: Any, s: Any) -> Any:

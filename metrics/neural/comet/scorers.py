@@ -20,19 +20,20 @@ from ...representations import (
     Ragged,
     Reps,
     by_block,
+    by_hypothesis,
     cell_rows,
+    hypothesis_rows,
 )
-from ...scorer import Passes, Scorer
-from ...text.texts import Item, Truncation
+from ...text.texts import Item
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
-from ..models.pass_flops import texts_of
+from ..models.model_scorers import EncoderScorer, JoinedScorer
 from ..models.settings import ContextModelMetric
-from .network import Head, Mixer, PairHead, by_hypothesis, hypothesis_rows, source_features
+from .network import Head, Mixer, PairHead, source_features
 from .side_by_side import JoinedTexts, SideBySide
 
 
-class RegressionScorer(Scorer):
+class RegressionScorer(EncoderScorer):
     """Represents a text by its pooled vector; compares by the head, with references or without."""
 
     def __init__(
@@ -43,27 +44,13 @@ class RegressionScorer(Scorer):
         mixer: Mixer,
         head: Head,
     ) -> None:
-        self.info = metric.info
-        self.reader = reader
-        self.encoder = encoder
+        super().__init__(metric, encoder, reader)
         self.mixer = mixer
         self.head = head
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
         self.in_context = metric.context > 0
         self.pair_head: PairHead | None = None
         if metric.info.needs_references:
             self.pair_head = PairHead(head, metric.info.needs_source)
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Token ids and where the sentence starts."""
-        read = self.reader.read(items)
-        return read, read["ids"].lengths
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
-        """One for every text."""
-        lengths = reps["ids"].lengths[texts_of(block)]
-        return Passes(lengths, self.encoder.flops(lengths))
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""
@@ -98,7 +85,7 @@ class RegressionScorer(Scorer):
         return self.encoder.torch.from_numpy(embedding).to(self.encoder.device)
 
 
-class UnifiedScorer(Scorer):
+class UnifiedScorer(JoinedScorer):
     """Represents a text by its ids; compares by the encoder and the head."""
 
     def __init__(
@@ -121,6 +108,7 @@ class UnifiedScorer(Scorer):
         self.with_source = "src" in segments
         self.with_reference = "ref" in segments
         self.joining = joining
+        self.max_tokens = joining.max_tokens
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""
@@ -128,34 +116,13 @@ class UnifiedScorer(Scorer):
         ids = read["ids"]
         return Reps({"ids": ids, TRUNCATION_COLUMN: read[TRUNCATION_COLUMN]}), ids.lengths
 
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of all sequences of a block."""
-        lengths = reps["ids"].lengths
-        of_hypotheses = int(lengths[block.hypotheses].sum())
-        of_source = int(lengths[block.source])
-        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
-        if not self.with_reference:
-            return of_hypotheses + of_source * num_hypotheses
-        of_references = int(lengths[block.references].sum())
-        pairs = of_hypotheses * num_references + of_references * num_hypotheses
-        return 2 * pairs + of_source * block.cells if self.with_source else pairs
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        lengths = reps["ids"].lengths
-        read = self.joining.lengths(lengths, block, self.with_source, self.with_reference)
-        return Passes(read, self.encoder.flops(read))
+        return self.joining.lengths(lengths, block, self.with_source, self.with_reference)
 
-    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
-        """Whether the longest sequence of a block loses its end."""
-        lengths = reps["ids"].lengths
-        of_texts = [int(lengths[block.hypotheses].max(initial=0))]
-        if self.with_source:
-            of_texts.append(int(lengths[block.source]))
-        if self.with_reference:
-            of_texts.append(int(lengths[block.references].max(initial=0)))
-        longest = self.joining.whole_length(*of_texts)
-        return Truncation.TEXT if longest > self.joining.max_tokens else Truncation.NONE
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""

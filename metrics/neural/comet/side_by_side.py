@@ -38,7 +38,7 @@ class TokenLimits(NamedTuple):
         return cls(text, joined)
 
     def stamp(self, encoder: Encoder) -> str:
-        """What a representation depends on beside the signature: nothing where the limit is the usual one."""
+        """A part of the keys of representations beside the signature: empty where the limit is the usual one."""
         is_usual = self.text == encoder.max_tokens - FREE_POSITIONS
         return "" if is_usual else f" {self.text} tokens"
 
@@ -59,7 +59,7 @@ class JoinedTexts(NamedTuple):
 
 
 class SideBySide(NamedTuple):
-    """How an encoder reads texts side by side.
+    """The form in which an encoder reads texts side by side.
 
     Args:
         separators: how many LAST stand between two texts.
@@ -105,10 +105,6 @@ class SideBySide(NamedTuple):
             pieces += [further, other[1:]]
         return np.concatenate(pieces)
 
-    def whole_length(self, *lengths: int) -> int:
-        """The length of one sequence before it is cut, from those of its texts."""
-        return sum(lengths) + self._added(len(lengths))
-
     def lengths(
         self,
         lengths: IntArray,
@@ -116,7 +112,7 @@ class SideBySide(NamedTuple):
         with_source: bool,
         with_reference: bool,
     ) -> IntArray:
-        """Lengths of all sequences of a block as they are read, from those of its texts.
+        """Lengths of all sequences of a block before any cut, from those of its texts.
 
         One for every hypothesis with the source, and with references one or two for every pair.
         """
@@ -129,8 +125,8 @@ class SideBySide(NamedTuple):
             of_sequences.append(lengths[h] + lengths[r] + self._added(2))
             if with_source:
                 of_sequences.append(lengths[h] + lengths[r] + of_source + self._added(3))
-        return np.minimum(np.concatenate(of_sequences), self.max_tokens)
+        return np.concatenate(of_sequences)
 
     def _added(self, num_texts: int) -> int:
-        """What a sequence has more than its texts, each with FIRST and LAST; 0 or less."""
+        """Tokens of a sequence less those of its texts, each with FIRST and LAST; 0 or less."""
         return (num_texts - 1) * (self.separators - 2)

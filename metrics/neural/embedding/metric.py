@@ -20,7 +20,7 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
-from ...scorer import Info, Passes, Reading, Scorer
+from ...scorer import Info
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Item, Truncation
 from ..comet.network import product
@@ -29,7 +29,7 @@ from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.files.folder_checks import check_model
 from ..models.inner_products import products
-from ..models.pass_flops import texts_of
+from ..models.model_scorers import EncoderScorer
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .sentence_transformer import (
@@ -43,7 +43,7 @@ from .sentence_transformer import (
 
 
 class EmbeddingMetric(ModelMetric):
-    """What both metrics share: loading a folder."""
+    """Loading of a folder, for both metrics."""
 
     own_files: ClassVar[tuple[str, ...]] = OWN_FILES
     counts_passes: ClassVar[bool] = True
@@ -69,8 +69,7 @@ class EmbeddingMetric(ModelMetric):
             check_model(model.transformer)
         tokenizer = tokenizer_of(model.transformer)
         plain = pretrained(model.transformer, weights=self.has_weights)
-        encoder = Encoder(plain, self.device, self.dtype)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        encoder = Encoder(plain, self.device, self.dtype, batch_tokens=self.batch_tokens)
         max_tokens = min(
             self.max_tokens or 1 << 30,
             model.max_tokens or int(tokenizer.model_max_length),
@@ -87,7 +86,7 @@ class EmbeddingMetric(ModelMetric):
     def _reader(
         self, model: SentenceTransformer, tokenizer: Any, max_tokens: int, where: str
     ) -> Reader:
-        """What reads texts in context.
+        """The reader of texts in context.
 
         Raises:
             ModelLoadError: the model pools one token, or puts a prompt before texts.
@@ -133,11 +132,6 @@ class Embedding(EmbeddingMetric):
         version=2,
     )
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
-
 
 @settings
 class EmbeddingQE(EmbeddingMetric):
@@ -165,13 +159,8 @@ class EmbeddingQE(EmbeddingMetric):
         version=2,
     )
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")
 
-
-class EmbeddingScorer(Scorer):
+class EmbeddingScorer(EncoderScorer):
     """Represents a text by its embedding; what is compared with what, its subclasses say.
 
     Args:
@@ -192,14 +181,10 @@ class EmbeddingScorer(Scorer):
         max_tokens: int,
         reader: Reader | None,
     ) -> None:
-        self.info = metric.info
+        super().__init__(metric, encoder, reader)
         self.model = model
-        self.encoder = encoder
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.reader = reader
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
         self.layers = [_on_device(layer, encoder.device) for layer in model.layers]
         # Tokens at the beginning that do not count: those of the prompt without what ends it.
         self.num_left_out = 0
@@ -209,8 +194,8 @@ class EmbeddingScorer(Scorer):
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids, and where the sentence starts."""
         if self.reader is not None:
-            read = self.reader.read([item._replace(text=self._cased(item.text)) for item in items])
-            return read, read["ids"].lengths
+            cased = [item._replace(text=self._cased(item.text)) for item in items]
+            return super().prepare(cased)
         texts = [self.model.prompt + self._cased(item.text) for item in items]
         # halves of surrogate pairs are question marks
         plain = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -229,11 +214,6 @@ class EmbeddingScorer(Scorer):
     def _cased(self, text: Any) -> str:
         return str(text).lower() if self.model.lower_case else str(text)
 
-    def passes(self, reps: Reps, block: Block) -> Passes:
-        """One for every text."""
-        lengths = reps["ids"].lengths[texts_of(block)]
-        return Passes(lengths, self.encoder.flops(lengths))
-
     def represent(self, prepared: Reps) -> Reps:
         """Columns "embedding", float32 [rows, d], and "norm", the length of each, float64 [rows]."""
         embeddings: list[Array] = []
@@ -251,7 +231,7 @@ class EmbeddingScorer(Scorer):
         return Reps({"embedding": embedding, "norm": norm})
 
     def _counted(self, x: Any, starts: IntArray) -> Any:
-        """Which tokens count, bool [n, length]; starts: where the sentences begin, [n]."""
+        """Mask of the tokens that are pooled, bool [n, length]; starts: offsets of the sentences, [n]."""
         if self.reader is not None:
             return counted_tokens(x.shape[1], starts, x.device)
         places = self.encoder.torch.arange(x.shape[1], device=x.device)  # [length]
@@ -304,7 +284,7 @@ def _norms(reps: Reps) -> FloatArray:
 
 
 def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
-    """What a module after the pooling makes of vectors [n, d]."""
+    """A module after the pooling as a function of vectors [n, d]."""
     import torch
     from torch.nn import functional
 

@@ -98,7 +98,7 @@ class PoolingSettings(FileSettings):
     include_prompt: bool = True
 
     def modes(self) -> tuple[Mode, ...]:
-        """How token vectors become one; several are put one behind the other."""
+        """The ways of pooling; vectors of several are concatenated."""
         if self.pooling_mode is not None:
             return (
                 (self.pooling_mode,)
@@ -184,7 +184,7 @@ def counted_tokens(length: int, starts: IntArray, device: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentenceTransformer:
-    """What a folder says: where the transformer is, how it reads texts, and what is made of its states.
+    """The modules of a folder: the transformer, how it reads texts, and what follows its states.
 
     Attributes:
         transformer: the folder of the transformers model.
@@ -291,7 +291,7 @@ def _optional(file: Path, kind: Any) -> Any:
 
 
 def _prompt(folder: Path, prompt: str | None, prompt_name: str | None) -> str:
-    """What is put before every text."""
+    """The prompt before every text."""
     if prompt is not None:
         return prompt
     about: PromptSettings = _optional(folder / PROMPTS, PromptSettings)

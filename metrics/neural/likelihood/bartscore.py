@@ -41,7 +41,7 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {
 
 
 class BARTMetric(ContextModelMetric):
-    """What both metrics share."""
+    """The check that both metrics make."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,8 +14,17 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Passes, Scorer
+from ...representations import (
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    cell_rows,
+    hypothesis_rows,
+)
+from ...scorer import Info, Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader
 from ..models.files import model_files
@@ -28,7 +37,7 @@ Side = Literal["hypothesis", "reference", "source"]
 
 
 class Direction(NamedTuple):
-    """Which text is scored given which: log p(target | condition)."""
+    """The scored text and the one that is given: log p(target | condition)."""
 
     target: Side
     condition: Side
@@ -40,7 +49,7 @@ HYPOTHESIS_GIVEN_SOURCE = Direction("hypothesis", "source")
 
 
 class Extent(NamedTuple):
-    """Which labels of n texts are scored."""
+    """The scored labels of n texts."""
 
     first: IntArray  # [n] the first scored label
     length: IntArray  # [n] how many, and what their sum is divided by; truncation may leave fewer
@@ -62,6 +71,15 @@ def load(
     model = Seq2Seq(plain, metric.device, metric.dtype, metric.batch_tokens)
     limit = min(metric.max_tokens or 1 << 30, int(tokenizer.model_max_length), model.max_tokens)
     return Reader(tokenizer, frame(tokenizer), limit, metric.truncates), model
+
+
+def side_rows(info: Info, blocks: Sequence[Block]) -> dict[Side, IntArray]:
+    """The row on each side of every cell of every block, [cells of all blocks] each."""
+    if info.needs_references:
+        h, r = cell_rows(blocks)
+        return {"hypothesis": h, "reference": r}
+    h, s = hypothesis_rows(blocks)
+    return {"hypothesis": h, "source": s}
 
 
 class LikelihoodScorer(Scorer):
@@ -122,7 +140,7 @@ class LikelihoodScorer(Scorer):
 
     def _values(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Mean log-probabilities in every direction, [directions, cells of all blocks]."""
-        rows = self._rows(blocks)
+        rows = side_rows(self.info, blocks)
         # An ordered pair of rows is one number: row of the condition times number of rows, plus row of the target.
         pair_numbers = [
             rows[direction.condition] * len(reps) + rows[direction.target]
@@ -134,15 +152,6 @@ class LikelihoodScorer(Scorer):
         num_labels = reps["wanted"][pairs[:, 1]]  # [pairs]
         values: FloatArray = (sums / num_labels)[places]
         return values.reshape(len(self.directions), -1)
-
-    def _rows(self, blocks: Sequence[Block]) -> dict[Side, IntArray]:
-        """The row on each side of every cell of every block, [cells of all blocks] each."""
-        if self.info.needs_references:
-            h, r = cell_rows(blocks)
-            return {"hypothesis": h, "reference": r}
-        h = np.concatenate([block.hypotheses for block in blocks])
-        s = np.repeat([block.source for block in blocks], [block.cells for block in blocks])
-        return {"hypothesis": h, "source": s}
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Tokens that the decoder reads for a block."""
@@ -162,7 +171,7 @@ class LikelihoodScorer(Scorer):
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One of the encoder for every text that is a condition, one of the decoder for every ordered pair."""
-        rows = self._rows([block])
+        rows = side_rows(self.info, [block])
         conditions = np.concatenate([rows[d.condition] for d in self.directions])
         targets = np.concatenate([rows[d.target] for d in self.directions])
         pairs = np.unique(np.stack((conditions, targets), axis=1), axis=0)  # [pairs, 2]

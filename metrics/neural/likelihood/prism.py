@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from ...errors import InputError, ModelLoadError, unknown
 from ...representations import Reps
-from ...scorer import Info, Reading
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
@@ -69,11 +69,6 @@ class Prism(ContextModelMetric):
         super().__post_init__()
         if self.lang is not None:
             object.__setattr__(self, "lang", language_code(self.lang))
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
 
     def for_language(self, lang: str) -> Self:
         """The metric with this language where none is set."""

@@ -31,14 +31,24 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...execution.batches import in_batches
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Info, Passes, Reading, Scorer
+from ...representations import (
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    by_hypothesis,
+    cell_rows,
+    hypothesis_rows,
+)
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
-from ...text.texts import Item, Truncation
-from ..comet.network import by_hypothesis, hypothesis_rows
+from ...text.texts import Item
 from ..models.context_tokens import broken_up, special_tokens
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
+from ..models.model_scorers import JoinedScorer
 from ..models.pretrained import tokenizer_of
 from ..models.settings import ModelMetric
 
@@ -65,7 +75,7 @@ TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
 
 
 class MetricXMetric(ModelMetric):
-    """What both metrics share: names, versions and loading."""
+    """Names, versions and loading, for both metrics."""
 
     tokenizer_path: str | None
     version: Literal[23, 24] | None
@@ -137,7 +147,7 @@ class MetricXMetric(ModelMetric):
         return MetricXScorer(self, network, parts, self.batch_tokens or batch_tokens)
 
     def _tokenizer_folder(self, folder: Any) -> Any:
-        """Where the tokenizer is.
+        """The folder of the tokenizer.
 
         Raises:
             ModelLoadError: it is not named, and not in the model's folder.
@@ -196,11 +206,6 @@ class MetricX(MetricXMetric):
         costly_pairs=True,
     )
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
-
 
 @settings
 class MetricXQE(MetricXMetric):
@@ -232,13 +237,8 @@ class MetricXQE(MetricXMetric):
         bucketed=True,
     )
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")
 
-
-class MetricXScorer(Scorer):
+class MetricXScorer(JoinedScorer):
     """Represents a text by its ids; compares by the network.
 
     Args:
@@ -257,6 +257,7 @@ class MetricXScorer(Scorer):
         self.special = special_tokens(parts.tokenizer)
         self.batch_tokens = batch_tokens
         self.identity = metric.identity(network.device)
+        self.max_tokens = parts.room
         self.reads_source = "source" in parts.parts
         self.reads_reference = "reference" in parts.parts
 
@@ -267,33 +268,13 @@ class MetricXScorer(Scorer):
         ids = Ragged.of_rows(self.parts.ids([broken_up(text, self.special) for text in texts]))
         return Reps({"ids": ids}), ids.lengths
 
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of all sequences of a block, before any truncation."""
-        lengths = reps["ids"].lengths
-        num_references = len(block.references) if self.reads_reference else 1
-        num_sequences = len(block.hypotheses) * num_references
-        cost = int(lengths[block.hypotheses].sum()) * num_references
-        cost += self.parts.num_name_tokens * num_sequences
-        if self.reads_reference:
-            cost += int(lengths[block.references].sum()) * len(block.hypotheses)
-        if self.reads_source:
-            cost += int(lengths[block.source]) * num_sequences
-        return cost
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every pair, or for every hypothesis without references."""
-        lengths = self._lengths(reps["ids"], self._rows([block]))
-        return Passes(lengths, self.network.flops(lengths))
+        return self._lengths(lengths, self._rows([block]))
 
-    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
-        """Whether the longest sequence of a block loses its end."""
-        lengths = reps["ids"].lengths
-        longest = self.parts.num_name_tokens + int(lengths[block.hypotheses].max(initial=0))
-        if self.reads_reference:
-            longest += int(lengths[block.references].max(initial=0))
-        if self.reads_source:
-            longest += int(lengths[block.source])
-        return Truncation.TEXT if longest > self.parts.room else Truncation.NONE
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the network."""
+        return float(self.network.flops(lengths))
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
@@ -302,31 +283,24 @@ class MetricXScorer(Scorer):
 
     def _rows(self, blocks: Sequence[Block]) -> dict[Part, IntArray]:
         """The rows of the texts of every sequence of all blocks, [sequences] for each part."""
-        if self.reads_reference:
-            hypotheses, references = cell_rows(blocks)
-            cells = [block.cells for block in blocks]
-            sources = np.repeat([block.source for block in blocks], cells)
-        else:
-            hypotheses, sources = hypothesis_rows(blocks)
-            references = hypotheses
+        hypotheses, sources = hypothesis_rows(blocks)
         rows: dict[Part, IntArray] = {"candidate": hypotheses}
         if self.reads_reference:
-            rows["reference"] = references
+            rows["candidate"], rows["reference"] = cell_rows(blocks)
+            sources = np.repeat([block.source for block in blocks], [b.cells for b in blocks])
         if self.reads_source:
             rows["source"] = sources
         return rows
 
-    def _lengths(self, ids: Ragged, rows: dict[Part, IntArray]) -> IntArray:
-        """Tokens of every sequence that are read, [n]; rows: of its texts, [n] each."""
-        lengths = np.full(len(rows["candidate"]), self.parts.num_name_tokens)
-        for of_part in rows.values():
-            lengths = lengths + ids.lengths[of_part]
-        read: IntArray = np.minimum(lengths, self.parts.room)
-        return read
+    def _lengths(self, lengths: IntArray, rows: dict[Part, IntArray]) -> IntArray:
+        """Tokens of every sequence before any cut, [n]; lengths: of all texts, rows: of its texts, [n] each."""
+        of_texts = np.sum([lengths[of_part] for of_part in rows.values()], axis=0)
+        whole: IntArray = of_texts + self.parts.num_name_tokens
+        return whole
 
     def _values(self, ids: Ragged, rows: dict[Part, IntArray]) -> FloatArray:
         """The paper's number of every sequence, [n]; rows: of its texts, [n] each."""
-        lengths = self._lengths(ids, rows)
+        lengths = np.minimum(self._lengths(ids.lengths, rows), self.max_tokens)
         run = partial(self._batch, ids, rows)
         batches, places = in_batches(lengths, self.batch_tokens, run)
         raw = np.concatenate(batches)[places]

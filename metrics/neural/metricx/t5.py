@@ -32,7 +32,7 @@ from torch.nn.functional import gelu, pad
 
 from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
-from ..models.attention import ROWS, Slab, attention_within, slabs_of
+from ..models.attention import ROWS, Slab, attention_within, padded_rows, slabs_of
 from ..models.elementwise import elementwise
 from ..models.files.folder_contents import (
     CheckedTensors,
@@ -52,7 +52,7 @@ UNUSED = re.compile(r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")
 
 
 class T5Config(FileSettings):
-    """What config.json says of the network."""
+    """The settings of the network in config.json."""
 
     model_type: Literal["mt5"]
     vocab_size: Annotated[int, Field(ge=1, le=1 << 24)]
@@ -179,8 +179,7 @@ class T5Regression:
 
     def _encoded(self, tokens: IntArray, slabs: Sequence[Slab]) -> torch.Tensor:
         """The encoder's states of a batch, [tokens and spare rows, d]; tokens: [tokens]."""
-        spare = -len(tokens) % ROWS
-        ids = torch.from_numpy(np.pad(tokens, (0, spare), mode="edge"))
+        ids = torch.from_numpy(padded_rows(tokens))
         x = self.embedding[ids].to(self.device, self.dtype)  # [rows, d]
         attend = attention_within(slabs, self.distances.of_length(self.dtype))
         heads = self.config.num_heads
@@ -217,7 +216,7 @@ class T5Regression:
         states: torch.Tensor,
         slabs: Sequence[Slab],
     ) -> torch.Tensor:
-        """What attention to the encoder's states [tokens, d] adds to x [n and spare rows, d], of the same shape."""
+        """The attention of x [n and spare rows, d] to the encoder's states [tokens, d], of the shape of x."""
         heads = self.config.num_heads
         width = x.shape[1]
         query = linear(x, layer.cross_query).view(len(x), heads, -1)  # [n, heads, d/heads]
@@ -267,7 +266,7 @@ def _attended(states: torch.Tensor, sought: torch.Tensor) -> torch.Tensor:
 
 
 class DistanceBias:
-    """What the encoder adds to attention scores, by the distance of key and query.
+    """The bias of the encoder's attention scores, by the distance of key and query.
 
     Distances up to half of a side's buckets have one each, longer ones share buckets that grow exponentially, up to
     `max_distance`; keys before and behind the query have buckets of their own.

@@ -33,6 +33,13 @@ Attend = Callable[[Any, Any, Any, float], Any]
 Bias = Callable[[int], Any]
 
 
+def padded_rows(values: Any) -> Any:
+    """Values [rows, ...], the last row again and again up to a multiple of 16."""
+    spare = -len(values) % ROWS
+    other_dimensions = [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, [(0, spare), *other_dimensions], mode="edge")
+
+
 class Slab(NamedTuple):
     """Sequences of one length, one after the other in a matrix of tokens."""
 
@@ -109,7 +116,7 @@ def use_packed_attention(model: Any) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, _no_mask)
+    AttentionMaskInterface.register(NAME, no_mask)
     model.set_attn_implementation(NAME)
 
 
@@ -129,8 +136,9 @@ def _attention(
     return packing(query, key, value, scaling), None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    return None
+def no_mask(*_: Any, **__: Any) -> None:
+    """No mask: a pass knows what attends to what."""
+    return
 
 
 WIDTH = 16
@@ -150,6 +158,14 @@ class Spans:
 
     def __getitem__(self, numbers: IntArray) -> Self:
         return type(self)(self.start[numbers], self.length[numbers])
+
+    def behind(self, numbers: IntArray) -> Self:
+        """The sequence before each of them: none before the first, those of these numbers [n] before the others."""
+        none = np.zeros(len(self.start) - len(numbers), np.int64)
+        before = self[numbers]
+        return type(self)(
+            np.concatenate((none, before.start)), np.concatenate((none, before.length))
+        )
 
     @property
     def places(self) -> IntArray:
@@ -172,7 +188,7 @@ class _Group(NamedTuple):
 
 
 class Attention:
-    """Which token attends to which.
+    """Attention of sequences to what is before them, and to themselves.
 
     Args:
         queries: the n sequences, some of which may be empty.
@@ -219,7 +235,7 @@ class Attention:
         value: Any,
         scaling: float,
     ) -> Any:
-        """What the queries [rows, heads, d] see of the values [keys, heads, d], [rows, heads, d].
+        """Sums of the values [keys, heads, d] that the queries [rows, heads, d] attend to, [rows, heads, d].
 
         There may be fewer heads of keys and values: consecutive queries then share one.
         """

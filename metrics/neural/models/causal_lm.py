@@ -21,7 +21,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import ROWS
+from .attention import ROWS, padded_rows
 from .encoder import DType, device_of
 from .pass_flops import Stack
 from .prompt_pass import (
@@ -179,9 +179,9 @@ class CausalLM:
         """The values of some sequences, all in one pass."""
         prompt_pass = PromptPass(texts, rows)
         with self.torch.inference_mode():
-            tokens = self._row(_padded(prompt_pass.inputs))
+            tokens = self._row(padded_rows(prompt_pass.inputs))
             # Spare tokens are no part of any text; their states are not looked at.
-            places = self._row(_padded(prompt_pass.places))
+            places = self._row(padded_rows(prompt_pass.places))
             out = self.model.base_model(
                 input_ids=tokens,
                 position_ids=places,
@@ -214,7 +214,7 @@ class CausalLM:
 
     def _with_spare(self, inputs: IntArray) -> IntArray:
         """Tokens with spare ones behind them, which nothing sees; without where these would need positions."""
-        padded = _padded(inputs)
+        padded = padded_rows(inputs)
         fits = len(padded) <= self.max_tokens and not self.is_stretched
         return padded if fits else inputs
 
@@ -223,7 +223,7 @@ class CausalLM:
 
         states: [tokens and spare ones, d].
         """
-        scoring = self.torch.from_numpy(_padded(prompt_pass.states)).to(self.device)
+        scoring = self.torch.from_numpy(padded_rows(prompt_pass.states)).to(self.device)
         values = np.empty(len(prompt_pass.labels))
         for start in range(0, len(scoring), self.head_rows):
             end = start + self.head_rows
@@ -281,9 +281,3 @@ def _agree(values: FloatArray, others: FloatArray, tolerance: float) -> bool:
     # Written so that NaN does not agree.
     at_all = bool((differences <= tolerance).all())
     return at_all and bool(differences.mean() <= tolerance * MEAN_TOLERANCE)
-
-
-def _padded(values: IntArray) -> IntArray:
-    """Values [rows], the last one again and again up to a multiple of 16."""
-    spare = -len(values) % ROWS
-    return np.pad(values, (0, spare), mode="edge")

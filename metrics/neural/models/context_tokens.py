@@ -34,7 +34,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Any) -> Frame:
-        """What a tokenizer puts around a text; raises ModelLoadError unless it is one token on either side."""
+        """The tokens that a tokenizer puts around a text; raises ModelLoadError unless it is one on either side."""
         bare = tokenizer("a", add_special_tokens=False).input_ids
         whole = tokenizer("a").input_ids
         added = len(whole) - len(bare)
@@ -93,7 +93,7 @@ class Reader:
         return Reps({"ids": Ragged.of_rows(ids), **columns})
 
     def character_offsets(self, text: str) -> IntArray:
-        """Where every token of a text that is read without context begins and ends in it, [tokens, 2].
+        """Start and end of every token in a text that is read without context, in characters, [tokens, 2].
 
         The tokens are those of `read`; those around the text are at (0, 0).
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...representations import IntArray, Ragged
-from .attention import ROWS, attention_within, slabs_of, use_packed_attention
+from .attention import ROWS, attention_within, padded_rows, slabs_of, use_packed_attention
 from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]
@@ -34,6 +34,7 @@ class Encoder:
         device: where it runs.
         dtype: in which precision.
         layer: the last layer that runs, 0 the embeddings; all if not given.
+        batch_tokens: tokens of one batch, chosen by device if not given.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Encoder:
         device: str | None,
         dtype: DType,
         layer: int | None = None,
+        batch_tokens: int | None = None,
     ) -> None:
         import torch
 
@@ -63,7 +65,8 @@ class Encoder:
         use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
-        self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+        on_cpu = self.device.type == "cpu"
+        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
 
     @property
     def max_tokens(self) -> int:
@@ -103,17 +106,13 @@ class Encoder:
         tokens = ids[order].values
         starts = np.repeat(lengths.cumsum() - lengths, lengths)  # [tokens]
         position = np.arange(len(tokens)) - starts + first_position(self.model)  # [tokens]
-        spare = -len(tokens) % ROWS
         slabs = slabs_of(lengths.tolist())
-        # The last token again and again, up to a multiple of 16.
-        input_ids = np.pad(tokens, (0, spare), mode="edge")
-        position_ids = np.pad(position, (0, spare), mode="edge")
         more = {}
         if types is not None:
-            more["token_type_ids"] = self._row(np.pad(types[order].values, (0, spare), mode="edge"))
+            more["token_type_ids"] = self._row(padded_rows(types[order].values))
         out = self.model(
-            input_ids=self._row(input_ids),
-            position_ids=self._row(position_ids),
+            input_ids=self._row(padded_rows(tokens)),
+            position_ids=self._row(padded_rows(position)),
             output_hidden_states=True,
             packing=attention_within(slabs),
             **more,

@@ -53,7 +53,7 @@ ONEDNN = _onednn()
 
 
 def products_on(device: str) -> str:
-    """What multiplies in float32 on a kind of device, and on a CPU with which instructions."""
+    """The backend of matrix products in float32 on a kind of device, on a CPU with its instruction set."""
     if device != "cpu":
         return "torch"
     library = "torch" if ONEDNN is None else "oneDNN"
@@ -84,7 +84,7 @@ class LinearLayer(nn.Linear):
 def use_linear_products(model: nn.Module) -> None:
     """Makes all linear layers of a model compute by `linear`; their weights stay where they are.
 
-    GPT-2 calls its layers convolutions and has their weights turned: those are copied.
+    GPT-2 calls its layers convolutions and has their weights transposed: those are copied.
     """
     from transformers.pytorch_utils import Conv1D
 
@@ -93,8 +93,8 @@ def use_linear_products(model: nn.Module) -> None:
             if type(layer) is nn.Linear:
                 setattr(module, name, _own_layer(layer.weight, layer.bias))
             elif type(layer) is Conv1D:
-                turned = nn.Parameter(layer.weight.data.t().contiguous(), requires_grad=False)
-                setattr(module, name, _own_layer(turned, layer.bias))
+                weight = nn.Parameter(layer.weight.data.t().contiguous(), requires_grad=False)
+                setattr(module, name, _own_layer(weight, layer.bias))
 
 
 def _own_layer(weight: Any, bias: Any) -> LinearLayer:

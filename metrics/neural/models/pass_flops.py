@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...representations import Block, IntArray
+from ...representations import IntArray
 
 
 class Stack(NamedTuple):
@@ -45,9 +45,3 @@ class Stack(NamedTuple):
         tokens = lengths.astype(np.float64)
         of_tokens = self.products * tokens.sum() + 2 * self.heads_width * np.square(tokens).sum()
         return float(2 * self.layers * of_tokens)
-
-
-def texts_of(block: Block) -> IntArray:
-    """The rows of all texts of a block, each once."""
-    sources = [block.source] if block.source >= 0 else []
-    return np.unique(np.concatenate((block.hypotheses, block.references, sources)).astype(np.int64))

@@ -129,7 +129,7 @@ def _in_memory(model: Any) -> Any:
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
-    """How the weights of a checkpoint differ from those of a model, in words; nothing if they fit."""
+    """Differences between the weights of a checkpoint and those of a model, in words; none if they fit."""
     missing = sorted(shapes.keys() - state.keys())
     left_over = sorted(state.keys() - shapes.keys())
     shared = shapes.keys() & state.keys()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import Attention, Spans
+from .attention import Attention, Spans, no_mask
 
 
 class Prompted(NamedTuple):
@@ -29,7 +29,7 @@ class Prompted(NamedTuple):
 
     @property
     def num_scored(self) -> IntArray:
-        """How many tokens are scored, [n]."""
+        """Number of scored tokens, [n]."""
         return self.ids.lengths - self.first
 
     def prompt_key(self, row: int) -> bytes:
@@ -49,7 +49,7 @@ class Prompted(NamedTuple):
 
 
 def num_common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids two sequences begin with in common: a text behind a prompt begins where it differs from the prompt.
+    """Length of the longest common prefix of ids: a text behind a prompt begins where it differs from the prompt.
 
     >>> num_common([1, 2, 3], [1, 2, 4, 5]), num_common([1], [1, 2])
     (2, 1)
@@ -83,7 +83,7 @@ def batches(texts: Prompted, order: Sequence[int], budget: int) -> Iterator[Sequ
 
 
 class PromptPass:
-    """What the model reads for some sequences: first every prompt, then the rest of every sequence.
+    """The tokens that the model reads for some sequences: first every prompt, then the rest of every sequence.
 
     The state before a token scores it: of n scored tokens, the prompt's last state scores one, the rest n - 1.
 
@@ -113,7 +113,7 @@ class PromptPass:
         # The last token of a sequence is scored, not read.
         length = np.where(is_prompt, first, texts.num_scored[row] - 1)
         self.spans = Spans.of_lengths(length)
-        self.before = _followed(self.spans, prompt_of, num_prompts)
+        self.before = self.spans.behind(prompt_of)
 
         # A prompt begins at the first place of its sequence, a rest behind the prompt.
         first_place = np.where(is_prompt, 0, first)  # [parts]
@@ -143,15 +143,6 @@ class PromptPass:
         return np.split(values, ends[:-1])
 
 
-def _followed(spans: Spans, prompt_of: IntArray, num_prompts: int) -> Spans:
-    """The prompt before each part: none before a prompt, prompt_of [sequences] before the rests."""
-    none = np.zeros(num_prompts, np.int64)
-    prompts = spans[prompt_of]
-    start = np.concatenate((none, prompts.start))
-    length = np.concatenate((none, prompts.length))
-    return Spans(start, length)
-
-
 NAME = "discorank-prompts"
 # Kinds of layers that can run packed.
 LAYERS = {"full_attention", "sliding_attention"}
@@ -172,7 +163,7 @@ def use_prompt_attention(model: Any) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, _no_mask)
+    AttentionMaskInterface.register(NAME, no_mask)
     model.set_attn_implementation(NAME)
 
 
@@ -224,7 +215,3 @@ def _attention(
     # Tokens first: [tokens, heads, d].
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     return attend.within(sliding_window)(q, k, v, scaling)[None], None
-
-
-def _no_mask(*_: Any, **__: Any) -> None:
-    return None

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import ROWS, Attention, Spans
+from .attention import ROWS, Attention, Spans, padded_rows
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
 from .linear_products import SLICE, label_log_probabilities
 from .pass_flops import Stack
@@ -153,7 +153,7 @@ class Seq2Seq:
         decoder = self.model.get_decoder()
         x = self._embedded(decoder, decoder_pass.inputs, decoder_pass.places)
         # [source tokens and spare rows, d]
-        memory = self._tensor(_padded(states.values)).to(x.dtype)
+        memory = self._tensor(padded_rows(states.values)).to(x.dtype)
 
         # Every token attends to the prefix before its sequence and to the sequence up to itself, then to its source.
         spans = decoder_pass.spans
@@ -178,8 +178,8 @@ class Seq2Seq:
 
         x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
         """
-        rows = self._tensor(_padded(scored))  # [scored and spare ones]
-        following = self._tensor(_padded(labels))  # [scored and spare ones]
+        rows = self._tensor(padded_rows(scored))  # [scored and spare ones]
+        following = self._tensor(padded_rows(labels))  # [scored and spare ones]
         weight, bias = self.model.lm_head.weight, self.model.final_logits_bias[0]
         parts = zip(
             rows.split(self.head_rows),
@@ -200,8 +200,8 @@ class Seq2Seq:
         places: IntArray,
     ) -> Any:
         """Tokens [tokens] at their places [tokens] as vectors, [tokens and spare rows, d]."""
-        token_ids = self._tensor(_padded(tokens))  # [tokens and spare rows]
-        position_ids = self._tensor(_padded(places))  # [tokens and spare rows]
+        token_ids = self._tensor(padded_rows(tokens))  # [tokens and spare rows]
+        position_ids = self._tensor(padded_rows(places))  # [tokens and spare rows]
         of_tokens = stack.embed_tokens(token_ids[None])  # [1, tokens and spare rows, d]
         of_places = stack.embed_positions(None, position_ids=position_ids)
         return stack.layernorm_embedding(of_tokens + of_places)[0]
@@ -231,7 +231,7 @@ def _attended(
     x: Any,
     memory: Any = None,
 ) -> Any:
-    """What an attention module makes of x [rows, d], which looks at the memory [keys, d], or at itself; [rows, d]."""
+    """Attention of x [rows, d] to the memory [keys, d], or to itself; [rows, d]."""
     seen = x if memory is None else memory
     by_head = -1, module.num_heads, module.head_dim
     query = module.q_proj(x).view(by_head)  # [rows, heads, d/heads]
@@ -245,10 +245,3 @@ def _fed_forward(layer: Any, x: Any) -> Any:
     """The two linear layers of a layer, [rows, d] of x [rows, d]."""
     hidden = layer.activation_fn(layer.fc1(x))
     return layer.fc2(hidden)
-
-
-def _padded(values: Any) -> Any:
-    """Values [rows, ...], the last row again and again up to a multiple of 16."""
-    spare = -len(values) % ROWS
-    other_dimensions = [(0, 0)] * (values.ndim - 1)
-    return np.pad(values, [(0, spare), *other_dimensions], mode="edge")

@@ -1,4 +1,4 @@
-"""What all metrics with a model share: the settings that name the model and say how it is run.
+"""Settings that all metrics with a model have: they name the model and say how it is run.
 
 A signature names a model with a digest of its files; a metric made from one checks that the files are still the same.
 """
@@ -101,13 +101,21 @@ class ModelMetric(Metric):
 
     @property
     def products(self) -> str:
-        """What multiplies for the model here; empty where the settings need none."""
+        """The backend of matrix products for the model on this machine; empty where the settings need none."""
         if "model" not in self.digests:
             return ""
         from .encoder import device_of
         from .linear_products import products_on
 
         return products_on(device_of(self.device).type)
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences: a hypothesis has its own without references, and with them as `context_from` says."""
+        context = getattr(self, "context", 0)
+        if context and not self.info.needs_references:
+            return Reading(context, "hypothesis")
+        return Reading.of_setting(context, getattr(self, "context_from", None))
 
     def unloaded(self) -> Scorer | None:
         """A scorer on the device "meta", where tensors have shapes and no numbers."""
@@ -159,11 +167,6 @@ class ContextModelMetric(ModelMetric):
 
     context: Annotated[int, Field(ge=0)] = 0
     truncation: TruncationRule | None = None
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; a hypothesis is read after those of the reference."""
-        return Reading(self.context, "reference")
 
     @property
     def truncates(self) -> TruncationRule:

@@ -32,7 +32,7 @@ class Targets(NamedTuple):
         return self.ids.values[start:end].tobytes()
 
     def num_tokens(self, rows: IntArray) -> int:
-        """How many tokens the decoder reads of the targets in rows [m] for one source."""
+        """Number of tokens that the decoder reads of the targets in rows [m] for one source."""
         rows = rows[self.num_scored[rows] > 0]
         prefixes: dict[bytes, int] = {}
         for row in rows.tolist():
@@ -108,7 +108,7 @@ def _shared_tokens(
 
 
 class DecoderPass:
-    """What the decoder reads for some pairs: first every prefix, then the rest of every target.
+    """The tokens that the decoder reads for some pairs: first every prefix, then the rest of every target.
 
     Attributes:
         sources: rows of the sources, each once, [sources].
@@ -147,7 +147,7 @@ class DecoderPass:
         prefix_lengths = targets.prefix_lengths[target]  # [sequences]
         length = np.where(is_prefix, prefix_lengths, targets.num_scored[target] - 1)
         self.spans = Spans.of_lengths(length)
-        self.before = _followed(self.spans, self.prefix_of, num_prefixes)
+        self.before = self.spans.behind(self.prefix_of)
 
         # A prefix begins at the first place of its text, a rest behind the prefix.
         first_place = np.where(is_prefix, 0, prefix_lengths)  # [sequences]
@@ -177,16 +177,3 @@ class DecoderPass:
         pair = np.repeat(np.arange(len(totals)), rest_lengths)  # [scored of rests]
         np.add.at(totals, pair, values[num_prefixes:])
         return totals
-
-
-def _followed(
-    spans: Spans,
-    prefix_of: IntArray,
-    num_prefixes: int,
-) -> Spans:
-    """The prefix before each sequence: none before a prefix, prefix_of [pairs] before the rests."""
-    none = np.zeros(num_prefixes, np.int64)
-    prefixes = spans[prefix_of]
-    start = np.concatenate((none, prefixes.start))
-    length = np.concatenate((none, prefixes.length))
-    return Spans(start, length)

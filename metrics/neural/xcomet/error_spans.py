@@ -1,4 +1,4 @@
-"""How XCOMET makes spans of mistakes of the label probabilities of tokens, and a penalty of spans.
+"""XCOMET's spans of mistakes, from the label probabilities of tokens, and their penalties.
 
     label_t = argmax_l p_t(l),   l = none, minor, major, critical
 

@@ -21,17 +21,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ...errors import InputError, ModelLoadError
 from ...execution.store import Store
-from ...scorer import Info, Reading, Scorer
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Text
-from ..comet.checkpoint import CometCheckpoint, read_checkpoint
-from ..comet.metric import encoder_folder, head_of, mixer_of
-from ..comet.side_by_side import SideBySide, TokenLimits
-from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder
-from ..models.files import model_files
-from ..models.pretrained import from_state, tokenizer_of
-from ..models.settings import CheckpointMetric
+from ..comet.metric import CometCheckpointMetric
 from .error_spans import ErrorSpan, Rule
 from .xcomet_scorer import InputReader, Output, Settings, XCometScorer
 
@@ -39,10 +32,9 @@ from .xcomet_scorer import InputReader, Output, Settings, XCometScorer
 MAX_CONTEXT = 1
 
 
-class XCometMetric(CheckpointMetric):
-    """What both metrics share: loading a checkpoint, and spans."""
+class XCometMetric(CometCheckpointMetric):
+    """Loading of a checkpoint, and spans, for both metrics."""
 
-    counts_passes: ClassVar[bool] = True
     decode: Rule
     decoding_threshold: float | None
     output: Output
@@ -68,40 +60,25 @@ class XCometMetric(CheckpointMetric):
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
-        path = model_files.locate(self.named("model"), self.revision)
-        checkpoint = read_checkpoint(path)
+        checkpoint = self.checkpoint()
         if checkpoint.word_layer is None or checkpoint.word_labels is None:
             problem = f"a {checkpoint.kind} has no labels of words, expected an xcomet_metric"
             raise ModelLoadError(
                 problem, where=f"{self.name}: {checkpoint.path}", fix="Use comet or comet-qe"
             )
-        folder = encoder_folder(checkpoint, self.encoder_path)
-        encoder = self._encoder(checkpoint, folder)
-        tokenizer = tokenizer_of(folder)
-        limits = TokenLimits.of(encoder, self.max_tokens)
-        reader = Reader(tokenizer, Frame.of(tokenizer), limits.text, "reference")
+        parts = self.loaded_parts(checkpoint, "reference")
         inputs = InputReader(
-            encoder,
-            mixer_of(checkpoint, encoder.device),
-            head_of(checkpoint, encoder.device),
+            parts.encoder,
+            parts.mixer,
+            parts.head,
             checkpoint.word_layer,
             checkpoint.word_labels,
-            SideBySide.of(checkpoint.encoder_model, limits.joined),
+            parts.joining,
         )
         finding = Settings(self.decode, self.decoding_threshold, self.output)
-        scorer = XCometScorer(self, reader, inputs, finding)
-        # An encoder that is not named is in no signature.
-        scorer.identity += f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}"
+        scorer = XCometScorer(self, parts.reader, inputs, finding)
+        scorer.identity += parts.stamp
         return scorer
-
-    def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
-        """The encoder with the weights of the checkpoint."""
-        model = from_state(folder, checkpoint.encoder, self.has_weights)
-        depth, width = model.config.num_hidden_layers, model.config.hidden_size
-        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
-        encoder = Encoder(model, self.device, self.dtype)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        return encoder
 
     def spans(
         self,
@@ -161,11 +138,6 @@ class XComet(XCometMetric):
         version=2,
     )
 
-    @property
-    def reads(self) -> Reading:
-        """Context sentences, and whose."""
-        return Reading.of_setting(self.context, self.context_from)
-
 
 @settings
 class XCometQE(XCometMetric):
@@ -198,8 +170,3 @@ class XCometQE(XCometMetric):
         bucketed=True,
         version=2,
     )
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; hypotheses after hypotheses."""
-        return Reading(self.context, "hypothesis")

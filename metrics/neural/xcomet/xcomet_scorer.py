@@ -18,14 +18,16 @@ from ...representations import (
     Ragged,
     Reps,
     by_block,
+    by_hypothesis,
     cell_rows,
+    hypothesis_rows,
 )
-from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
-from ..comet.network import Head, Mixer, by_hypothesis, hypothesis_rows
+from ..comet.network import Head, Mixer
 from ..comet.side_by_side import JoinedTexts, SideBySide
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
+from ..models.model_scorers import JoinedScorer
 from ..models.settings import ContextModelMetric
 from .error_spans import (
     SEVERITIES,
@@ -54,7 +56,7 @@ LONG_TOKENS = 200
 Output = Literal["score", "mqm", "errors"]
 
 
-class XCometScorer(Scorer):
+class XCometScorer(JoinedScorer):
     """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
 
     def __init__(
@@ -73,6 +75,7 @@ class XCometScorer(Scorer):
         self.batch_tokens = encoder.batch_tokens
         self.identity = metric.identity(encoder.device)
         self.joining = inputs.joining
+        self.max_tokens = inputs.joining.max_tokens
         self.is_warned = False
         # Tokens that are nothing but a blank.
         tokenizer = reader.tokenizer
@@ -90,38 +93,17 @@ class XCometScorer(Scorer):
         truncation = read[TRUNCATION_COLUMN]
         return Reps({"ids": ids, "text": characters, TRUNCATION_COLUMN: truncation}), ids.lengths
 
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of all sequences of a block."""
-        lengths = reps["ids"].lengths
-        of_hypotheses = int(lengths[block.hypotheses].sum())
-        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
-        with_source = 0
-        if block.source >= 0:
-            with_source = of_hypotheses + int(lengths[block.source]) * num_hypotheses
-        if not self.info.needs_references:
-            return with_source
-        of_references = int(lengths[block.references].sum())
-        of_pairs = of_hypotheses * num_references + of_references * num_hypotheses
-        if block.source < 0:
-            return of_pairs
-        return with_source + 2 * of_pairs + int(lengths[block.source]) * block.cells
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        sourced = block.source >= 0
-        lengths = reps["ids"].lengths
-        read = self.joining.lengths(lengths, block, sourced, self.info.needs_references)
-        return Passes(read, self.encoder.flops(read))
+        return self.joining.lengths(lengths, block, block.source >= 0, self.info.needs_references)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
-        lengths = reps["ids"].lengths
-        of_texts = [int(lengths[block.hypotheses].max(initial=0))]
-        if self.info.needs_references:
-            of_texts.append(int(lengths[block.references].max(initial=0)))
-        if block.source >= 0:
-            of_texts.append(int(lengths[block.source]))
-        longest = self.joining.whole_length(*of_texts)
+        longest = self.longest(reps, block)
         if longest > LONG_TOKENS and not self.is_warned:
             self.is_warned = True
             warn(
@@ -129,7 +111,7 @@ class XCometScorer(Scorer):
                 "Score sentences, and compare no texts of very different length",
                 stacklevel=2,
             )
-        return Truncation.TEXT if longest > self.joining.max_tokens else Truncation.NONE
+        return super().pair_truncation(reps, block)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
@@ -264,7 +246,7 @@ class XCometScorer(Scorer):
 
 
 class Read(NamedTuple):
-    """What one input gives for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
+    """Values of one input for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
 
     scores: FloatArray
     labels: Ragged  # float32 [tokens, 4] of each pair
@@ -305,7 +287,7 @@ class InputReader:
         self.joining = joining
 
     def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
-        """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
+        """Values of the input made of one row of each part, the hypothesis first; rows of the texts, [n] each."""
         joined = self.joining.sequences(ids, parts)
         num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
 
@@ -320,7 +302,7 @@ class InputReader:
         return Read(scores, labels).take(places)
 
     def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
-        """What some sequences give; num_tokens: of their hypotheses, [n]."""
+        """Values of some sequences; num_tokens: of their hypotheses, [n]."""
         width = self.encoder.config.hidden_size
         first = np.empty((len(joined.ids), width), np.float32)
         labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
@@ -348,7 +330,7 @@ class InputReader:
 
 
 class Settings(NamedTuple):
-    """How spans are found, and what is returned."""
+    """The rule for spans, and the kind of value."""
 
     rule: Rule
     threshold: float | None
@@ -356,7 +338,7 @@ class Settings(NamedTuple):
 
 
 class JudgedPairs(NamedTuple):
-    """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
+    """Values of all inputs for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
 
     values: FloatArray
     probabilities: Ragged

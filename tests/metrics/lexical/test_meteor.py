@@ -15,7 +15,7 @@ from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.translate.meteor_score import single_meteor_score  # type: ignore[import-untyped]
 
 from discorank import InputError, ModelLoadError, load_metric
-from discorank.metrics.lexical import alignment
+from discorank.metrics.lexical import meteor
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.representations import Block, Reps
 from discorank.metrics.text.texts import Item
@@ -164,7 +164,7 @@ def one_pair(h: list[str], r: list[str]) -> tuple[Reps, list[Block]]:
 def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [" ".join(random.Random(seed).choices(FORMS, k=10 + seed)) for seed in range(12)]
     expected = METEOR().pairwise(lists, lists).tobytes()
-    monkeypatch.setattr(alignment, "PLACES", 50)
+    monkeypatch.setattr(meteor, "PLACES", 50)
     assert METEOR().pairwise(lists, lists).tobytes() == expected
 
 

@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer as Peer  # type: ignore[import-
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, ModelLoadError
-from discorank.metrics.lexical import subsequences
+from discorank.metrics.lexical import rouge
 from discorank.metrics.lexical.rouge import RougeL, RougeW
 
 WORKED = [  # hypothesis, reference, LCS, WLCS with weight 2
@@ -144,8 +144,8 @@ def test_a_pair_does_not_know_its_company(hypotheses: list[str], references: lis
 def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [" ".join(random.Random(seed).choices("abcdefgh", k=10 + seed)) for seed in range(12)]
     expected = [metric.pairwise(lists, lists).tobytes() for metric in METRICS]
-    monkeypatch.setattr(subsequences, "CELLS", 64)
-    monkeypatch.setattr(subsequences, "PLACE_BYTES", 100)
+    monkeypatch.setattr(rouge, "CELLS", 64)
+    monkeypatch.setattr(rouge, "PLACE_BYTES", 100)
     assert [metric.pairwise(lists, lists).tobytes() for metric in METRICS] == expected
 
 

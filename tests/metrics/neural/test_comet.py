@@ -640,14 +640,14 @@ def test_unified_models_join_texts_as_their_encoder_does(family: str, tmp_path: 
 
 @pytest.mark.parametrize("family", JOININGS)
 def test_lengths_are_those_of_the_sequences(family: str) -> None:
-    joining = SideBySide.of(family, 20)
+    uncut = SideBySide.of(family, 99)
     rows = [np.arange(length) for length in (5, 7, 4, 9, 3)]
     ids = Ragged.of_rows(rows)
     block = Block(np.array([0, 1]), np.array([3, 4]), 2)
     h, r, s = np.array([0, 0, 1, 1]), np.array([3, 4, 3, 4]), np.full(4, 2)
     parts = [[np.array([0, 1]), np.array([2, 2])], [h, r], [h, s, r]]
-    joined = [joining.sequences(ids, one).ids.lengths for one in parts]
-    found = joining.lengths(ids.lengths, block, with_source=True, with_reference=True)
-    assert found.tolist() == np.concatenate(joined).tolist()
-    uncut = SideBySide.of(family, 99)
-    assert uncut.whole_length(7, 4, 9) == uncut.sequences(ids, parts[2]).ids.lengths.max()
+    joined = [uncut.sequences(ids, one).ids.lengths for one in parts]
+    lengths = uncut.lengths(ids.lengths, block, with_source=True, with_reference=True)
+    assert lengths.tolist() == np.concatenate(joined).tolist()
+    cut = SideBySide.of(family, 8)
+    assert cut.sequences(ids, parts[2]).ids.lengths.max() == 8

@@ -79,7 +79,7 @@ def bundled_model(name: str) -> Path:
 
 
 def _package_folder(package: str) -> Path | None:
-    """Where a package is, without running it."""
+    """The folder of a package, which is not run."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None

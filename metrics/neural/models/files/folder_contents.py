@@ -120,7 +120,7 @@ class CheckedTensors:
         return value
 
     def error(self, problem: str) -> ModelLoadError:
-        """What is wrong with these tensors."""
+        """An error about these tensors."""
         fix = "The checkpoint is not whole, or not of this class"
         return ModelLoadError(problem, where=str(self.path), fix=fix)
 

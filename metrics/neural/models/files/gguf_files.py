@@ -120,7 +120,7 @@ def _read(path: str, *_: Any) -> Any:
 
 
 class _Bounds:
-    """What the reader of the package lacks: the end of the file, the bounds of `Limits`, arrays read whole."""
+    """Bounds for the reader of the package: the end of the file, those of `Limits`; arrays are read whole."""
 
     data: Any
     byte_order: str

@@ -1,4 +1,4 @@
-"""Where the files of a model are, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
+"""The files of a model, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
 
 A digest stands for everything that a score depends on: weights, configuration and tokenizer. It is written behind the
 model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
@@ -105,7 +105,7 @@ def _fetched(
 
 
 def _not_fetched(model: str, error: Exception) -> ModelLoadError:
-    """What an error of the hub's client means."""
+    """The error to show for one of the hub's client."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     fix = 'Give a local folder, model="FOLDER", or check the name and the network'
     if kinds & UNREACHABLE:

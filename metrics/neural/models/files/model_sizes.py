@@ -1,4 +1,4 @@
-"""How large a model is, by its configuration and by the headers of its weights, before anything loads it.
+"""The size of a model by its configuration and by the headers of its weights, before anything loads it.
 
 Configurations of different families name the same size differently; here a key belongs to the bound (see `Limits`) of
 the first pattern that its name matches.
@@ -56,7 +56,7 @@ class TensorFile:
 
     @property
     def num_elements(self) -> int:
-        """How many numbers it holds."""
+        """Number of its weights."""
         return sum(map(prod, self.shapes.values()))
 
 

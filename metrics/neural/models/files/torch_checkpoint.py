@@ -102,7 +102,7 @@ class TorchCheckpoint:
         return tensors
 
     def error(self, problem: str, fix: str = FETCH) -> ModelLoadError:
-        """What is wrong with this file."""
+        """An error about this file."""
         return ModelLoadError(problem, where=str(self.path), fix=fix)
 
     def _name(self, name: Any) -> str:
@@ -232,7 +232,7 @@ def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
 
 
 def _stubs(path: Path, names: list[str]) -> list[Any]:
-    """For every name that torch does not admit, what stands for it, with that name."""
+    """A stub for every name that torch does not admit, with that name."""
     if len(names) > CLASSES:
         raise _refused(path, f"its pickle names more than {CLASSES} classes")
     for name in names:
@@ -242,7 +242,7 @@ def _stubs(path: Path, names: list[str]) -> list[Any]:
 
 
 def _stub_class(path: str) -> type:
-    """What stands for one class of a file; mappings with a default are plain ones, as they are filled."""
+    """The stub of one class of a file; mappings with a default are plain ones, as they are filled."""
     if path == "collections.defaultdict":
         return _PlainMapping
     return type(path, (Stub,), {"path": path, "__slots__": ()})

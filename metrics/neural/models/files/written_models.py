@@ -18,7 +18,7 @@ FILES = "files"
 
 
 def with_files(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What the JSON file of a folder is to hold, with the digests of the files that are there, and its checksum."""
+    """The content for the JSON file of a folder, with the digests of its other files, and a checksum."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     digests = {path.name: model_files.digest(path) for path in files}
     return with_checksum({**about, FILES: digests})

@@ -1,24 +1,32 @@
-"""Choosing inside Ray Data: a class for ``map_batches`` whose workers load their metrics once.
+"""Choosing inside Ray Data, and what was chosen as a Hugging Face dataset.
 
     dataset.map_batches(BatchDecider, fn_constructor_args=[MBRDecoder(utility="chrf")],
                         batch_format="pyarrow", compute=ray.data.ActorPoolStrategy(size=2))
-
-Every row in is a row out: of a list that cannot be read or decided, one whose ``error`` says why. Ray is not imported.
+Its workers load their metrics once. Every row in is a row out: of a list that cannot be read or decided, one whose
+``error`` says why. Ray is not imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.optional_packages import require
+from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList, plain, read_list
+from ...rerank.runs.rows import json_row
+from ...rerank.runs.table_files import table_of
 from ...rerank.scheduler import Outcome
 from .array_values import check_type, rows_of
 from .columns import ColumnNames, FittedColumns
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 
 NAME = "batch"
 Read = tuple[str | None, CandidateList | DiscorankError]  # the id of a row, and its list or error
@@ -146,3 +154,19 @@ def _table(rows: Sequence[dict[str, Any]]) -> Any:
         ("error", pa.string()),
     ]
     return pa.Table.from_pylist(list(rows), schema=pa.schema(fields))
+
+
+def to_dataset(rankings: Iterable[Ranking]) -> Dataset:
+    """Rankings as a dataset in memory: id, index, text, utility, gap, ranking, and the other keys of the lists.
+
+    Raises:
+        ModelLoadError: the packages datasets and pyarrow are not installed.
+        DiscorankError: what `rankings` raises.
+    """
+    where = "to_dataset"
+    require(where, "pyarrow", "datasets")
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    rows = (json.loads(json_row(ranking)) for ranking in rankings)
+    return Dataset(InMemoryTable(table_of(rows)))
