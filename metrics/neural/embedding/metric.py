@@ -283,6 +283,8 @@ def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
     import torch
     from torch.nn import functional
 
+    from ..models.elementwise import Elementwise
+
     if not isinstance(layer, Dense):
         return functional.normalize
     activations: dict[str, Callable[[Any], Any]] = {
@@ -298,9 +300,10 @@ def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
     bias = None
     if layer.bias is not None:
         bias = functional.pad(layer.bias.float(), (0, spare)).to(device)
-    activation = activations[layer.activation]
+    activation = Elementwise(activations[layer.activation])
 
     def dense(x: Any) -> Any:
-        return activation(product(x, weight, bias)[:, :width])
+        outputs: Any = activation(product(x, weight, bias)[:, :width])
+        return outputs
 
     return dense

@@ -33,6 +33,7 @@ from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
 from ...spec.checked_settings import Field
 from ..models.attention import ROWS, Slab, attention_within, padded_rows, slabs_of
+from ..models.elementwise import elementwise
 from ..models.encoder import Stack
 from ..models.files.folder_contents import (
     CheckedTensors,
@@ -237,8 +238,12 @@ class T5Regression:
 
     def _fed_forward(self, x: torch.Tensor, layer: FeedForward) -> torch.Tensor:
         """wo (gelu(wi_0 x) * wi_1 x), [rows, d] of x [rows, d]."""
-        gate = gelu(linear(x, layer.wi_0), approximate="tanh")
+        gate = elementwise(_gelu, linear(x, layer.wi_0))
         return linear(gate * linear(x, layer.wi_1), layer.wo)
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    return gelu(x, approximate="tanh")
 
 
 def _attended(states: torch.Tensor, sought: torch.Tensor) -> torch.Tensor:

@@ -64,6 +64,7 @@ class CausalLM:
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         self.torch = torch
@@ -86,6 +87,7 @@ class CausalLM:
         self.packed = False
         if self.device.type != "meta":
             use_linear_products(model)
+            use_elementwise(model)
             self.head = model.get_output_embeddings()
             self.knows_head = self._knows_head()
             self._check_causal(TOLERANCE[dtype])

@@ -84,6 +84,7 @@ class Encoder:
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         self.torch = torch
@@ -98,6 +99,7 @@ class Encoder:
                 model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
         use_linear_products(model)
+        use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"

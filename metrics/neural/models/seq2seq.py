@@ -46,6 +46,7 @@ class Seq2Seq:
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         config = model.config
@@ -58,6 +59,7 @@ class Seq2Seq:
         self.torch = torch
         self.norm_first = FAMILY[config.model_type]
         use_linear_products(model)
+        use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
