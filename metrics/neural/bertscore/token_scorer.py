@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, transposed
 from ...text.texts import Item
 from ..models.attention import ROWS, Slab, slabs_of
 from ..models.context_tokens import Reader
@@ -121,7 +121,7 @@ class BERTScorer(EncoderScorer):
         """The chosen one of P, R and F of every pair, [H, R]."""
         matrices: list[FloatArray] = []
         p = r = np.empty((0, 0))
-        for block, is_transposed in zip(blocks, turned(blocks), strict=True):
+        for block, is_transposed in zip(blocks, transposed(blocks), strict=True):
             # What is precision of a pair is recall of the same one the other way round.
             if is_transposed:
                 p, r = r.T, p.T
