@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
+import functools
+import gc
 import math
 import os
+import resource
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
 from discorank.cli.terminal import console, watching
+from discorank.metrics.discourse.coherence import nouns
 from discorank.metrics.storage import checksums
 
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # which subprocess puts back
 STDERR, CRASHED = pytest.StashKey[int](), pytest.StashKey[bool]()
+MEMORY = pytest.StashKey[int]()  # bytes, after it was last given back
+MUCH_BYTES = 128 << 20
+STATM = Path("/proc/self/statm")
+CACHED = type(functools.cache(len))
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +97,39 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     result = yield
     faulthandler.cancel_dump_traceback_later()
     return result
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is imported by now stays; garbage is looked for among the rest alone."""
+    gc.collect()
+    gc.freeze()
+    session.config.stash[MEMORY] = resident_bytes()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Memory goes back to the system behind a file of tests, and behind a test that took much."""
+    yield
+    is_last = nextitem is None or nextitem.path != item.path
+    if is_last or resident_bytes() > item.config.stash[MEMORY] + MUCH_BYTES:
+        forget(item)
+        gc.collect()
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # of glibc alone
+            trim(0)
+        item.config.stash[MEMORY] = resident_bytes()
+
+
+def resident_bytes() -> int:
+    """The memory of this process; 0 where the system does not say."""
+    return int(STATM.read_text().split()[1]) * resource.getpagesize() if STATM.exists() else 0
+
+
+def forget(item: pytest.Item) -> None:
+    """Clears the caches of a file's functions, and of taggers, which take up to 700 MB."""
+    for value in vars(getattr(item, "module", item)).values():
+        if isinstance(value, CACHED):
+            value.cache_clear()
+    nouns._finder.cache_clear()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -35,17 +35,19 @@ class Folded(NamedTuple):
     """A block without its repeated rows and columns, in order of first appearance, and where each of them went."""
 
     block: Block
-    hypotheses: IntArray | None  # [H] place among the distinct hypotheses; None if nothing repeats
+    hypotheses: IntArray | None  # [H] index among the distinct hypotheses; None if nothing repeats
     references: IntArray | None
 
     @classmethod
     def of(cls, block: Block) -> Self:
         """The distinct rows of a block; the block itself if nothing repeats."""
-        rows, row_places = _distinct(block.hypotheses)
-        columns, column_places = (rows, row_places) if block.square else _distinct(block.references)
-        if row_places is None and column_places is None:
+        rows, row_indices = _distinct(block.hypotheses)
+        columns, column_indices = (
+            (rows, row_indices) if block.square else _distinct(block.references)
+        )
+        if row_indices is None and column_indices is None:
             return cls(block, None, None)
-        return cls(Block(rows, columns, block.source), row_places, column_places)
+        return cls(Block(rows, columns, block.source), row_indices, column_indices)
 
     def spread(self, u: FloatArray) -> FloatArray:
         """The matrix of the whole block from that of the distinct one."""
@@ -55,13 +57,13 @@ class Folded(NamedTuple):
 
 
 def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
-    """The distinct rows in order of first appearance; the place of each row among them, None if nothing repeats."""
+    """The distinct rows in order of first appearance; the index of each row among them, None if nothing repeats."""
     numbers = rows.tolist()
     if len(set(numbers)) == len(numbers):
         return rows, None
     number: dict[int, int] = {}
-    places = [number.setdefault(row, len(number)) for row in numbers]
-    return np.array(list(number), np.int64), np.array(places, np.int64)
+    indices = [number.setdefault(row, len(number)) for row in numbers]
+    return np.array(list(number), np.int64), np.array(indices, np.int64)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from ..errors import MetricError
-from ..representations import TRUNCATION_COLUMN, Array, Block, IntArray, Ragged, Reps, turned
+from ..representations import TRUNCATION_COLUMN, Array, Block, IntArray, Ragged, Reps, transposed
 from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
 from .batches import in_batches
@@ -350,17 +350,17 @@ class Store:
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
 
-        What pairs cost counts as length. A block and the same one turned count as one.
+        What pairs cost counts as length. A block and the same one transposed count as one.
         """
         start = length = cells = 0  # of the group so far
-        is_turned = turned(blocks)
+        is_transposed = transposed(blocks)
         for i, block in enumerate(blocks):
             added = int(self.lengths[block.hypotheses].sum())
             if not block.square:
                 added += int(self.lengths[block.references].sum())
             added += self.scorer.pair_cost(self.reps, block)
             full = length + added > GROUP_LENGTH or cells + block.cells > GROUP_CELLS
-            if full and i > start and not is_turned[i]:
+            if full and i > start and not is_transposed[i]:
                 yield slice(start, i)
                 start, length, cells = i, 0, 0
             length += added

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, transposed
 from ..scorer import Info
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import DIGITS, MARK, check_file, path_of
@@ -234,10 +234,10 @@ class NISTScorer(StatisticsScorer):
         matrices = []
         shared: list[FloatArray] = []
         # what two texts share is the same both ways
-        for block, is_turned in zip(local, turned(local), strict=True):
+        for block, is_transposed in zip(local, transposed(local), strict=True):
             of_h = lengths[block.hypotheses][:, None]
             of_r = lengths[block.references][None, :]
-            if is_turned:
+            if is_transposed:
                 shared = [matched.T for matched in shared]
             else:
                 shared = list(weighted_matches(words, information, block))

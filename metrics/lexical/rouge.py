@@ -20,7 +20,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from ..base import Metric
-from ..representations import Array, Block, FloatArray, IntArray, Ragged, Reps, turned, with_turned
+from ..representations import (
+    Array,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    transposed,
+    with_transposed,
+)
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
@@ -363,10 +372,10 @@ class RougeScorer(Scorer):
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """F [H, R] of every block."""
         words, local = numbered(reps, blocks)
-        # A block that is the one before it turned has its matrix transposed.
-        repeats = turned(local)
+        # A block that is the one before it transposed has its matrix transposed.
+        repeats = transposed(local)
         distinct = [block for block, repeat in zip(local, repeats, strict=True) if not repeat]
-        common = with_turned(self._common(words, distinct), repeats)
+        common = with_transposed(self._common(words, distinct), repeats)
         lengths = words.lengths.astype(float)
         matrices = []
         for block, x in zip(local, common, strict=True):

@@ -12,7 +12,7 @@ from itertools import count, pairwise
 
 import numpy as np
 
-from ..representations import Array, Block, IntArray, Ragged, Reps, turned
+from ..representations import Array, Block, IntArray, Ragged, Reps, transposed
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
@@ -90,13 +90,13 @@ def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
 def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
     """All rows of some blocks one after the other, and the same blocks counting from these rows.
 
-    A block that is the one before it turned has the same rows, and is still turned.
+    A block that is the one before it transposed has the same rows, and is still transposed.
     """
     parts: list[IntArray] = []
     local: list[Block] = []
     start = 0
-    for block, is_turned in zip(blocks, turned(blocks), strict=True):
-        if is_turned:
+    for block, is_transposed in zip(blocks, transposed(blocks), strict=True):
+        if is_transposed:
             local.append(Block(local[-1].references, local[-1].hypotheses))
             continue
         end = start + len(block.hypotheses)

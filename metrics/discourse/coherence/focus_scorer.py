@@ -23,7 +23,6 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...neural.models.context_tokens import Frame
 from ...neural.models.encoder import Encoder
-from ...neural.models.files import model_files as files
 from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...neural.models.settings import ModelMetric
 from ...representations import Array, FloatArray, IntArray, Ragged, Reps
@@ -215,8 +214,7 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         Raises:
             ModelLoadError: its files are missing, broken or have changed, or its tokenizer knows no spans.
         """
-        self.check_files()
-        folder = files.locate(self.named("model"), self.revision)
+        folder = self.model_path()
         tokenizer = tokenizer_of(folder)
         model = pretrained(folder)
         if not tokenizer.is_fast:

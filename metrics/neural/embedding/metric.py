@@ -26,7 +26,6 @@ from ...text.texts import Item, Truncation
 from ..comet.network import product
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
-from ..models.files import model_files
 from ..models.files.folder_checks import check_model
 from ..models.inner_products import products
 from ..models.model_scorers import EncoderScorer
@@ -59,8 +58,7 @@ class EmbeddingMetric(ModelMetric):
 
     def load(self) -> EmbeddingScorer:
         """The folder's modules."""
-        self.check_files()
-        folder = model_files.locate(self.named("model"), self.revision, also=self.own_files)
+        folder = self.model_path()
         if not folder.is_dir():
             fix = "Give the folder of a sentence-transformers model"
             raise ModelLoadError("is no folder", where=str(folder), fix=fix)
@@ -253,10 +251,7 @@ class ReferenceCosines(EmbeddingScorer):
         return [self._cosines(reps, block.hypotheses, block.references) for block in blocks]
 
     def expected(
-        self,
-        reps: Reps,
-        blocks: Sequence[Block],
-        weights: Sequence[FloatArray],
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
     ) -> list[FloatArray]:
         """Mean cosines [H] of every block: products with the mean of the references' unit vectors."""
         embedding, norm = reps["embedding"], _norms(reps)

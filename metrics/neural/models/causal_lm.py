@@ -22,8 +22,7 @@ from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, padded_rows
-from .encoder import DType, device_of
-from .pass_flops import Stack
+from .encoder import DType, Stack, device_of
 from .prompt_pass import (
     Attending,
     Prompted,
@@ -61,11 +60,7 @@ class CausalLM:
     """
 
     def __init__(
-        self,
-        model: Any,
-        device: str | None,
-        dtype: DType,
-        batch_tokens: int | None = None,
+        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
     ) -> None:
         import torch
 

@@ -112,12 +112,7 @@ def _own_layer(weight: Any, bias: Any) -> LinearLayer:
 SLICE = 4096
 
 
-def label_log_probabilities(
-    states: Any,
-    weight: Any,
-    bias: Any,
-    labels: Any,
-) -> Any:
+def label_log_probabilities(states: Any, weight: Any, bias: Any, labels: Any) -> Any:
     """Of the label of every state, float64 [n], at most 0.
 
     Args:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from math import exp, log, log2
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -177,12 +176,6 @@ def test_what_is_missing_is_told() -> None:
         NIST(information="nowhere.txt")
     with pytest.raises(InputError, match="unknown tokenizer"):
         NIST(tokenize="13b").fit(TEXTS)
-
-
-def test_language_chooses_the_tokenizer() -> None:
-    chinese: Any = load_metric("nist").for_language("zh")
-    assert chinese.tokenize == "zh"
-    assert load_metric("nist").for_language("de") == NIST()
 
 
 def test_the_command_fits_to_all_references(
