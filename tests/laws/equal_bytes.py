@@ -106,6 +106,10 @@ def check_linear_layers() -> None:
             whole = product(x, weight, bias)
             for part in PARTS:
                 check(name, product(x[part].clone(), weight, bias), whole[part])
+    x, weight = drawn(1024, 256).bfloat16(), drawn(256, 256).bfloat16()
+    whole = linear(x, weight).float()
+    for part in PARTS:
+        check("layers in bfloat16", linear(x[part].clone(), weight).float(), whole[part])
 
 
 def check_attention() -> None:
