@@ -99,8 +99,6 @@ def _parser(name: ParserName, weights: str | None) -> Parses | None:
 
         return loaded(*weights.split(MARK)) if weights else loaded()
     if name == "isanlp":
-        pass  # FUSED: lazy import gone
-
         return isanlp()
     return None
 
