@@ -140,28 +140,30 @@ class Block(NamedTuple):
         return len(self.hypotheses) * max(1, len(self.references))
 
 
-def turned(blocks: Sequence[Block]) -> list[bool]:
+def transposed(blocks: Sequence[Block]) -> list[bool]:
     """Whether each block is the one before it the other way round, rows as columns; a square one never is.
 
     A scorer of which some part is symmetric computes that once for both.
     """
-    is_turned = [False] * len(blocks)
+    is_transposed = [False] * len(blocks)
     for i, (a, b) in enumerate(pairwise(blocks), 1):
-        if is_turned[i - 1] or a.square or b.square:
+        if is_transposed[i - 1] or a.square or b.square:
             continue
-        is_turned[i] = (
+        is_transposed[i] = (
             a.source == b.source
             and np.array_equal(a.hypotheses, b.references)
             and np.array_equal(a.references, b.hypotheses)
         )
-    return is_turned
+    return is_transposed
 
 
-def with_turned(matrices: Sequence[FloatArray], is_turned: Sequence[bool]) -> list[FloatArray]:
-    """The matrices of all blocks from those of the blocks that are not the one before them turned."""
+def with_transposed(
+    matrices: Sequence[FloatArray], is_transposed: Sequence[bool]
+) -> list[FloatArray]:
+    """The matrices of all blocks from those of the blocks that are not the one before them transposed."""
     rest = iter(matrices)
     result: list[FloatArray] = []
-    for again in is_turned:
+    for again in is_transposed:
         result.append(result[-1].T if again else next(rest))
     return result
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.execution.folded_blocks import Folded
+from ..metrics.execution.evaluate import Folded
 from ..metrics.execution.tiles import Tile, middle
 from ..metrics.representations import Block, FloatArray, Reps
 from ..metrics.scorer import Scorer

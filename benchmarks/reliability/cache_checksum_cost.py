@@ -19,7 +19,7 @@ from unittest.mock import patch
 from benchmarks.support.lists import synthetic
 from benchmarks.support.measuring import cpu_seconds
 from discorank import MBRDecoder, load_metric
-from discorank.metrics.execution import cache_entries
+from discorank.metrics.execution import cache as caches
 from discorank.metrics.execution.cache import FILE, Cache
 from discorank.rerank.engines.local import LocalEngine
 
@@ -46,10 +46,10 @@ def run(records: list[dict[str, Any]], folder: str) -> str:
     cache = Cache(folder)
     engine = LocalEngine(cache)
     engine.load([metric])
-    checksum = Timed(cache_entries._checksum)
+    checksum = Timed(caches._checksum)
     get, put = Timed(cache.get), Timed(cache.put)
     with (
-        patch.object(cache_entries, "_checksum", checksum),
+        patch.object(caches, "_checksum", checksum),
         patch.object(cache, "get", get),
         patch.object(cache, "put", put),
     ):

@@ -22,7 +22,6 @@ MAX_COMMAND_SECONDS = 300.0
 FORK_SERVER = Path(__file__).parent / "fork_server.py"
 PRELOADED = (
     "numpy",
-    "pydantic",
     "regex",
     "yaml",
     "tqdm",

@@ -4,7 +4,7 @@ run.
     python -m benchmarks.speed.tree_kernels
 
 Candidates are variants of one tree of 5 EDUs and 60 words: 15 % of the words replaced, 10 % of the labels. The pairwise
-algorithm is `discorank.metrics.rst.kernel`, its nodes listed beforehand, timed on a sample of pairs and scaled to the
+algorithm is `kernel`, its nodes listed beforehand, timed on a sample of pairs and scaled to the
 upper triangle. Ours is everything from the labelled trees on. Each line prints the ratio and the largest relative
 difference of any sampled value.
 """
@@ -20,10 +20,8 @@ import numpy as np
 
 from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.representations import Block
-from discorank.metrics.rst.kernel import kernel, nodes
-from discorank.metrics.rst.kernel_matrix import kernels
+from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
 from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Preprocessing, represent
-from discorank.metrics.rst.subtrees import columns
 from discorank.metrics.rst.trees import Tree
 from discorank.metrics.text.texts import RSTTree
 

@@ -28,7 +28,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.execution import cache
-from ...metrics.spec.checked_settings import Field, build, settings
+from ...metrics.spec.checked_settings import Converted, Field, build, settings
+from ...metrics.spec.checked_values import ValueRefusal
 from ...metrics.storage.bounded_files import read_small_file
 from ...metrics.storage.checksums import check_file, path_of
 from ...metrics.storage.json_and_yaml import parse_yaml
@@ -148,7 +149,17 @@ BUILT_IN: Mapping[str, str] = {
 CONTEXTS = ("source_context", "target_context")
 ONE, TWO = ("hypothesis",), ("first", "second")
 FIELDS = ("source", *ONE, "reference", *TWO, *CONTEXTS, "source_lang", "target_lang")
-Number = Annotated[float, Field(allow_inf_nan=False, strict=False)]
+
+
+def _read_number(value: Any) -> float:
+    """A number of YAML, in which 1e3 is a text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueRefusal("should be a valid number", value) from None
+
+
+Number = Annotated[float, Converted(_read_number), Field(allow_inf_nan=False)]
 
 _TAG = re.compile(
     rf"<(\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(FIELDS)})\s{{0,9}}/?\s{{0,9}})>", re.IGNORECASE

@@ -114,7 +114,7 @@ class ProxyServer:
         """The HTTP server, which logs nothing of requests."""
         import uvicorn
 
-        from .app import TimedProtocol
+        from .slow_clients import TimedProtocol
 
         protocol: Any = partial(TimedProtocol, idle_seconds=self._door.body_seconds)
         config = uvicorn.Config(

@@ -5,30 +5,34 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Converted, Field, settings
+from ...metrics.spec.checked_values import ValueRefusal
 from ...rerank.stopping_rule import StoppingRule, check_cap
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
-def read_seconds(value: Any) -> Any:
-    """Seconds from a text such as 3s, 500ms or 2m; what is no such text is returned.
+def read_seconds(value: Any) -> float:
+    """Seconds from a number or a text such as 3s, 500ms or 2m.
 
     >>> read_seconds("500ms"), read_seconds(2)
     (0.5, 2.0)
+
+    Raises:
+        ValueRefusal: it is neither.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m)", value.strip())
-    return float(match[1]) * _UNITS[match[2]] if match else value
+    match = (
+        re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m)", value.strip()) if isinstance(value, str) else None
+    )
+    if match is None:
+        raise ValueRefusal("should be a number, or as 3s, 500ms or 2m", value)
+    return float(match[1]) * _UNITS[match[2]]
 
 
-Seconds = Annotated[float, BeforeValidator(read_seconds), Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Converted(read_seconds), Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 

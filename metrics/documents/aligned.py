@@ -358,8 +358,8 @@ class OwnMeans(NamedTuple):
         """The means, [H, 1]."""
         (values,) = matrices
         means = []
-        for places, masses in zip(self.rows.of_length[0], self.rows.masses, strict=True):
-            means.append((values[places - 1, 0] * (masses / masses.sum())).sum())
+        for indices, masses in zip(self.rows.of_length[0], self.rows.masses, strict=True):
+            means.append((values[indices - 1, 0] * (masses / masses.sum())).sum())
         return np.array(means)[:, None]
 
 
@@ -369,20 +369,20 @@ def with_sources(
     """The units with their sources: a unit that has several is there once for each, and the source of every unit."""
     spans = source_spans(documents, source)
     nothing = columns.items[0], Item("", (), "source")
-    place: dict[tuple[Item, Item], int] = {}
+    index_of: dict[tuple[Item, Item], int] = {}
     of_length = []
     for length, of_documents in enumerate(columns.of_length, 1):
-        places = []
+        indices = []
         for document, units in enumerate(of_documents):
             own = []
             for first, unit in enumerate(units.tolist()):
                 begin, end = columns.sentences(document, first, length)
                 start, stop = spans[document][begin][0], spans[document][end - 1][1]
                 text = span(source, start, stop - start, k)
-                own.append(place.setdefault((columns.items[unit], text), len(place) + 1))
-            places.append(np.array(own, np.int64))
-        of_length.append(tuple(places))
-    items, sources = zip(nothing, *place, strict=True)
+                own.append(index_of.setdefault((columns.items[unit], text), len(index_of) + 1))
+            indices.append(np.array(own, np.int64))
+        of_length.append(tuple(indices))
+    items, sources = zip(nothing, *index_of, strict=True)
     return replace(columns, items=items, of_length=tuple(of_length)), sources
 
 
@@ -430,19 +430,19 @@ def window_units(
 ) -> DocumentUnits:
     """Windows as the units of documents, never two as one; arguments as `units_of`."""
     side = documents[0].side if documents else "target"
-    place: dict[Item, int] = {}
-    places, masses = [], []
+    index_of: dict[Item, int] = {}
+    indices, masses = [], []
     for document in documents:
         spans = windows[document]
         units = [span(document, start, stop - start, k) for start, stop in spans]
-        own = [place.setdefault(unit, len(place) + 1) for unit in units]
-        places.append(np.array(own, np.int64))
+        own = [index_of.setdefault(unit, len(index_of) + 1) for unit in units]
+        indices.append(np.array(own, np.int64))
         masses.append(_masses_of(spans, letters_of(document, by_length)))
     none = tuple(np.empty(0, np.int64) for _ in documents)
     spans_of_documents = tuple(windows[document] for document in documents)
     nothing = Item("", (), side)
-    of_length = tuple(places), none
-    return DocumentUnits((nothing, *place), of_length, tuple(masses), spans_of_documents)
+    of_length = tuple(indices), none
+    return DocumentUnits((nothing, *index_of), of_length, tuple(masses), spans_of_documents)
 
 
 def _masses_of(spans: Spans, of_sentences: IntArray) -> IntArray:

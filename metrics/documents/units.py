@@ -27,7 +27,7 @@ class DocumentUnits:
 
     Args:
         items: the distinct units.
-        of_length: the places among them of the 1, 2, ... `LONGEST` sentences from every sentence on, for each document;
+        of_length: the index among them of the 1, 2, ... `LONGEST` sentences from every sentence on, for each document;
             that of no sentence is 0.
         masses: a whole number for every sentence of every document.
         spans: the sentences of every unit where units are windows, which are never two as one.
@@ -77,7 +77,7 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
         by_length: whether the mass of a sentence is its number of letters, or 1.
     """
     side = documents[0].side if documents else "target"
-    place: dict[Item, int] = {}  # behind that of no sentence, which an empty sentence is not
+    index_of: dict[Item, int] = {}  # behind that of no sentence, which an empty sentence is not
     of_length: list[list[IntArray]] = [[] for _ in range(LONGEST)]
     masses = []
     for document in documents:
@@ -85,10 +85,12 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
         for length in range(1, LONGEST + 1):
             num_units = max(0, num_sentences - length + 1) if length <= longest else 0
             units = [span(document, first, length, k) for first in range(num_units)]
-            places = [place.setdefault(unit, len(place) + 1) for unit in units]
-            of_length[length - 1].append(np.array(places, np.int64))
+            indices = [index_of.setdefault(unit, len(index_of) + 1) for unit in units]
+            of_length[length - 1].append(np.array(indices, np.int64))
         masses.append(letters_of(document, by_length))
-    return DocumentUnits((Item("", (), side), *place), tuple(map(tuple, of_length)), tuple(masses))
+    return DocumentUnits(
+        (Item("", (), side), *index_of), tuple(map(tuple, of_length)), tuple(masses)
+    )
 
 
 def letters_of(document: Item, by_length: bool) -> IntArray:
@@ -140,7 +142,7 @@ class MatrixValues:
 class LengthValues:
     """How alike the shares are that units have in the masses of their documents: the smaller share by the larger one.
 
-    What is skipped is worth nothing. A stand-in for texts of two languages, after Gale and Church (1993).
+    What is skipped is worth nothing. It needs no common language, after Gale and Church (1993).
     """
 
     def __init__(self, rows: DocumentUnits, columns: DocumentUnits) -> None:

@@ -1,6 +1,9 @@
 """Runs a scorer over comparisons: each distinct item is represented once, many lists are compared per call.
 
 Nothing here depends on which metric runs, and no value depends on which lists share a call.
+
+Repeated rows and columns of a block are compared once. numpy multiplies on one thread: the products of lists are small,
+and several threads cost several times the CPU for them.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
+from typing import Any, NamedTuple, Self
 from warnings import warn
 
 import numpy as np
@@ -17,16 +21,73 @@ import numpy as np
 from ..errors import MetricError, TruncationWarning, excerpt
 from ..metric_settings import MetricSettings
 from ..reading_plan import Plan, comparisons_of, folded
-from ..representations import Block, FloatArray, Reps
+from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer
 from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
-from .blas_threads import one_blas_thread
 from .by_sentence import plan_of
 from .failures import failures_named
-from .folded_blocks import Folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
+
+
+class Folded(NamedTuple):
+    """A block without its repeated rows and columns, in order of first appearance, and where each of them went."""
+
+    block: Block
+    hypotheses: IntArray | None  # [H] index among the distinct hypotheses; None if nothing repeats
+    references: IntArray | None
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        """The distinct rows of a block; the block itself if nothing repeats."""
+        rows, row_indices = _distinct(block.hypotheses)
+        columns, column_indices = (
+            (rows, row_indices) if block.square else _distinct(block.references)
+        )
+        if row_indices is None and column_indices is None:
+            return cls(block, None, None)
+        return cls(Block(rows, columns, block.source), row_indices, column_indices)
+
+    def spread(self, u: FloatArray) -> FloatArray:
+        """The matrix of the whole block from that of the distinct one."""
+        if self.hypotheses is not None:
+            u = u[self.hypotheses]
+        return u if self.references is None else u[:, self.references]
+
+
+def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
+    """The distinct rows in order of first appearance; the index of each row among them, None if nothing repeats."""
+    numbers = rows.tolist()
+    if len(set(numbers)) == len(numbers):
+        return rows, None
+    number: dict[int, int] = {}
+    indices = [number.setdefault(row, len(number)) for row in numbers]
+    return np.array(list(number), np.int64), np.array(indices, np.int64)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """numpy multiplies on one thread inside, whatever the environment says."""
+    controller = _controller()
+    if controller is None:
+        yield
+        return
+    with controller.limit(limits=1):
+        yield
+
+
+@cache
+def _controller() -> Any:
+    """What sets the threads of numpy's library; None where it has one, as it has in the command, or is unknown."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+        return None
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # the values are the same without it
+        return None
+    return ThreadpoolController().select(user_api="blas")
+
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 

@@ -8,9 +8,8 @@ from ..metric_settings import MetricSettings
 from ..reading_plan import Link, comparisons_of
 from ..text.texts import Comparison
 from .by_sentence import is_by_units, lift
-from .evaluate import compared_blocks
+from .evaluate import Folded, compared_blocks
 from .failures import failures_named
-from .folded_blocks import Folded
 from .store import Store
 
 

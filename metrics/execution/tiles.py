@@ -3,7 +3,7 @@
 A large matrix need not be whole anywhere: its tiles are compared one after the other, here or on several workers, and
 each can be reduced at once. So that sums of its rows do not depend on tiles, columns are cut only where numpy's own
 pairwise summation halves a row: the sum of a range of columns is that of its two halves, and so is added up again.
-Tiles beside the diagonal of a square matrix come with the same ones turned, which share some or all of the work. It
+Tiles beside the diagonal of a square matrix come with the same ones transposed, which share some or all of the work. It
 knows neither scorers nor weights.
 """
 
@@ -39,7 +39,7 @@ class Tile(NamedTuple):
         """Its columns."""
         return range(self.left, self.right)
 
-    def is_turned(self, other: Tile) -> bool:
+    def is_transposed(self, other: Tile) -> bool:
         """Whether this is another tile of the same list with rows as columns."""
         return self == (other.place, other.left, other.right, other.top, other.bottom)
 
@@ -100,7 +100,7 @@ def tiles_of(
 
 
 def _triangle(place: int, ranges: Sequence[Range]) -> Iterator[list[Tile]]:
-    """A square matrix cut both ways, a tile beside the diagonal with the same one turned."""
+    """A square matrix cut both ways, a tile beside the diagonal with the same one transposed."""
     for i, rows in enumerate(ranges):
         for columns in ranges[i + 1 :]:
             yield [Tile(place, *rows, *columns), Tile(place, *columns, *rows)]
@@ -114,11 +114,11 @@ def _even(num_rows: int, count: int) -> list[Range]:
     return [(top, min(top + size, num_rows)) for top in range(0, num_rows, size)]
 
 
-def with_their_turned(tiles: Sequence[Tile]) -> Iterator[list[Tile]]:
-    """The tiles in order, each with the one after it if that is the same one turned."""
+def with_their_transposed(tiles: Sequence[Tile]) -> Iterator[list[Tile]]:
+    """The tiles in order, each with the one after it if that is the same one transposed."""
     i = 0
     while i < len(tiles):
-        size = 2 if i + 1 < len(tiles) and tiles[i + 1].is_turned(tiles[i]) else 1
+        size = 2 if i + 1 < len(tiles) and tiles[i + 1].is_transposed(tiles[i]) else 1
         if tiles[i].top == tiles[i].left:  # on the diagonal
             size = 1
         yield list(tiles[i : i + size])

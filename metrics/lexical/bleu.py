@@ -9,6 +9,7 @@ score is sacrebleu's ``corpus_score``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,13 +18,61 @@ import numpy as np
 
 from ..base import Metric
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
-from ..scorer import Info
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
-from .clipped_statistics import StatisticsScorer
 from .ngrams import matches
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
 from .word_columns import numbered, packed, unpacked
+
+
+class StatisticsScorer(Scorer):
+    """Values of segments with several references, and of a corpus, from statistics of each segment."""
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H] of every block, clipped over all its references together."""
+        values = []
+        for block in blocks:
+            rows = [self._counts(reps, int(h), block.references) for h in block.hypotheses]
+            values.append(self._segment_values(np.array(rows).T))
+        return values
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """Statistics of the first hypothesis of every block, [n, statistics]; `_counts` says which."""
+        rows = []
+        for block in blocks:
+            hypothesis = int(block.hypotheses[0])
+            rows.append(self._counts(reps, hypothesis, block.references))
+        return np.array(rows)
+
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values [n] of one-hypothesis blocks, and their statistics [n, statistics]."""
+        statistics = self.statistics(reps, blocks)
+        return self._segment_values(statistics.T), statistics
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The corpus score of the summed statistics."""
+        sums = statistics.sum(axis=0)[:, None]
+        return float(self._corpus_values(sums)[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """The corpus scores [b] of b summed statistics."""
+        return self._corpus_values(sums.T)
+
+    @abstractmethod
+    def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
+        """The statistics of one segment."""
+
+    @abstractmethod
+    def _segment_values(self, columns: FloatArray) -> FloatArray:
+        """Values [n] of the statistics of segments, [statistics, n]."""
+
+    @abstractmethod
+    def _corpus_values(self, columns: FloatArray) -> FloatArray:
+        """Values [n] of summed statistics, [statistics, n]."""
+
 
 SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
 STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache

@@ -23,7 +23,7 @@ from ..representations import (
     best_cells,
     by_block,
     cell_rows,
-    turned,
+    transposed,
 )
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
@@ -100,17 +100,17 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        # A block that is the one before it turned has its sums with precision and recall exchanged.
-        is_turned = turned(blocks)
-        one_way = [block for block, again in zip(blocks, is_turned, strict=True) if not again]
+        # A block that is the one before it transposed has its sums with precision and recall exchanged.
+        is_transposed = transposed(blocks)
+        one_way = [block for block, again in zip(blocks, is_transposed, strict=True) if not again]
         precision, recall, orders = self._sums(self._levels(reps, one_way))
         values = iter(by_block(self._f(precision, recall, orders), one_way))
-        if not any(is_turned):
+        if not any(is_transposed):
             return list(values)
         turned_values = by_block(self._f(recall, precision, orders), one_way)
         matrices: list[FloatArray] = []
         num_blocks = 0
-        for again in is_turned:
+        for again in is_transposed:
             matrices.append(turned_values[num_blocks - 1].T if again else next(values))
             num_blocks += not again
         return matrices

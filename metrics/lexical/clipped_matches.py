@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..representations import Array, FloatArray, IntArray
-from .ranges import owners, ranges
+from .word_columns import owners, ranges
 
 BoolArray = NDArray[np.bool_]
 Floats = NDArray[np.float32] | FloatArray

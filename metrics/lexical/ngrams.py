@@ -21,13 +21,12 @@ from ..representations import (
     IntArray,
     Ragged,
     by_block,
-    turned,
-    with_turned,
+    transposed,
+    with_transposed,
 )
 from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, ListGroup, begins, clipped_matches
 from .compiled.list_matches import list_matches
-from .ranges import ranges
-from .symbol_numbers import dense
+from .word_columns import dense, ranges
 
 KEY_BITS = 63
 
@@ -54,20 +53,20 @@ class _Line(NamedTuple):
 def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
     """For n = 1..order the clipped n-gram matches [cells] of all pairs of all blocks, each block's [H, R] flat.
 
-    They are the same both ways: a block that is the one before it turned is not counted again.
+    They are the same both ways: a block that is the one before it transposed is not counted again.
     """
-    is_turned = turned(blocks)
-    if not any(is_turned):
+    is_transposed = transposed(blocks)
+    if not any(is_transposed):
         yield from _matches_one_way(symbols, blocks, order)
         return
-    one_way = [block for block, again in zip(blocks, is_turned, strict=True) if not again]
+    one_way = [block for block, again in zip(blocks, is_transposed, strict=True) if not again]
     for values in _matches_one_way(symbols, one_way, order):
-        matrices = with_turned(by_block(values, one_way), is_turned)
+        matrices = with_transposed(by_block(values, one_way), is_transposed)
         yield np.concatenate([matrix.ravel() for matrix in matrices])
 
 
 def _matches_one_way(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
-    """`matches` of blocks of which none is another one turned."""
+    """`matches` of blocks of which none is another one transposed."""
     counted = list_matches(symbols, blocks, order)
     if counted is not None:
         yield from counted

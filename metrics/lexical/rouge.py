@@ -13,20 +13,269 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from ..base import Metric
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned, with_turned
+from ..representations import (
+    Array,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    transposed,
+    with_transposed,
+)
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
-from .subsequences import longest_common, weighted_common
+from . import compiled
+from .compiled.pairs_of_rows import by_reference, word_arguments
 from .tokenizers import porter_stemmer
-from .word_columns import numbered, packed
+from .word_columns import equal_texts, numbered, packed, ranges, word_columns
+
+CELLS = 1 << 16  # words of the longer texts of the pairs compared together
+PLACE_BYTES = 1 << 24  # of the bit sets made at a time
+
+
+def longest_common(words: Ragged, block: Block) -> FloatArray:
+    """Length of the longest common subsequence of every pair of a block, [H, R].
+
+    One integer holds a bit per word of every hypothesis, and a free bit after each that stops carries. Hyyrö's step
+    (2004) for the next word of a reference, with the places of that word as `match`, is V = (V + (V & match)) | (V &
+    ~match); the zeros of V among a hypothesis' bits count its longest common subsequence with the words so far. In a
+    square block a reference meets only the hypotheses before it: LCS is symmetric, and |r| with itself.
+
+    V in bytes, from its lowest bit on:
+        hypothesis 0 of |h| = 3    hypothesis 1 of |h| = 9    ...
+        byte 0                     bytes 1 and 2
+        3 bits, 5 free             9 bits, 7 free
+    """
+    # Place the hypotheses: each gets whole bytes, with at least one free bit.
+    lengths = words.lengths[block.hypotheses]
+    starts = np.concatenate(([0], (lengths // 8 + 1).cumsum()))  # bytes, and the end
+    num_bytes = int(starts[-1])
+    hypotheses = [_row(words, row) for row in block.hypotheses.tolist()]
+    places = _places(hypotheses, starts, 2 if block.square else 1)
+    ones = _ones(lengths, starts)
+
+    matrix = np.zeros((len(hypotheses), len(block.references)))
+    for column, row in enumerate(block.references.tolist()):
+        # V begins with ones; a square block leaves later hypotheses out.
+        last = column if block.square else len(hypotheses)
+        full = ones & ((1 << 8 * int(starts[last])) - 1)
+        value = full
+        for word in _row(words, row).tolist():
+            if match := value & places.get(word, 0):
+                value = ((value + match) | (value - match)) & full
+        # Count the zeros of V, hypothesis by hypothesis.
+        zeros = (full ^ value).to_bytes(num_bytes, "little")
+        zeros_per_byte = np.bitwise_count(np.frombuffer(zeros, np.uint8))
+        matrix[:, column] = np.add.reduceat(zeros_per_byte, starts[:-1], dtype=np.int64)
+    if block.square:
+        matrix += matrix.T
+        np.fill_diagonal(matrix, lengths)
+    return matrix
+
+
+def _row(words: Ragged, row: int) -> Array:
+    return words.values[words.offsets[row] : words.offsets[row + 1]]
+
+
+def _ones(lengths: IntArray, starts: IntArray) -> int:
+    """An integer with a bit for every word of every text; text i starts at byte `starts[i]`."""
+    bits = 0
+    for length, start in zip(lengths, starts[:-1], strict=True):
+        ones = (1 << int(length)) - 1
+        bits += ones << 8 * int(start)
+    return bits
+
+
+def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, int]:
+    """For every word with `least` places or more an integer with a bit at each.
+
+    Args:
+        texts: words as numbers.
+        starts: byte where each text starts, and the end, [texts + 1].
+        least: places of a word that is worth an integer.
+    """
+    values = np.concatenate(texts)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    bit = ranges(8 * starts[:-1], lengths)  # [words]
+    unique, inverse, times = np.unique(values, return_inverse=True, return_counts=True)
+    numbers = np.flatnonzero(times >= least)
+    size = int(starts[-1])
+    step = max(1, PLACE_BYTES // size)
+    places = {}
+    for start in range(0, len(numbers), step):
+        # Number these words 0, 1, ...; all others are -1.
+        chosen = numbers[start : start + step]
+        row = np.full(len(unique), -1)
+        row[chosen] = np.arange(len(chosen))
+        row = row[inverse]
+        # Set the bits in one array of bytes, `size` for each word, and read an integer off each.
+        here = row >= 0
+        byte = row[here] * size + (bit[here] >> 3)
+        mask = (1 << (bit[here] & 7)).astype(np.uint8)
+        rows = np.zeros(len(chosen) * size, np.uint8)
+        np.bitwise_or.at(rows, byte, mask)
+        raw = rows.tobytes()
+        for i, word in enumerate(unique[chosen].tolist()):
+            word_bytes = raw[i * size : (i + 1) * size]
+            places[word] = int.from_bytes(word_bytes, "little")
+    return places
+
+
+def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> list[FloatArray]:
+    """f^-1(WLCS) of every pair of every block, [H, R]; a square block's pairs are compared once."""
+    # Compare the pairs of all blocks together.
+    cells = [_cells(block) for block in blocks]
+    h = []
+    r = []
+    for block, (i, j) in zip(blocks, cells, strict=True):
+        h.append(block.hypotheses[i])
+        r.append(block.references[j])
+    values = _wlcs_roots(words, np.concatenate(h), np.concatenate(r), weight)
+
+    matrices = []
+    start = 0
+    for block, (i, j) in zip(blocks, cells, strict=True):
+        matrix = np.zeros((len(block.hypotheses), len(block.references)))
+        matrix[i, j] = values[start : start + len(i)]
+        start += len(i)
+        if block.square:
+            matrix += matrix.T
+            np.fill_diagonal(matrix, words.lengths[block.hypotheses])
+        matrices.append(matrix)
+    return matrices
+
+
+def _cells(block: Block) -> tuple[IntArray, IntArray]:
+    """Rows and columns of a block's cells; only those above the diagonal if it is square."""
+    if block.square:
+        return np.triu_indices(len(block.hypotheses), 1)
+    rows, columns = np.indices((len(block.hypotheses), len(block.references)))
+    return rows.ravel(), columns.ravel()
+
+
+def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> FloatArray:
+    """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]."""
+    n = words.lengths[h]
+    m = words.lengths[r]
+
+    # Equal texts, and those without a word, need no table.
+    text = equal_texts(words)
+    same = text[h] == text[r]
+    shorter = np.minimum(n, m)
+    roots = np.where(same, shorter, 0).astype(float)
+    undecided = np.flatnonzero((shorter > 0) & ~same)
+
+    longest = int(shorter.max(initial=0))
+    f = np.arange(longest + 1) ** weight
+    gains = np.diff(f, prepend=0.0)  # f(k) - f(k - 1), and 0 for k = 0
+    search = _all_wlcs if compiled.kernels is None else _all_wlcs_compiled
+    wlcs = search(words, h[undecided], r[undecided], gains)
+    inverses = [value ** (1 / weight) for value in wlcs.tolist()]
+    roots[undecided] = np.minimum(inverses, shorter[undecided])  # rounding aside
+    return roots
+
+
+def _all_wlcs_compiled(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
+    """WLCS of rows `h` and `r`, [pairs], by the kernel in C."""
+
+    def fill(h: IntArray, r: IntArray, wlcs: FloatArray) -> None:
+        compiled.kernels.weighted_common(*word_arguments(words), h, r, gains, wlcs)
+
+    return by_reference(fill, h, r, np.empty(len(h)))
+
+
+def _all_wlcs(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
+    """WLCS of rows `h` and `r`, [pairs], none without a word."""
+    # The shorter text of every pair is h: WLCS is symmetric.
+    longer = words.lengths[h] > words.lengths[r]
+    h, r = np.where(longer, r, h), np.where(longer, h, r)
+    n = words.lengths[h]
+    m = words.lengths[r]
+    wlcs = np.zeros(len(h))
+    for pairs in _tiles(n, m):
+        columns_h = word_columns(words, h[pairs], -1)
+        columns_r = word_columns(words, r[pairs], -2)[::-1]
+        wlcs[pairs] = _wlcs(columns_h, columns_r, n[pairs], m[pairs], gains)
+    return wlcs
+
+
+def _tiles(n: IntArray, m: IntArray) -> Iterator[IntArray]:
+    """All pairs, longest texts first, so many at a time that they have about CELLS words.
+
+    Args:
+        n: words of the shorter text, [pairs].
+        m: words of the longer text, [pairs].
+    """
+    order = np.lexsort((n, m))[::-1]
+    start = 0
+    while start < len(order):
+        longest = int(m[order[start]])
+        stop = start + max(1, CELLS // longest)
+        yield order[start:stop]
+        start = stop
+
+
+def _wlcs(h: Array, r: Array, n: IntArray, m: IntArray, gains: FloatArray) -> FloatArray:
+    """WLCS of pairs of texts, [pairs], antidiagonal by antidiagonal.
+
+    Row i of antidiagonal d is c(i, d - i); all pairs are worked on at once.
+
+    Args:
+        h: words of the one text, a column per pair, [N, pairs].
+        r: words of the other, last first, so that an antidiagonal of pairs of words is two plain slices, [M, pairs].
+        n: words of h, [pairs].
+        m: words of r, [pairs].
+        gains: f(k) - f(k - 1) for k = 0, 1, ..., N.
+    """
+    max_n, num_pairs = h.shape
+    max_m = len(r)
+    run_dtype = np.int16 if max_n < 1 << 15 else np.int32
+    # Only three antidiagonals are kept: antidiagonal d is plane d % 3.
+    c = np.zeros((3, max_n + 1, num_pairs))
+    run = np.zeros((3, max_n + 1, num_pairs), run_dtype)  # matches in a row up to a cell
+
+    # A pair's result stands at the end of antidiagonal n + m.
+    wlcs = np.zeros(num_pairs)
+    ends = n + m
+    last_end = int(ends.max())
+    by_end = np.argsort(ends)
+    ended_before = np.searchsorted(ends[by_end], np.arange(last_end + 2)).tolist()
+    for d in range(2, last_end + 1):
+        now = d % 3
+        before = (d - 1) % 3
+        twice = (d - 2) % 3
+        first = max(1, d - max_m)
+        last = min(max_n, d - 1)
+        here = slice(first, last + 1)  # rows i
+        above = slice(first - 1, last)  # rows i - 1
+        # A match prolongs the run on its diagonal, anything else ends it.
+        same = h[above] == r[max_m - d + first : max_m - d + last + 1]
+        new_run, old_run = run[now, here], run[twice, above]
+        np.multiply(old_run + 1, same, out=new_run)
+        # Without a match c is the better of its neighbours, with one the diagonal's and what the run gains.
+        new_c, old_c = c[now, here], c[twice, above]
+        np.maximum(c[before, above], c[before, here], out=new_c)
+        matched = np.flatnonzero(same)
+        gained = gains[new_run.reshape(-1)[matched]]
+        new_c.reshape(-1)[matched] = old_c.reshape(-1)[matched] + gained
+        # Nothing is shared with an empty text: c(0, d) and c(d, 0).
+        c[now, 0] = 0
+        if last == d - 1 and d <= max_n:
+            c[now, d] = run[now, d] = 0
+        # Read the results of the pairs that end here.
+        ended = by_end[ended_before[d] : ended_before[d + 1]]
+        wlcs[ended] = c[now, n[ended], ended]
+    return wlcs
+
 
 SINGLE = (  # ideographs and kana
     r"\u3005\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -123,10 +372,10 @@ class RougeScorer(Scorer):
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """F [H, R] of every block."""
         words, local = numbered(reps, blocks)
-        # A block that is the one before it turned has its matrix transposed.
-        repeats = turned(local)
+        # A block that is the one before it transposed has its matrix transposed.
+        repeats = transposed(local)
         distinct = [block for block, repeat in zip(local, repeats, strict=True) if not repeat]
-        common = with_turned(self._common(words, distinct), repeats)
+        common = with_transposed(self._common(words, distinct), repeats)
         lengths = words.lengths.astype(float)
         matrices = []
         for block, x in zip(local, common, strict=True):

@@ -26,16 +26,15 @@ from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from . import compiled
-from .beam_pairs import BeamPairs
-from .beam_rows import MAX_RATIO
 from .compiled.pairs_of_rows import by_reference, word_arguments
-from .edit_distance import TextPairs
 from .ngrams import matches
-from .tercom import fewest_edits
+from .tercom import TextPairs, fewest_edits
 from .word_columns import equal_texts, numbered, packed
 
-ROWS = 1 << 18  # words of the texts searched together
-PLAIN = 64  # words of these that one counts for where the beam is wide
+CELLS = 1 << 22  # of the squares of words that are searched together
+MAX_RATIO = (
+    16  # a reference so many times longer than its hypothesis moves the kernel's window too fast
+)
 
 
 @settings
@@ -156,49 +155,38 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     longer = np.maximum(words.lengths[h], words.lengths[r])
     edits = np.where(differ, longer - common, 0)  # [pairs]
     undecided = np.flatnonzero(differ & (common > 0))
-    narrow = words.lengths[r[undecided]] <= MAX_RATIO * words.lengths[h[undecided]]
-    searches = ((_narrow, undecided[narrow]), (_wide, undecided[~narrow]))
-    for search, pairs in searches:
-        edits[pairs] = search(words, h[pairs], r[pairs], edits[pairs])
+    if compiled.kernels is not None:
+        narrow = words.lengths[r[undecided]] <= MAX_RATIO * words.lengths[h[undecided]]
+        pairs, undecided = undecided[narrow], undecided[~narrow]
+        edits[pairs] = _compiled(words, h[pairs], r[pairs], edits[pairs])
+    edits[undecided] = _plain(words, h[undecided], r[undecided], edits[undecided])
 
     matrices = by_block(edits[pair_of_cell].astype(float), local)
     for block, matrix in zip(local, matrices, strict=True):
         yield matrix, words.lengths[block.references].astype(float)
 
 
-def _narrow(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
-    """The fewest edits of rows `h` and `r`, whose beam is narrow, [pairs]; `floor` is lower bounds."""
-    if compiled.kernels is not None:
-        return _compiled(words, h, r, floor)
+def _plain(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
+    """The fewest edits of rows `h` and `r`, [pairs]; `floor` is lower bounds."""
     edits = floor.copy()
-    for pairs in _tiles(words.lengths[h], words.lengths[r], ROWS):
-        beam_pairs = BeamPairs.of(words, h[pairs], r[pairs])
-        edits[pairs] = fewest_edits(beam_pairs, floor[pairs])
-    return edits
-
-
-def _wide(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
-    """As `_narrow`, of any width."""
-    edits = floor.copy()
-    for pairs in _tiles(words.lengths[h], words.lengths[r], ROWS // PLAIN):
-        text_pairs = TextPairs.of(words, h[pairs], r[pairs])
-        edits[pairs] = fewest_edits(text_pairs, floor[pairs])
+    for pairs in _tiles(words.lengths[h], words.lengths[r]):
+        edits[pairs] = fewest_edits(TextPairs.of(words, h[pairs], r[pairs]), floor[pairs])
     return edits
 
 
 def _compiled(words: Ragged, h: IntArray, r: IntArray, floor: IntArray) -> IntArray:
-    """As `_narrow`, by the kernel in C."""
+    """As `_plain`, by the kernel in C; references at most `MAX_RATIO` times as long."""
     fill = partial(compiled.kernels.shift_edits, *word_arguments(words))
     return by_reference(fill, h, r, floor)
 
 
-def _tiles(n: IntArray, m: IntArray, rows: int) -> Iterator[IntArray]:
-    """All pairs, those of long hypotheses first, in tiles of about `rows` words; `n` and `m` are lengths, [pairs]."""
+def _tiles(n: IntArray, m: IntArray) -> Iterator[IntArray]:
+    """All pairs, those of long hypotheses first, in tiles of about `CELLS`; `n` and `m` are lengths, [pairs]."""
     order = np.lexsort((m, n))[::-1]
     longest = np.maximum(n, m)[order]
     start = 0
     while start < len(order):
-        step = max(1, rows // int(longest[start]))
+        step = max(1, CELLS // int(longest[start]) ** 2)
         stop = start + step
         yield order[start:stop]
         start = stop

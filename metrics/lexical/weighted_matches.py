@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
-from .ranges import owners, ranges
+from .word_columns import owners, ranges
 
 CELLS = 1 << 22  # cells of one piece of A
 

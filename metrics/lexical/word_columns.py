@@ -1,7 +1,8 @@
 """Tokenised texts as columns, and their words as numbers where they are compared.
 
 Words are kept as UTF-8 text, not as numbers of some growing vocabulary, so that a representation means the same in
-every process; the numbers are made per call of `numbered`. It knows neither n-grams nor scores.
+every process; the numbers are made per call of `numbered`. Ranges of integers are joined without a loop. It
+knows neither n-grams nor scores.
 """
 
 from __future__ import annotations
@@ -11,7 +12,42 @@ from itertools import count, pairwise
 
 import numpy as np
 
-from ..representations import Array, Block, IntArray, Ragged, Reps, turned
+from ..representations import Array, Block, IntArray, Ragged, Reps, transposed
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """The integers starts[i], ..., starts[i] + lengths[i] - 1 for i = 0, 1, ..., [sum of lengths].
+
+    Args:
+        starts: first integer of every range, [ranges].
+        lengths: how many integers it has, [ranges].
+    """
+    ends = lengths.cumsum()
+    before = ends - lengths  # integers of the ranges before
+    return np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+
+
+def owners(lengths: IntArray) -> IntArray:
+    """For every integer of `ranges` the range i that it belongs to, [sum of lengths]."""
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+PLAIN_SYMBOLS = 1 << 17  # symbols up to here are numbered by a table, whatever their number
+
+
+def dense(values: Array) -> tuple[IntArray, int]:
+    """The same values as 1..n in order, and n."""
+    low = int(values.min())
+    num_possible = int(values.max()) - low + 1
+    if num_possible > max(PLAIN_SYMBOLS, 4 * len(values)):
+        unique, inverse = np.unique(values, return_inverse=True)
+        return inverse + 1, len(unique)
+    # Close together: a table of those present numbers them without a sort.
+    values = values - values.dtype.type(low)
+    present = np.zeros(num_possible, np.bool_)
+    present[values] = True
+    number = present.cumsum(dtype=np.int64)
+    return number.take(values), int(number[-1])
 
 
 def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray], IntArray]:
@@ -54,13 +90,13 @@ def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
 def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
     """All rows of some blocks one after the other, and the same blocks counting from these rows.
 
-    A block that is the one before it turned has the same rows, and is still turned.
+    A block that is the one before it transposed has the same rows, and is still transposed.
     """
     parts: list[IntArray] = []
     local: list[Block] = []
     start = 0
-    for block, is_turned in zip(blocks, turned(blocks), strict=True):
-        if is_turned:
+    for block, is_transposed in zip(blocks, transposed(blocks), strict=True):
+        if is_transposed:
             local.append(Block(local[-1].references, local[-1].hypotheses))
             continue
         end = start + len(block.hypotheses)

@@ -1,23 +1,94 @@
-"""The all-subtree kernel of all pairs of many trees at once, equal to `kernel`.
+"""The all-subtree kernel of two trees (Collins and Duffy 2002), as defined and of all pairs of many trees at once.
+
+A fragment is a connected part of a tree with at least one expanded node, all children of a node or none;
+    K(a, b) = sum_f decay^|f| c_f(a) c_f(b)             |f| expanded nodes, c_f(t) occurrences of f in t
+            = sum_{u in a, v in b} D(u, v)
+    D(u, v) = 0 if their productions (label and labels of the children) differ, else decay * prod_k (1 + D(u_k, v_k))
+with D = 0 for terminals. Normalised: K(a, b) / sqrt(K(a, a) K(b, b)), 0 where a self-kernel is 0.
+
+`kernel` visits nodes production by production with a table of D: O(pairs of nodes of one production). `kernels`
+equals it:
 
     K(a, b) = sum_{u, v} c_u(a) c_v(b) D(u, v)      over the distinct subtrees u of a and v of b
-with D from `subtree_pairs`, once per pair of distinct subtrees of one production:
+with D once per pair of distinct subtrees of one production, from the children up:
     leaves (words, properties) have D = decay where they are equal: a product of count matrices;
     inner nodes are summed pair by pair in an order that the two trees' contents alone decide,
 so that a value is the same to the last bit whatever other trees are in the call. In log space (`log=True`) sums are
 logarithms of sums, for trees whose kernels a float64 cannot hold.
 
-O(pairs of distinct subtrees of one production) for D, O(pairs of entries of one production) for K.
+Trees are columns, a row each. The entries of a row are its distinct complete subtrees in post-order:
+    sub     digest of the subtree, prod   digest of its production (label and labels of the children)
+    count   how often it occurs,   height 1 where all children are terminals
+    arity   number of children;    kids   entry of each child within the row, -1 for terminals
+Digests (64 bits of BLAKE2b) mean the same in every process and give an order that depends on content alone.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
-from .subtree_pairs import STEP, Side, SubtreePairs
+from .labelled_trees import Labelled
+
+
+class Node(NamedTuple):
+    """An expanded node: its production and the places of its children in post-order, -1 for terminals."""
+
+    production: tuple[str, ...]
+    children: tuple[int, ...]
+
+
+def nodes(tree: Labelled) -> list[Node]:
+    """The expanded nodes in post-order, without recursion.
+
+    >>> nodes(("A", (("B", ("x",)), "y")))[-1]
+    Node(production=('A', 'B', 'y'), children=(0, -1))
+    """
+    expanded_nodes: list[Node] = []
+    done: list[int] = []  # places of finished subtrees that no parent has taken yet
+    stack: list[tuple[Labelled, bool]] = [(tree, False)]
+    while stack:
+        node, expanded = stack.pop()
+        if isinstance(node, str):
+            done.append(-1)
+            continue
+        label, children = node
+        if not expanded:
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(children))
+            continue
+        first = len(done) - len(children)
+        places = tuple(done[first:])
+        del done[first:]
+        done.append(len(expanded_nodes))
+        labels = [child if isinstance(child, str) else child[0] for child in children]
+        expanded_nodes.append(Node((label, *labels), places))
+    return expanded_nodes
+
+
+def kernel(a: list[Node], b: list[Node], decay: float = 1.0) -> float:
+    """K(a, b); exact integers where `decay` is the integer 1."""
+    nodes_of_production = defaultdict(list)
+    for j, node in enumerate(b):
+        nodes_of_production[node.production].append(j)
+    table: dict[tuple[int, int], float] = {}  # D of the nodes (i, j)
+    total: float = 0
+    for i, node in enumerate(a):
+        for j in nodes_of_production.get(node.production, ()):
+            similarity = decay
+            for pair in zip(node.children, b[j].children, strict=True):
+                similarity *= 1 + table.get(pair, 0)
+            table[i, j] = similarity
+            total += similarity
+    return total
+
 
 MAX_PAIRS = 1 << 24  # pairs of distinct subtrees held at once; larger calls are cut
 MAX_BLOCKS = 512
@@ -175,3 +246,274 @@ def _leaf_entries(side: Side, b: int) -> tuple[IntArray, IntArray, IntArray]:
     place = side.place[side.tree[leaves]]
     production = side.group[side.subtree[leaves]]
     return place, side.count[leaves], production
+
+
+COLUMNS = ("sub", "prod", "count", "height", "arity", "kids")
+TERMINAL = bytes(8)
+
+
+class Digests:
+    """Digests of productions, each computed once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, ...], bytes] = {}
+
+    def production(self, labels: tuple[str, ...]) -> bytes:
+        """The digest of a label and the labels of its children."""
+        known = self.known.get(labels)
+        if known is None:
+            text = "".join(f"{len(label)}:{label}" for label in labels)
+            known = digest(text.encode("utf-8", "surrogatepass"))
+            self.known[labels] = known
+        return known
+
+
+def digest(data: bytes) -> bytes:
+    """8 bytes that stand for the data."""
+    return blake2b(data, digest_size=8).digest()
+
+
+def columns(trees: Sequence[Labelled]) -> tuple[dict[str, Ragged], IntArray]:
+    """The columns of some trees, and the number of expanded nodes of each, [rows]."""
+    digests = Digests()
+    rows = [_row(tree, digests) for tree in trees]
+    sizes = np.array([sum(row["count"]) for row in rows], np.int64)
+    return {name: _column(name, rows) for name in COLUMNS}, sizes
+
+
+def _column(name: str, rows: Sequence[dict[str, list[int]]]) -> Ragged:
+    dtype = np.uint64 if name in ("sub", "prod") else np.int64
+    values = [value for row in rows for value in row[name]]
+    lengths = [len(row[name]) for row in rows]
+    return Ragged.of_lengths(np.array(values, dtype), np.array(lengths, np.int64))
+
+
+def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
+    """The entries of one tree, by column."""
+    row: dict[str, list[int]] = {name: [] for name in COLUMNS}
+    next_entry = count()
+    entry_of: dict[bytes, int] = {}  # by digest
+    places: list[int] = []  # entry of every node
+    subs: list[bytes] = []  # digest of every node
+    for node in nodes(tree):
+        production = digests.production(node.production)
+        below = [TERMINAL if kid < 0 else subs[kid] for kid in node.children]
+        sub = digest(production + b"".join(below))
+        subs.append(sub)
+        if sub in entry_of:
+            row["count"][entry_of[sub]] += 1
+        else:
+            entry_of[sub] = next(next_entry)
+            kids = [-1 if kid < 0 else places[kid] for kid in node.children]
+            heights = [row["height"][kid] for kid in kids if kid >= 0]
+            row["sub"].append(int.from_bytes(sub, "little"))
+            row["prod"].append(int.from_bytes(production, "little"))
+            row["count"].append(1)
+            row["height"].append(1 + max(heights, default=0))
+            row["arity"].append(len(kids))
+            row["kids"] += kids
+        places.append(entry_of[sub])
+    return row
+
+
+STEP = 1 << 18  # pairs of subtrees worked on at once, so that buffers stay in cache
+
+
+@dataclass(slots=True)
+class Side:
+    """All hypotheses, or all references, of some blocks: their entries, and the distinct subtrees of each block."""
+
+    block: IntArray  # [trees]
+    place: IntArray  # [trees] within the block
+    tree: IntArray  # [entries]
+    count: IntArray  # [entries] how often the tree has the subtree
+    subtree: IntArray  # [entries] number of the distinct subtree
+    group: IntArray  # [subtrees] number of block and production, ascending
+    height: IntArray  # [subtrees]
+    arity: IntArray  # [subtrees]
+    first_child: IntArray  # [subtrees] where its children are in `children`
+    children: IntArray  # number of the child's subtree, -1 for terminals
+
+    def child(self, subtree: IntArray, k: int) -> IntArray:
+        """Child k of every subtree [n] that has one, as a subtree, -1 for terminals, [n]."""
+        return np.asarray(self.children[self.first_child[subtree] + k])
+
+
+class SubtreePairs:
+    """The pairs of distinct subtrees (u of a hypothesis, v of a reference) of one block and production.
+
+    | of subtree u  | are the numbers                                              |
+    |---------------|--------------------------------------------------------------|
+    | its partners  | first_partner[u] to first_partner[u] + num_partners[u]       |
+    | its pairs     | first_pair[u] to first_pair[u] + num_partners[u]             |
+    """
+
+    def __init__(self, columns: Mapping[str, Ragged], blocks: Sequence[Block]) -> None:
+        self.blocks = blocks
+        sides = _sides(columns, blocks)
+        self.hypotheses, self.references = sides[0], sides[-1]  # one object if all are square
+        group_h, group_r = self.hypotheses.group, self.references.group
+        self.first_partner = np.searchsorted(group_r, group_h, "left")
+        self.num_partners = np.searchsorted(group_r, group_h, "right") - self.first_partner
+        self.first_pair = self.num_partners.cumsum() - self.num_partners
+        self.total = int(self.num_partners.sum())
+
+    def number(self, u: IntArray, v: IntArray) -> IntArray:
+        """The number of the pair of every u [n] and v [n], [n]; of no meaning where they are no partners."""
+        return np.asarray(self.first_pair[u] + v - self.first_partner[u])
+
+    def similarities(self, decay: float, log: bool) -> FloatArray:
+        """D of every pair, or its logarithm, [pairs]."""
+        # leaves: D = decay; pairs of inner nodes are overwritten below
+        d = np.full(self.total, np.log(decay) if log else decay)
+        # both subtrees of every pair  # [pairs]
+        u = np.repeat(np.arange(len(self.num_partners)), self.num_partners)
+        v = np.arange(self.total) - (self.first_pair - self.first_partner)[u]
+        # a pair's children are pairs of lower levels  # [pairs]
+        level = np.maximum(self.hypotheses.height[u], self.references.height[v])
+        # where both sides are one, D is symmetric: only pairs of u <= v are computed, the others copied
+        mirrored = self.hypotheses is self.references
+        if mirrored:
+            level[u > v] = 0
+        with np.errstate(over="ignore"):
+            for pairs in _upwards(level):
+                a, b = u[pairs], v[pairs]
+                values = self._from_children(d, a, b, decay, log)
+                d[pairs] = values
+                if mirrored:
+                    d[self.number(b, a)] = values
+        return d
+
+    def _from_children(
+        self,
+        d: FloatArray,
+        u: IntArray,
+        v: IntArray,
+        decay: float,
+        log: bool,
+    ) -> FloatArray:
+        """D [n] of the pairs of u [n] and v [n], from `d` [pairs], where that of their children is known."""
+        hypotheses, references = self.hypotheses, self.references
+        values = np.full(len(u), np.log(decay) if log else decay)
+        arity = hypotheses.arity[u]  # that of v too: they share a production
+        for k in range(int(arity.max())):
+            # the pairs that have a child k
+            having = slice(None) if k < arity.min() else np.flatnonzero(arity > k)
+            x = hypotheses.child(u[having], k)
+            y = references.child(v[having], k)
+            # children of one production are a pair, whose D is known by now; of others D is 0
+            paired = (x >= 0) & (y >= 0) & (hypotheses.group[x] == references.group[y])
+            pair = np.where(paired, self.number(x, y), 0)
+            if log:
+                below = np.where(paired, d[pair], -np.inf)
+                values[having] += np.logaddexp(0, below)
+            else:
+                below = np.where(paired, d[pair], 0)
+                values[having] *= 1 + below
+        return values
+
+
+def _upwards(level: IntArray) -> Iterator[IntArray]:
+    """The pairs above level 1, from their `level` [pairs], lowest first; at most `STEP` of one level at a time."""
+    pairs = np.flatnonzero(level > 1)
+    pairs = pairs[np.argsort(level[pairs], kind="stable")]
+    ends = np.flatnonzero(np.diff(level[pairs], append=-1)) + 1
+    begin = 0
+    for end in ends.tolist():
+        for first in range(begin, end, STEP):
+            yield pairs[first : min(first + STEP, end)]
+        begin = end
+
+
+def _sides(columns: Mapping[str, Ragged], blocks: Sequence[Block]) -> list[Side]:
+    """Hypotheses and references of the blocks; the hypotheses alone where those are the references of every block."""
+    rows_of_sides = [[block.hypotheses for block in blocks]]
+    if not all(block.square for block in blocks):
+        rows_of_sides.append([block.references for block in blocks])
+    columns_of_sides = []
+    for rows in rows_of_sides:
+        joined = np.concatenate(rows)
+        columns_of_sides.append({name: column[joined] for name, column in columns.items()})
+    numbers = _numbered(columns_of_sides)
+    highest = [int(array.max(initial=0)) for arrays in numbers for array in arrays]
+    num_names = 1 + max(highest)
+    sides = []
+    for rows, own, (subtree, production) in zip(
+        rows_of_sides,
+        columns_of_sides,
+        numbers,
+        strict=True,
+    ):
+        sides.append(_side(rows, own, subtree, production, num_names))
+    return sides
+
+
+def _numbered(sides: Sequence[Mapping[str, Ragged]]) -> list[tuple[IntArray, IntArray]]:
+    """Subtree and production of every entry as numbers, each [entries] of a side.
+
+    Subtrees are numbered in the order of (production, subtree) digests, productions in that of their digests.
+    """
+    subtrees = np.concatenate([side["sub"].values for side in sides])
+    productions = np.concatenate([side["prod"].values for side in sides])
+    # the distinct subtrees, sorted by their production, then by their own digest
+    digests, where, inverse = np.unique(subtrees, return_index=True, return_inverse=True)
+    order = np.lexsort((digests, productions[where]))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    production = np.unique(productions, return_inverse=True)[1]
+    # back to the sides
+    lengths = [len(side["sub"].values) for side in sides]
+    ends = np.cumsum(lengths)[:-1]
+    subtree_of_sides = np.split(rank[inverse], ends)
+    production_of_sides = np.split(production, ends)
+    return list(zip(subtree_of_sides, production_of_sides, strict=True))
+
+
+def _side(
+    rows: Sequence[IntArray],
+    columns: Mapping[str, Ragged],
+    subtree_name: IntArray,
+    production_name: IntArray,
+    num_names: int,
+) -> Side:
+    """One side of some blocks.
+
+    Args:
+        rows: the trees of every block.
+        columns: the columns of all these trees, one after the other.
+        subtree_name: of every entry, [entries], equal for equal subtrees, whatever the block.
+        production_name: of every entry, [entries].
+        num_names: above every name.
+    """
+    # the block and the place of every tree, the tree of every entry
+    sizes = np.array([len(trees) for trees in rows])
+    block = np.repeat(np.arange(len(rows)), sizes)
+    place = np.concatenate([np.arange(size) for size in sizes.tolist()])
+    tree = np.repeat(np.arange(len(block)), columns["sub"].lengths)
+    # distinct subtrees of each block: `where` is an entry that has it, `subtree` is that of every entry
+    first_name = block[tree] * num_names
+    _, where, subtree = np.unique(first_name + subtree_name, return_index=True, return_inverse=True)
+    group = (first_name + production_name)[where]
+    # children are entries of their own tree: counted on over all trees, then named by their subtree
+    arity = columns["arity"].values
+    first_child = arity.cumsum() - arity
+    local = columns["kids"].values
+    if len(local):
+        shift = np.repeat(columns["sub"].offsets[:-1], columns["kids"].lengths)
+        terminal = local < 0
+        entry = np.where(terminal, 0, local + shift)
+        children = np.where(terminal, -1, subtree[entry])
+    else:
+        children = local
+    return Side(
+        block=block,
+        place=place,
+        tree=tree,
+        count=columns["count"].values,
+        subtree=subtree,
+        group=group,
+        height=columns["height"].values[where],
+        arity=arity[where],
+        first_child=first_child[where],
+        children=children,
+    )

@@ -29,9 +29,8 @@ from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import check_file
 from ..text.texts import Item
-from .kernel_matrix import kernels
+from .kernel_matrix import COLUMNS, columns, kernels
 from .labelled_trees import REPRESENTATIONS, Lexical, Preprocessing, represent
-from .subtrees import COLUMNS, columns
 from .tree_sources import ParserName, TreeFile, TreeSource
 from .trees import shown
 

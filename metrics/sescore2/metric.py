@@ -64,8 +64,7 @@ class SEScore2(CheckpointMetric):
 
     def load(self) -> Scorer:
         """The model, its head prepared for all pairs."""
-        self.check_files()
-        path = files.locate(self.named("model"), self.revision)
+        path = self.model_path()
         model = read_model(path, self.encoder_path)
         encoder = Encoder(model.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens

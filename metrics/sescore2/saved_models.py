@@ -15,8 +15,8 @@ from ..errors import InputError, ModelLoadError, excerpt
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import longest_input
 from ..neural.models.files import model_files as files
+from ..neural.models.files.model_files import check_written
 from ..neural.models.files.torch_checkpoint import Stub, TorchCheckpoint, read_torch_checkpoint
-from ..neural.models.files.written_models import check_written
 from ..neural.models.pretrained import from_state, pretrained, tokenizer_of
 from ..storage.json_and_yaml import read_small_json
 

@@ -1,28 +1,24 @@
-"""How a component's settings are declared: a frozen dataclass, checked by pydantic, with errors in our own words.
+"""How a component's settings are declared: a frozen dataclass that checks its values, with errors in three parts.
 
 Command line, YAML and Python all end in the constructor of such a class, so a setting is checked in one place.
+``help()`` shows the types as they are declared, without their checks.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from dataclasses import Field as DataclassField
-from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, dataclass_transform
 
 from ..errors import InputError, unknown
-from .constraints import Checked, Converted, Field
-from .plain_values import UndecidedError, plain_settings
-from .readable_signatures import ReadableSignature
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-    from pydantic_core import SchemaValidator
+from .checked_values import Checked, Converted, Field, ValueRefusal, checks_of
 
 __all__ = ["Checked", "Converted", "Field", "build", "changed", "settings"]
 
-_CONFIG = {"strict": True, "extra": "forbid", "arbitrary_types_allowed": True}  # of pydantic
 T = TypeVar("T")
 
 
@@ -34,44 +30,83 @@ def settings(cls: type[T]) -> type[T]:
         InputError: a value of the wrong type or out of range, or an unknown key (with its nearest match).
     """
     made: Any = dataclass(frozen=True, repr=False)(cls)
-    made.__pydantic_config__ = _CONFIG
     if made.__repr__ is object.__repr__:
         made.__repr__ = _short_repr
     plain_init = made.__init__
 
     def __init__(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         """Checks the settings."""
+        values = _checked(made, args, kwargs)
         try:
-            plain_init(self, **plain_settings(made, args, kwargs))
+            plain_init(self, **values)
         except InputError:
             raise
-        except (UndecidedError, ValueError, AssertionError):
-            _check(made, self, args, kwargs)
+        except (ValueError, AssertionError) as error:  # of a __post_init__
+            raise InputError(str(error), where=_label(made), fix=_all_settings(made)) from error
 
     # what help() shows of it
     __init__.__qualname__, __init__.__annotations__ = plain_init.__qualname__, {}
-    made.__init__, made.__signature__ = __init__, ReadableSignature()
+    made.__init__, made.__signature__ = __init__, _ReadableSignature()
     return made  # type: ignore[no-any-return]
 
 
-def _check(cls: type, instance: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Has pydantic check the arguments of a constructor and set the fields of its instance."""
-    from pydantic import ValidationError
-    from pydantic_core import ArgsKwargs
-
-    arguments = ArgsKwargs(tuple(args), dict(kwargs))
-    try:
-        _validator(cls).validate_python(arguments, self_instance=instance)
-    except ValidationError as error:
-        raise _in_our_words(cls, error) from None
-
-
 @cache
-def _validator(cls: type) -> SchemaValidator:
-    """What pydantic checks a class with."""
-    from pydantic import TypeAdapter
+def _taken(cls: Any) -> dict[str, DataclassField[Any]]:
+    """The fields that the constructor takes, by name."""
+    return {setting.name: setting for setting in fields(cls) if setting.init}
 
-    return TypeAdapter(cls).validator  # type: ignore[return-value]
+
+def _checked(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the arguments of a constructor give, as they are kept.
+
+    Raises:
+        InputError: one is unknown, missing, of the wrong type or out of range.
+    """
+    known = _taken(cls)
+    given = _named(cls, args, kwargs)
+    for name in given:
+        if name not in known:
+            raise unknown("setting", name, known, where=_label(cls))
+    missing = [name for name in known if name not in given and _is_needed(known[name])]
+    if missing:
+        problem = f"{', '.join(missing)} missing"
+        raise InputError(problem, where=_label(cls), fix=_all_settings(cls))
+    checks = checks_of(cls)
+    values, problems = {}, []
+    for name, value in given.items():
+        try:
+            values[name] = checks[name](value)
+        except ValueRefusal as refusal:
+            setting = ".".join((name, *refusal.path))
+            problems.append(f"{setting} = {refusal.value!r:.80}: {refusal.problem}")
+    if problems:
+        raise InputError("; ".join(problems), where=_label(cls), fix=_all_settings(cls))
+    return values
+
+
+def _named(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor by name; raises InputError for too many, or for one that is given twice."""
+    names = [name for name, setting in _taken(cls).items() if not setting.kw_only]
+    if len(args) > len(names):
+        problem = f"{len(args)} values without a name, at most {len(names)} are taken"
+        raise InputError(problem, where=_label(cls), fix=_all_settings(cls))
+    given = dict(zip(names, args, strict=False))
+    for name in given:
+        if name in kwargs:
+            raise InputError(f"{name} is given twice", where=_label(cls), fix="Give it once")
+    return {**given, **kwargs}
+
+
+def _is_needed(setting: DataclassField[Any]) -> bool:
+    return setting.default is MISSING and setting.default_factory is MISSING
+
+
+def _label(cls: Any) -> str:
+    return str(getattr(cls, "name", None) or cls.__name__)
+
+
+def _all_settings(cls: type) -> str:
+    return f"Settings: {', '.join(_taken(cls)) or 'none'}"
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
@@ -103,43 +138,60 @@ def changed(instance: object) -> dict[str, Any]:
     return changes
 
 
+def _own_first(settings_of_class: Sequence[DataclassField[Any]]) -> list[DataclassField[Any]]:
+    """Settings in the order of declaration, those that every class has behind a class's own."""
+    return sorted(settings_of_class, key=lambda setting: bool(setting.kw_only))
+
+
 def _short_repr(instance: object) -> str:
     """The settings that differ from their defaults."""
     values = ", ".join(f"{name}={value!r}" for name, value in changed(instance).items())
     return f"{type(instance).__name__}({values})"
 
 
-def _own_first(settings_of_class: Sequence[DataclassField[Any]]) -> list[DataclassField[Any]]:
-    """Settings in the order of declaration, those that every class has behind a class's own."""
-    return sorted(settings_of_class, key=lambda setting: bool(setting.kw_only))
+class _ReadableSignature:
+    """The attribute ``__signature__`` of a class of settings, made when it is asked for."""
+
+    def __get__(self, instance: object, owner: type) -> Signature:
+        parameters = [_parameter(setting) for setting in _taken(owner).values()]
+        return Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
 
-def _in_our_words(cls: Any, error: ValidationError) -> InputError:
-    """The error that says the same: the first of our own in it, of unknown settings, of missing ones, of values."""
-    problems = error.errors(include_url=False)
-    names = [f.name for f in fields(cls) if f.init]
-    for problem in problems:
-        cause = problem.get("ctx", {}).get("error")
-        if isinstance(cause, InputError):
-            return cause
-        if problem["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
-            return unknown("setting", str(problem["loc"][-1]), names, where=_label(cls))
-    fix = f"Settings: {', '.join(names) or 'none'}"
-    missing = []
-    for problem in problems:
-        if problem["type"] == "missing" and problem["loc"]:
-            missing.append(str(problem["loc"][-1]))
-    if missing:
-        return InputError(f"{', '.join(missing)} missing", where=_label(cls), fix=fix)
-    return InputError("; ".join(map(_sentence, problems)), where=_label(cls), fix=fix)
+class _Code(str):
+    """A piece of code that prints as itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
-def _sentence(problem: Any) -> str:
-    """Setting, value and message of one of pydantic's errors."""
-    setting = ".".join(map(str, problem["loc"]))
-    message = str(problem["msg"]).removeprefix("Input ")
-    return f"{setting} = {problem.get('input')!r:.80}: {message}"
+def _parameter(setting: DataclassField[Any]) -> Parameter:
+    """A setting as a parameter."""
+    default = Parameter.empty if setting.default is MISSING else setting.default
+    if setting.default_factory is not MISSING:
+        default = _Code("...")
+    kind = Parameter.KEYWORD_ONLY if setting.kw_only else Parameter.POSITIONAL_OR_KEYWORD
+    return Parameter(setting.name, kind, default=default, annotation=without_checks(setting.type))
 
 
-def _label(cls: Any) -> str:
-    return str(getattr(cls, "name", None) or cls.__name__)
+def without_checks(annotation: Any) -> Any:
+    """The type in an annotation, without what is checked of its values.
+
+    >>> without_checks("Annotated[int, Field(ge=1)] | None")
+    int | None
+    """
+    if isinstance(annotation, str):
+        return _Code(ast.unparse(_WithoutChecks().visit(ast.parse(annotation, mode="eval"))))
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+
+
+class _WithoutChecks(ast.NodeTransformer):
+    """Replaces ``Annotated[T, ...]`` by ``T``."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """A type with parameters."""
+        if isinstance(node.value, ast.Name) and node.value.id == "Annotated":
+            first: ast.AST = next(ast.iter_child_nodes(node.slice))
+            return self.visit(first)  # type: ignore[no-any-return]
+        return self.generic_visit(node)

@@ -10,9 +10,8 @@ import numpy as np
 from ...metrics.base import Metric
 from ...metrics.errors import MetricError
 from ...metrics.execution.by_sentence import lift
-from ...metrics.execution.evaluate import matrices, shape_of, tile_values
+from ...metrics.execution.evaluate import Folded, matrices, shape_of, tile_values
 from ...metrics.execution.failures import failures_named
-from ...metrics.execution.folded_blocks import Folded
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.execution.tiles import Tile, is_large

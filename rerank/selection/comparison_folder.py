@@ -8,16 +8,13 @@ it takes its place when it is whole, and an earlier one stays until then.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from dataclasses import asdict, replace
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, TypeVar
 
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.spec.checked_values import from_json
 from ...metrics.storage.atomic_files import complete_folder
 from ...metrics.storage.bounded_files import read_small_file
 from ...metrics.storage.checksums import KEY, check, with_checksum
@@ -100,8 +97,8 @@ def load(folder: str | Path) -> KeptComparison:
     documents = []
     for n, row in enumerate(lines.split(b"\n")[:-1], 1):
         documents.append(checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}"))
-    without_documents = json.dumps({**head, "documents": []})
-    comparison = checked(KeptComparison, without_documents.encode(), str(path / HEAD))
+    without_documents = {**head, "documents": []}
+    comparison = from_json(KeptComparison, without_documents, str(path / HEAD), _COMPARE_AGAIN)
     comparison = replace(comparison, documents=tuple(documents))
     _check_shapes(comparison, path)
     return comparison
@@ -122,10 +119,7 @@ def _check_single(path: Path) -> None:
 
 def _read_head(path: Path) -> dict[str, Any]:
     data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
-    try:
-        head = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error})", where=str(path), fix=_COMPARE_AGAIN) from error
+    head = checked(Any, data, str(path))
     if not isinstance(head, dict) or head.get("kind") != KIND:
         raise InputError(
             "not a saved comparison",
@@ -133,28 +127,21 @@ def _read_head(path: Path) -> dict[str, Any]:
             fix="Make one with discorank compare --save",
         )
     check(head, str(path), _EDITED)
-    head = {name: value for name, value in head.items() if name not in ("kind", KEY)}
-    number = head.pop("version", None)
+    values = {name: value for name, value in head.items() if name not in ("kind", KEY)}
+    number = values.pop("version", None)
     if number != VERSION:
         problem = f"is of version {number!r:.20}, expected {VERSION}"
         raise InputError(problem, where=str(path), fix=_COMPARE_AGAIN)
-    return head
+    return values
 
 
 def checked(kind: type[T], data: bytes, where: str, fix: str = _COMPARE_AGAIN) -> T:
     """A value of a dataclass from JSON; raises InputError with `where` and `fix` for what is none."""
     try:
-        value: T = _adapter(cast(Hashable, kind)).validate_json(data)
-        return value
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "found"
-        raise InputError(f"{place}: {first['msg']}", where=where, fix=fix) from None
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter[Any](kind)
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error})", where=where, fix=fix) from error
+    return from_json(kind, value, where, fix)
 
 
 def _check_shapes(comparison: KeptComparison, path: Path) -> None:

@@ -11,8 +11,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from pydantic import Field
-
+from ...metrics.spec.checked_settings import Field
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .document_outputs import DocumentOutputs, Judgements

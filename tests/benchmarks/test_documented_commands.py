@@ -86,4 +86,4 @@ def test_a_documented_command_is_taken(
 
 
 def test_commands_are_found() -> None:
-    assert len(commands()) > 60
+    assert len(commands()) > 30

@@ -335,7 +335,7 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
 def test_check_takes_the_presets_of_decode(preset: str) -> None:
     values = check.OPTIONS.parse([DEMO, "--config", preset])
     of_decode = decode.OPTIONS.parse([DEMO, "--config", preset])
-    for name in ("utility", "strategy", "budget", "regret"):
+    for name in ("utility", "budget", "regret"):
         assert values[name] == of_decode[name]
 
 

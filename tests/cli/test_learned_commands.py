@@ -188,7 +188,8 @@ def test_check_knows_who_reads_the_source(tmp_path: Path, capsys: Captured) -> N
 
 def test_the_table_of_metrics_says_who_reads_the_source(capsys: Captured) -> None:
     assert main(["metrics"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    shown = capsys.readouterr().out.splitlines()
+    lines = {line.split()[0]: line for line in shown if line}
     assert "reference+source (if given)" in lines["xcomet"]
     assert "(if given)" not in lines["xcomet-qe"]
 

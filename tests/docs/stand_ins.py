@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def further(line: str) -> list[str]:
     if "--config mbr-doc-comet" in line and "--model" not in line:
         found += ["--model", str(MODELS / "tiny-comet-ref")]
         found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
-    if ("comet-qe" in line and "--encoder-path" not in line) or "-u 'comet(" in line:
+    if ("comet-qe" in line and "--encoder-path" not in line) or re.search(
+        r"-u '(\w+\()?comet\(", line
+    ):
         found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
     return found
 

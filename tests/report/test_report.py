@@ -201,7 +201,7 @@ def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_p
     save(small, tmp_path)
     none = [{**asdict(one), "scores": [float("nan"), 1.0, 2.0]} for one in small.metrics]
     changed(tmp_path / HEAD, metrics=none)
-    with pytest.raises(ValueError, match=r"metrics\.0\.scores\.0: Input should be a finite number"):
+    with pytest.raises(ValueError, match=r"metrics\.0\.scores\.0: should be a finite number"):
         load(tmp_path)
     save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
     with pytest.raises(ValueError, match="of different systems or metrics"):
@@ -877,8 +877,9 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     assert problem in refused(capsys, str(run))
     run.write_text("".join([*rows[:-1], '{"id": "x"}\n']), encoding="utf-8")
     write_run_file_for(run)
-    assert "chosen.jsonl:3: index: Field required. Give the output of decode" in refused(
-        capsys, str(run)
+    assert (
+        "chosen.jsonl:3: index: is missing, found {'id': 'x'}. Give the output of decode"
+        in refused(capsys, str(run))
     )
     run.write_text("".join(rows), encoding="utf-8")
     settings = run_file(run)["settings"]
@@ -902,12 +903,12 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: Input should be a valid integer"),
-        ({"counts": {"rows": "many"}}, "counts.rows: Input should be a valid integer"),
-        ({"input": {"digest": ""}}, "input.entries: Field required"),
-        ({"name": 5}, "name: Input should be a valid string"),
-        ({"signature": [1]}, "signature.str: Input should be a valid string"),
-        ({"versions": []}, "versions: Input should be an object"),
+        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: should be a valid integer"),
+        ({"counts": {"rows": "many"}}, "counts.rows: should be a valid integer"),
+        ({"input": {"digest": ""}}, "input.entries: is missing"),
+        ({"name": 5}, "name: should be a valid string"),
+        ({"signature": [1]}, "signature.0: should be a valid string"),
+        ({"versions": []}, "versions: should be an object"),
         ({"settings": {"decoder": "mbr", "format": "jsonl", "human": 5}}, "cannot be read"),
     ],
 )
@@ -922,10 +923,10 @@ def test_a_damaged_run_file_is_refused(
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"gap": "wide"}, "gap: Input should be a valid number"),
-        ({"gap": [1]}, "gap: Input should be a valid number"),
-        ({"index": -1}, "index: Input should be greater than or equal to 0"),
-        ({"id": None}, "id: Input should be a valid string"),
+        ({"gap": "wide"}, "gap: should be a valid number"),
+        ({"gap": [1]}, "gap: should be a valid number"),
+        ({"index": -1}, "index: should be greater than or equal to 0"),
+        ({"id": None}, "id: should be a valid string"),
     ],
 )
 def test_a_damaged_row_is_refused(

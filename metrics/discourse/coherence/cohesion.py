@@ -5,6 +5,11 @@
 
 Both read the hypothesis alone and are 0 for a text without nouns; RC may exceed 1, and is FREQ times LC. More
 repetition goes with lower human scores in the summaries of SummEval: as utilities both reward what readers do not like.
+
+Beside them stand the features that Zhao et al. 2023 (section 6) read off foci, and how well one tells texts apart:
+
+    FREQ = sum of the counts of foci with count >= 2 / how many these are      CONN = sum(A) / n^2, A of n sentences
+    D = |{pairs : R(reference) < R(hypothesis)}| / |pairs|                       (Eq. 4)
 """
 
 from __future__ import annotations
@@ -12,16 +17,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
-from ...text.texts import Item
-from .foci import FocusMetric, FocusReader
-from .focus_grid import Grid, grid_of, repeated
+from ...text.texts import Item, Text
+from .foci import FocusMetric, FocusReader, Grid, adjacency, conn, freq, grid_of, repeated
 from .focus_scorer import packed, row_of, unpacked
 
 
@@ -91,3 +95,40 @@ class CohesionScorer(Scorer):
         """The nouns that the hypothesis repeats."""
         row = int(block.hypotheses[hypothesis])
         return {"repeated": unpacked(row_of(reps["repeated"], row))}
+
+
+class Features(NamedTuple):
+    """FREQ and CONN of a text; both 0 for one without foci that come back."""
+
+    freq: float
+    conn: float
+
+
+def features(
+    text: Text,
+    nouns: str = "hanta:en",
+    sentences: str = "rule",
+    weighted: bool = False,
+) -> Features:
+    """FREQ and CONN of a text, its foci found as by the metrics (their settings of these names); A is A_w if weighted.
+
+    Raises:
+        InputError, ModelLoadError, MetricError: as the metrics do.
+    """
+    foci = FocusReader(Cohesion(nouns=nouns, sentences=sentences)).read(text)
+    grid = grid_of(foci.keys_by_sentence())
+    graph = adjacency(grid, len(foci.sentences), weighted)
+    return Features(freq(grid), conn(graph))
+
+
+def discriminativeness(references: Sequence[float], hypotheses: Sequence[float]) -> float:
+    """D of a feature R, given its values for the references and the hypotheses of pairs.
+
+    Raises:
+        ValueError: the lengths differ, or there are no pairs.
+    """
+    pairs = list(zip(references, hypotheses, strict=True))
+    if not pairs:
+        raise ValueError("no pairs")
+    lower = [r < h for r, h in pairs]
+    return sum(lower) / len(pairs)

@@ -38,8 +38,7 @@ from ...neural.models.inner_products import products
 from ...representations import Array, Block, FloatArray, IntArray, Ragged, Reps, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
-from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, row_of, unpacked
-from .token_vectors import states_of
+from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, row_of, states_of, unpacked
 
 # squared distances below this share of the squared lengths are rounding: they count as 0
 ROUNDING = 1e-12

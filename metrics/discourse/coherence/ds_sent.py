@@ -4,7 +4,7 @@
     g = [min_i x_i ; mean_i x_i ; max_i x_i ; sum_i x_i]
     DS-SENT(h, r) = cos(g_h, g_r)
 
-A is A_u or, ``weighted``, A_w of the sentences' foci (see `focus_grid`). Rows of X have length one, as in the released
+A is A_u or, ``weighted``, A_w of the sentences' foci (see `foci`). Rows of X have length one, as in the released
 code. At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences (or with empty ones
 alone) scores 1 with its like and 0 with others. The sum makes g depend on how many sentences there are.
 
@@ -23,9 +23,8 @@ from ...neural.models.inner_products import products
 from ...representations import Array, Block, FloatArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import settings
-from .focus_grid import Grid, adjacency, conn
-from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, unpacked
-from .token_vectors import states_of
+from .foci import Grid, adjacency, conn
+from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, states_of, unpacked
 
 
 @settings

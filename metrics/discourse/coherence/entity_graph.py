@@ -2,7 +2,7 @@
 
     value = sum(A) / n       the mean out-degree of the graph of n sentences
 
-A is A_u, or A_w if ``weighted`` (see `focus_grid`). Sentences are joined by a noun that they share (EntityGraph), with
+A is A_u, or A_w if ``weighted`` (see `foci`). Sentences are joined by a noun that they share (EntityGraph), with
 ``focus="entity"`` by nouns that mean about the same (LexicalGraph; see `entities`). Both read the hypothesis alone. 0
 for a text of one sentence, without nouns or without sentences; at most 1/2 + ... + 1/n for A_u: it grows with the
 length of the text.
@@ -23,10 +23,8 @@ from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .ds_sent import grid_of_occurrences
 from .entities import named_by_members, read_vectors
-from .foci import FocusReader
-from .focus_grid import Grid, adjacency, grid_of, merged
-from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, unpacked
-from .token_vectors import states_of
+from .foci import FocusReader, Grid, adjacency, grid_of, merged
+from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, states_of, unpacked
 
 MODEL_SETTINGS = ("model", "revision", "max_tokens", "dtype")
 

@@ -19,8 +19,7 @@ from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
-from .foci import FocusMetric, FocusReader
-from .focus_grid import grid_of, repeated
+from .foci import FocusMetric, FocusReader, grid_of, repeated
 from .focus_scorer import key_id, packed, row_of, unpacked
 
 LINK = [("chain", np.int64), ("sentence", np.int64)]  # sorted by both, in this order

@@ -18,7 +18,7 @@ from ...neural.models.attention import ROWS, slabs_of
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import DType, Encoder
 from ...neural.models.files import model_files as files
-from ...neural.models.files.written_models import check_written
+from ...neural.models.files.model_files import check_written
 from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...representations import FloatArray, IntArray, Ragged
 from ...storage.json_and_yaml import read_small_json

@@ -1,4 +1,13 @@
-/* Rows of bits of edit distances within Tercom's beam; `beam_rows` of Python says what the bits are. */
+/* Edit distances of pairs of texts within Tercom's beam, a row of the table in one integer per pair.
+
+   Row i of a pair's table holds the distances of the first i words of the hypothesis to the first j of the reference.
+   The beam has the columns from mid(i) - 25 to mid(i) + 24, mid(i) = floor(i |r| / |h|); neighbours there differ by
+   -1, 0, 1:
+       bit k of a row         column mid(i) - 25 + k
+       below column 0         without meaning
+       bits 50 and up         beyond the beam: each one more than the column before it, so that no cheapest edit comes
+                              back
+   This is Myers' algorithm (1999) in the form of Hyyrö (2003), in a window that moves by mid(i) - mid(i - 1). */
 #ifndef DISCORANK_BEAM_ROWS_H
 #define DISCORANK_BEAM_ROWS_H
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Ragged
 from .. import compiled
-from ..ranges import ranges
-from ..symbol_numbers import PLAIN_SYMBOLS, dense
+from ..word_columns import PLAIN_SYMBOLS, dense, ranges
 
 MAX_TEXTS = 512  # of a list: matrix products are as fast for larger ones
 

@@ -227,7 +227,5 @@ class BERTScore(ContextModelMetric):
             return values
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise ModelLoadError(
-                f"{type(error).__name__}: {error}",
-                where=self.baseline,
-                fix=fix,
+                f"{type(error).__name__}: {error}", where=self.baseline, fix=fix
             ) from error

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, transposed
 from ...text.texts import Item
 from ..models.attention import ROWS, Slab, slabs_of
 from ..models.context_tokens import Reader
@@ -121,7 +121,7 @@ class BERTScorer(EncoderScorer):
         """The chosen one of P, R and F of every pair, [H, R]."""
         matrices: list[FloatArray] = []
         p = r = np.empty((0, 0))
-        for block, is_transposed in zip(blocks, turned(blocks), strict=True):
+        for block, is_transposed in zip(blocks, transposed(blocks), strict=True):
             # What is precision of a pair is recall of the same one the other way round.
             if is_transposed:
                 p, r = r.T, p.T
@@ -135,11 +135,7 @@ class BERTScorer(EncoderScorer):
         return best_matches(self.encoder.device, reps["vectors"], reps["weights"], block)
 
     def _values(
-        self,
-        reps: Reps,
-        block: Block,
-        p: FloatArray,
-        r: FloatArray,
+        self, reps: Reps, block: Block, p: FloatArray, r: FloatArray
     ) -> dict[str, FloatArray]:
         """P, R and F of every pair, [H, R] each, from unscaled P and R [H, R], which this sets to 0 for empty texts."""
         empty = reps["empty"]
@@ -162,10 +158,7 @@ class BERTScorer(EncoderScorer):
 
 
 def best_matches(
-    device: Any,
-    vectors: Ragged,
-    weights: Ragged,
-    block: Block,
+    device: Any, vectors: Ragged, weights: Ragged, block: Block
 ) -> tuple[FloatArray, FloatArray]:
     """P and R of every pair, [H, R] each; vectors: [tokens, d] per text, weights: [tokens] per text."""
     shape = len(block.hypotheses), len(block.references)
@@ -196,13 +189,7 @@ class _SortedTexts(NamedTuple):
     shares: Any  # [tokens]; they sum to 1 in each text that has any weight
 
     @classmethod
-    def of(
-        cls,
-        device: Any,
-        vectors: Ragged,
-        weights: Ragged,
-        rows: IntArray,
-    ) -> Self:
+    def of(cls, device: Any, vectors: Ragged, weights: Ragged, rows: IntArray) -> Self:
         """The texts in these rows [n] that have tokens; vectors: [tokens, d] per text, weights: [tokens] per text."""
         import torch
 
@@ -269,11 +256,7 @@ def _best(cosines: Any, slabs: list[Slab]) -> Any:
     return torch.cat([slab.rows(cosines).amax(1) for slab in slabs])
 
 
-def _mean(
-    best: Any,
-    shares: Any,
-    slabs: list[Slab],
-) -> FloatArray:
+def _mean(best: Any, shares: Any, slabs: list[Slab]) -> FloatArray:
     """Weighted means over the tokens of each text, [other texts, texts].
 
     best: the largest numbers, [other texts, tokens and spare ones]. shares: of the tokens in their texts, [tokens].

@@ -8,15 +8,16 @@ x_0 is the state of the first token. There is no sigmoid and no bound.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from ..models.files.folder_contents import CheckedTensors, FileSettings, read_settings, read_weights
+from ...spec.checked_settings import Field
+from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
@@ -25,7 +26,8 @@ GELU = {"erf": "gelu", "tanh": "gelu_pytorch_tanh"}
 UNUSED = re.compile(r"bleurt\.embeddings\.position_ids")
 
 
-class BleurtConfig(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class BleurtConfig:
     """The settings of the network in config.json."""
 
     model_type: Literal["bleurt"]
@@ -62,11 +64,7 @@ class Embeddings(nn.Module):
         self.projection = nn.Linear(width, config.hidden_size) if projected else nn.Identity()
 
     def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        token_type_ids: Tensor,
-        **_: Any,
+        self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor, **_: Any
     ) -> Tensor:
         """Vectors [n, length, d] of tokens [n, length], their places and types."""
         words = self.word_embeddings(input_ids)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -31,8 +32,7 @@ from ...storage.bounded_files import read_small_file
 from ...text.texts import Item
 from ..comet.network import Head
 from ..models.encoder import Encoder
-from ..models.files import model_files
-from ..models.files.folder_contents import FileSettings, read_settings
+from ..models.files.folder_contents import read_settings
 from ..models.model_scorers import JoinedScorer
 from ..models.settings import ModelMetric
 
@@ -93,8 +93,7 @@ class BLEURT(ModelMetric):
         """The converted model."""
         from .bert import read_config, read_network
 
-        self.check_files()
-        folder = model_files.locate(self.named("model"), self.revision)
+        folder = self.model_path()
         config = read_config(folder)
         tokens = tokens_of(folder)
         network = read_network(folder, config, self.gelu)
@@ -114,12 +113,7 @@ class BleurtScorer(JoinedScorer):
     """Represents a text by its ids; compares by the encoder and the head."""
 
     def __init__(
-        self,
-        metric: ModelMetric,
-        tokens: PairTokens,
-        encoder: Encoder,
-        head: Head,
-        max_tokens: int,
+        self, metric: ModelMetric, tokens: PairTokens, encoder: Encoder, head: Head, max_tokens: int
     ) -> None:
         self.info = metric.info
         self.tokens = tokens
@@ -201,8 +195,7 @@ def kept_lengths(reference: IntArray, hypothesis: IntArray, max_tokens: int) -> 
     # ... then they take turns, the hypothesis first.
     rest = excess - of_reference - of_hypothesis
     return Lengths(
-        reference - of_reference - rest // 2,
-        hypothesis - of_hypothesis - (rest + 1) // 2,
+        reference - of_reference - rest // 2, hypothesis - of_hypothesis - (rest + 1) // 2
     )
 
 
@@ -291,7 +284,8 @@ class WordPieceTokens(PairTokens):
         return [np.array(encoding.ids, np.int64) for encoding in encodings]
 
 
-class TokenizerSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
     """tokenizer_config.json."""
 
     do_lower_case: bool = True

@@ -189,13 +189,7 @@ class CausalScorer(Scorer):
         pairs, _ = self._pairs(reps, side_rows(self.info, [block]))
         return Truncation(int(pairs.sequences.truncation.max(initial=0)))
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """In every direction the prompt, the sum over how many tokens, and the least likely of them."""
         h = block.hypotheses[hypothesis : hypothesis + 1]
         r = block.references[reference : reference + 1]

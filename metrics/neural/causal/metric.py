@@ -134,8 +134,7 @@ class CausalMetric(ModelMetric):
         Raises:
             ModelLoadError: the files are no such model, have changed, or its tokenizer lacks what the settings need.
         """
-        self.check_files()
-        folder = model_files.locate(self.named("model"), self.revision)
+        folder = self.model_path()
         tokenizer = tokenizer_of(folder)
         plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights, self.dtype)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)

@@ -145,12 +145,7 @@ class SequenceReader:
     """
 
     def __init__(
-        self,
-        tokenizer: Any,
-        max_tokens: int,
-        end: End,
-        separator: str,
-        start: str | None = None,
+        self, tokenizer: Any, max_tokens: int, end: End, separator: str, start: str | None = None
     ) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens

@@ -207,10 +207,7 @@ def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
 
 
 def _checkpoint(
-    path: Path,
-    beside: Mapping[str, Any],
-    inside: Mapping[str, Any],
-    state: Mapping[str, Any],
+    path: Path, beside: Mapping[str, Any], inside: Mapping[str, Any], state: Mapping[str, Any]
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
     name = beside.get("class_identifier", inside.get("class_identifier"))
@@ -264,12 +261,7 @@ class CheckpointSettings:
     path: Path
     values: Mapping[str, Any]
 
-    def typed(
-        self,
-        key: str,
-        kind: type,
-        default: Any = None,
-    ) -> Any:
+    def typed(self, key: str, kind: type, default: Any = None) -> Any:
         """A setting of exactly this type; raises ModelLoadError."""
         value = self.values.get(key, default)
         if type(value) is kind:

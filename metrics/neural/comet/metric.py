@@ -236,4 +236,6 @@ def activation(name: str) -> Callable[[Any], Any]:
     """An activation of torch by its name, in place where it is the usual one."""
     import torch
 
-    return torch.Tensor.tanh_ if name == "Tanh" else getattr(torch.nn, name)()
+    from ..models.elementwise import Elementwise
+
+    return torch.Tensor.tanh_ if name == "Tanh" else Elementwise(getattr(torch.nn, name)())

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...representations import Block, FloatArray, IntArray, by_block, hypothesis_rows, turned
+from ...representations import Block, FloatArray, IntArray, by_block, hypothesis_rows, transposed
 from ..models.attention import ROWS
 
 EPSILON = 1e-12
@@ -55,13 +55,7 @@ class Mixer:
         pool: avg, cls or max.
     """
 
-    def __init__(
-        self,
-        shares: Any,
-        gamma: Any,
-        normalised: bool,
-        pool: str,
-    ) -> None:
+    def __init__(self, shares: Any, gamma: Any, normalised: bool, pool: str) -> None:
         self.shares = shares
         self.gamma = gamma
         self.normalised = normalised
@@ -85,12 +79,7 @@ class Mixer:
         scaled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
         return sum(scaled) * self.gamma
 
-    def _scaled(
-        self,
-        x: Any,
-        share: Any,
-        values: Any,
-    ) -> Any:
+    def _scaled(self, x: Any, share: Any, values: Any) -> Any:
         """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""
         if not self.normalised:
             return values * share
@@ -290,7 +279,7 @@ class _PairPlan(NamedTuple):
         twice: list[Any] = [np.empty((6, 0), np.int64)]
         once: list[Any] = [np.empty((3, 0), np.int64)]
         starts = _BlockStart.of(blocks)
-        is_transposed = [*turned(blocks), False]
+        is_transposed = [*transposed(blocks), False]
         for k, (block, start) in enumerate(zip(blocks, starts, strict=True)):
             shape = len(block.hypotheses), len(block.references)
             if is_transposed[k]:
@@ -309,7 +298,7 @@ class _PairPlan(NamedTuple):
             else:
                 i, j = np.indices(shape).reshape(2, -1)
                 once.append(start.pairs(i, j))
-        both_ways = np.concatenate(twice, axis=1)  # [6, turned]
+        both_ways = np.concatenate(twice, axis=1)  # [6, transposed]
         one_way = np.concatenate(once, axis=1)  # [3, pairs - transposed]
         pairs = np.concatenate((both_ways[:3], one_way), axis=1)  # [3, pairs]
         return cls(*pairs, *both_ways[3:])

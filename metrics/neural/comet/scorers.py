@@ -37,12 +37,7 @@ class RegressionScorer(EncoderScorer):
     """Represents a text by its pooled vector; compares by the head, with references or without."""
 
     def __init__(
-        self,
-        metric: ContextModelMetric,
-        reader: Reader,
-        encoder: Encoder,
-        mixer: Mixer,
-        head: Head,
+        self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head
     ) -> None:
         super().__init__(metric, encoder, reader)
         self.mixer = mixer
@@ -69,11 +64,7 @@ class RegressionScorer(EncoderScorer):
                 return self.pair_head.compare(self._vectors(reps["embedding"]), blocks)
             return self._against_source(reps["embedding"], blocks)
 
-    def _against_source(
-        self,
-        embedding: Any,
-        blocks: Sequence[Block],
-    ) -> list[FloatArray]:
+    def _against_source(self, embedding: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, 1] of every block; embedding: [rows, d]."""
         hypotheses, sources = hypothesis_rows(blocks)
         h = self._vectors(embedding[hypotheses])  # [hypotheses, d]
@@ -144,9 +135,7 @@ class UnifiedScorer(JoinedScorer):
         """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
         joined = self.joining.sequences(ids, parts)
         batches, places = in_batches(
-            joined.ids.lengths,
-            self.batch_tokens,
-            lambda numbers: self._first(joined.take(numbers)),
+            joined.ids.lengths, self.batch_tokens, lambda numbers: self._first(joined.take(numbers))
         )
         with self.encoder.torch.inference_mode():
             first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]

@@ -106,11 +106,7 @@ class SideBySide(NamedTuple):
         return np.concatenate(pieces)
 
     def lengths(
-        self,
-        lengths: IntArray,
-        block: Block,
-        with_source: bool,
-        with_reference: bool,
+        self, lengths: IntArray, block: Block, with_source: bool, with_reference: bool
     ) -> IntArray:
         """Lengths of all sequences of a block before any cut, from those of its texts.
 

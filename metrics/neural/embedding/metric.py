@@ -26,7 +26,6 @@ from ...text.texts import Item, Truncation
 from ..comet.network import product
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
-from ..models.files import model_files
 from ..models.files.folder_checks import check_model
 from ..models.inner_products import products
 from ..models.model_scorers import EncoderScorer
@@ -59,8 +58,7 @@ class EmbeddingMetric(ModelMetric):
 
     def load(self) -> EmbeddingScorer:
         """The folder's modules."""
-        self.check_files()
-        folder = model_files.locate(self.named("model"), self.revision, also=self.own_files)
+        folder = self.model_path()
         if not folder.is_dir():
             fix = "Give the folder of a sentence-transformers model"
             raise ModelLoadError("is no folder", where=str(folder), fix=fix)
@@ -253,10 +251,7 @@ class ReferenceCosines(EmbeddingScorer):
         return [self._cosines(reps, block.hypotheses, block.references) for block in blocks]
 
     def expected(
-        self,
-        reps: Reps,
-        blocks: Sequence[Block],
-        weights: Sequence[FloatArray],
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
     ) -> list[FloatArray]:
         """Mean cosines [H] of every block: products with the mean of the references' unit vectors."""
         embedding, norm = reps["embedding"], _norms(reps)
@@ -288,6 +283,8 @@ def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
     import torch
     from torch.nn import functional
 
+    from ..models.elementwise import Elementwise
+
     if not isinstance(layer, Dense):
         return functional.normalize
     activations: dict[str, Callable[[Any], Any]] = {
@@ -303,9 +300,10 @@ def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
     bias = None
     if layer.bias is not None:
         bias = functional.pad(layer.bias.float(), (0, spare)).to(device)
-    activation = activations[layer.activation]
+    activation = Elementwise(activations[layer.activation])
 
     def dense(x: Any) -> Any:
-        return activation(product(x, weight, bias)[:, :width])
+        outputs: Any = activation(product(x, weight, bias)[:, :width])
+        return outputs
 
     return dense

@@ -20,18 +20,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from warnings import warn
 
-from pydantic import Field, TypeAdapter, ValidationError
-
-from ...errors import InputError, ModelLoadError, excerpt, unknown
+from ...errors import ModelLoadError, excerpt, unknown
 from ...representations import IntArray
-from ...storage.bounded_files import read_small_file
-from ...storage.json_and_yaml import parse_small_json
-from ..models.files.folder_contents import CheckedTensors, FileSettings, read_settings, read_weights
+from ...spec.checked_settings import Field
+from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 # In the order in which several are put one behind the other.
@@ -64,28 +61,32 @@ SUBFOLDER = re.compile(r"[\w.-]*")
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
-class Module(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class Module:
     """One entry of modules.json."""
 
     path: Annotated[str, Field(max_length=200)] = ""
     type: Annotated[str, Field(max_length=200)]
 
 
-class TransformerSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class TransformerSettings:
     """sentence_bert_config.json."""
 
     max_seq_length: Annotated[int, Field(ge=1)] | None = None
     do_lower_case: bool = False
 
 
-class PromptSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class PromptSettings:
     """config_sentence_transformers.json."""
 
-    prompts: Mapping[str, str] = {}
+    prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
 
 
-class PoolingSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class PoolingSettings:
     """The configuration of a Pooling module: flags in the old form, names in the new one."""
 
     pooling_mode: Mode | Annotated[list[Mode], Field(min_length=1)] | None = None
@@ -116,7 +117,8 @@ class PoolingSettings(FileSettings):
         return tuple(mode for mode in MODES if flags[mode])
 
 
-class DenseSettings(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class DenseSettings:
     """The configuration of a Dense module."""
 
     in_features: Width
@@ -248,14 +250,7 @@ def _modules(folder: Path) -> list[Module]:
     if not file.is_file():
         warn(f"{folder}: has no {MODULES}, so token vectors are averaged", stacklevel=4)
         return [Module(type="Transformer")]
-    try:
-        values = parse_small_json(read_small_file(file, FIX), str(file), FIX)
-        modules = TypeAdapter(list[Module]).validate_python(values)
-    except InputError as error:
-        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except ValidationError as error:
-        problem = f"is no list of modules: {excerpt(str(error))}"
-        raise ModelLoadError(problem, where=str(file), fix=FIX) from error
+    modules = read_settings(file, list[Module])
     for place, module in enumerate(modules):
         _check_known(folder, module)
         if (_kind(module) == "Transformer") != (place == 0):

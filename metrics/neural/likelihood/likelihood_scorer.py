@@ -27,7 +27,6 @@ from ...representations import (
 from ...scorer import Info, Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader
-from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.seq2seq import Seq2Seq
 from ..models.settings import ContextModelMetric
@@ -55,17 +54,13 @@ class Extent(NamedTuple):
     length: IntArray  # [n] how many, and what their sum is divided by; truncation may leave fewer
 
 
-def load(
-    metric: ContextModelMetric,
-    frame: Callable[[Any], Frame],
-) -> tuple[Reader, Seq2Seq]:
+def load(metric: ContextModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Seq2Seq]:
     """The model of a metric, and what reads texts for it; frame: what a tokenizer's texts begin and end with.
 
     Raises:
         ModelLoadError: the files are no such model, or have changed.
     """
-    metric.check_files()
-    folder = model_files.locate(metric.named("model"), metric.revision)
+    folder = metric.model_path()
     tokenizer = tokenizer_of(folder)
     plain = pretrained(folder, "AutoModelForSeq2SeqLM", metric.has_weights)
     model = Seq2Seq(plain, metric.device, metric.dtype, metric.batch_tokens)

@@ -133,10 +133,9 @@ class MetricXMetric(ModelMetric):
 
         from .t5 import T5Regression, read_t5
 
-        self.check_files()
         version = self.known_version
         self._warn_of_mode(version)
-        folder = model_files.locate(self.named("model"), self.revision)
+        folder = self.model_path()
         tokenizer = tokenizer_of(self._tokenizer_folder(folder))
         weights = read_t5(folder, self.regression_token_id)
         device = device_of(self.device)

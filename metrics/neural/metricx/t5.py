@@ -27,21 +27,21 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch.nn.functional import gelu, pad
 
 from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
+from ...spec.checked_settings import Field
 from ..models.attention import ROWS, Slab, attention_within, padded_rows, slabs_of
+from ..models.elementwise import elementwise
+from ..models.encoder import Stack
 from ..models.files.folder_contents import (
     CheckedTensors,
-    FileSettings,
     read_row,
     read_settings,
     read_weights,
 )
 from ..models.linear_products import linear
-from ..models.pass_flops import Stack
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=256)]
@@ -50,7 +50,8 @@ HEAD = "lm_head.weight"
 UNUSED = re.compile(r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")
 
 
-class T5Config(FileSettings):
+@dataclass(frozen=True, kw_only=True)
+class T5Config:
     """The settings of the network in config.json."""
 
     model_type: Literal["mt5"]
@@ -209,11 +210,7 @@ class T5Regression:
         return values[:num]
 
     def _looked_up(
-        self,
-        x: torch.Tensor,
-        layer: DecoderLayer,
-        states: torch.Tensor,
-        slabs: Sequence[Slab],
+        self, x: torch.Tensor, layer: DecoderLayer, states: torch.Tensor, slabs: Sequence[Slab]
     ) -> torch.Tensor:
         """The attention of x [n and spare rows, d] to the encoder's states [tokens, d], of the shape of x."""
         heads = self.config.num_heads
@@ -241,8 +238,12 @@ class T5Regression:
 
     def _fed_forward(self, x: torch.Tensor, layer: FeedForward) -> torch.Tensor:
         """wo (gelu(wi_0 x) * wi_1 x), [rows, d] of x [rows, d]."""
-        gate = gelu(linear(x, layer.wi_0), approximate="tanh")
+        gate = elementwise(_gelu, linear(x, layer.wi_0))
         return linear(gate * linear(x, layer.wi_1), layer.wo)
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    return gelu(x, approximate="tanh")
 
 
 def _attended(states: torch.Tensor, sought: torch.Tensor) -> torch.Tensor:

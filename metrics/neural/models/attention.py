@@ -80,12 +80,7 @@ def attention_within(slabs: Sequence[Slab], bias: Bias | None = None) -> Attend:
     from torch.nn.functional import pad
     from torch.nn.functional import scaled_dot_product_attention as attention
 
-    def attend(
-        query: Any,
-        key: Any,
-        value: Any,
-        scaling: float,
-    ) -> Any:
+    def attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
         """States [1, tokens, heads, d/heads]; query, key, value: [1, heads, tokens, d/heads]."""
         # Tokens first, so that a slab is a slice: [tokens, heads, d/heads].
         query = query[0].transpose(0, 1)
@@ -228,13 +223,7 @@ class Attention:
             num_states += count * padded
         self.state_rows = torch.from_numpy(state_rows).to(device)  # [rows]
 
-    def __call__(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        scaling: float,
-    ) -> Any:
+    def __call__(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
         """Sums of the values [keys, heads, d] that the queries [rows, heads, d] attend to, [rows, heads, d].
 
         There may be fewer heads of keys and values: consecutive queries then share one.
@@ -277,12 +266,7 @@ def _of_one_shape(num_queries: IntArray, num_keys: IntArray) -> Iterator[IntArra
             yield numbers
 
 
-def _group(
-    queries: Spans,
-    before: Spans,
-    own: bool,
-    window: int | None,
-) -> _Group:
+def _group(queries: Spans, before: Spans, own: bool, window: int | None) -> _Group:
     """Rows and mask of n sequences whose padded shape is the same."""
     num_keys = before.length + own * queries.length  # [n]
     q, k = _padded(queries.length), _padded(num_keys)

@@ -22,8 +22,7 @@ from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, padded_rows
-from .encoder import DType, device_of
-from .pass_flops import Stack
+from .encoder import DType, Stack, device_of
 from .prompt_pass import (
     Attending,
     Prompted,
@@ -61,14 +60,11 @@ class CausalLM:
     """
 
     def __init__(
-        self,
-        model: Any,
-        device: str | None,
-        dtype: DType,
-        batch_tokens: int | None = None,
+        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         self.torch = torch
@@ -91,6 +87,7 @@ class CausalLM:
         self.packed = False
         if self.device.type != "meta":
             use_linear_products(model)
+            use_elementwise(model)
             self.head = model.get_output_embeddings()
             self.knows_head = self._knows_head()
             self._check_causal(TOLERANCE[dtype])

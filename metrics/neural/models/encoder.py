@@ -8,14 +8,13 @@ on a CPU. It knows nothing of texts or metrics; torch and transformers are impor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ...errors import InputError
 from ...representations import IntArray, Ragged
 from .attention import ROWS, attention_within, padded_rows, slabs_of, use_packed_attention
-from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
@@ -24,6 +23,44 @@ PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta
 NORMED_AT_THE_END = {"xlm-roberta-xl"}
 # Tokens of one batch.
 CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15
+
+
+class Stack(NamedTuple):
+    """Sizes of a stack of layers: how many, their width, that of all heads together, that of the feed-forward part.
+
+    A multiplication with its addition counts as two operations. Of a token, a layer of width d multiplies with the four
+    matrices of attention (d times the width i of all heads) and the two or, gated, three of the feed-forward part (d
+    times f), and compares it with each of the T tokens of its sequence:
+
+        FLOP = 2 layers sum over sequences of T (4 d i + products d f + 2 i T)
+    """
+
+    layers: int
+    width: int
+    heads_width: int
+    feed_forward: int
+    feed_forward_products: int = 2
+
+    @classmethod
+    def of_encoder(cls, config: Any, layers: int) -> Self:
+        """That of an encoder's configuration, as transformers names its sizes; of DistilBERT and its kin too."""
+        width = config.hidden_size
+        feed_forward = getattr(config, "intermediate_size", None) or getattr(
+            config, "hidden_dim", 0
+        )
+        return cls(layers, width, width, feed_forward or 4 * width)
+
+    @property
+    def products(self) -> int:
+        """Multiplications of one token with the matrices of one layer."""
+        attention = 4 * self.width * self.heads_width
+        return attention + self.feed_forward_products * self.width * self.feed_forward
+
+    def flops(self, lengths: IntArray) -> float:
+        """Of sequences of these lengths [n], each attending to itself."""
+        tokens = lengths.astype(np.float64)
+        of_tokens = self.products * tokens.sum() + 2 * self.heads_width * np.square(tokens).sum()
+        return float(2 * self.layers * of_tokens)
 
 
 class Encoder:
@@ -47,6 +84,7 @@ class Encoder:
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         self.torch = torch
@@ -61,6 +99,7 @@ class Encoder:
                 model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
         use_linear_products(model)
+        use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
@@ -76,10 +115,7 @@ class Encoder:
         return Stack.of_encoder(self.config, self.layer).flops(lengths)
 
     def states(
-        self,
-        ids: Ragged,
-        all_layers: bool = False,
-        types: Ragged | None = None,
+        self, ids: Ragged, all_layers: bool = False, types: Ragged | None = None
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
 
@@ -94,10 +130,7 @@ class Encoder:
                 yield rows, [x.float() for x in layers]
 
     def _packed(
-        self,
-        ids: Ragged,
-        types: Ragged | None,
-        order: IntArray,
+        self, ids: Ragged, types: Ragged | None, order: IntArray
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, all rows in one pass; order: the rows by length, [rows]."""
         lengths = ids.lengths[order]
@@ -123,10 +156,7 @@ class Encoder:
             first += slab.sequences
 
     def _plain(
-        self,
-        ids: Ragged,
-        types: Ragged | None,
-        order: IntArray,
+        self, ids: Ragged, types: Ragged | None, order: IntArray
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
         pad = self.torch.nn.functional.pad

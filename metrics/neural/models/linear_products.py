@@ -1,8 +1,9 @@
 """Linear layers by oneDNN where torch has it, on a CPU in float32: on some CPUs twice as fast as torch's own choice.
 
 A row of the product depends on no other row and not on how many rows there are, as long as these are a multiple of 16.
-Which library multiplies is a matter of the build of torch alone: a measured choice would change the last bits of values
-from one start to the next, and from worker to worker. `products_on` names it, for run files and cached representations.
+Which library multiplies is a matter of the build of torch and of the processor: a choice by speed would change the last
+bits of values from one start to the next, and from worker to worker. `products_on` names it, for run files and cached
+representations.
 
 Log-probabilities of labels under a softmax over a large vocabulary are products too, without an array of all logits:
 
@@ -21,13 +22,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+# Numbers of rows that are tried.
+TRIED = (16, 48, 272)
+
 
 def _onednn() -> Any:
-    """oneDNN's product as torch compiles to it; None in builds without it."""
+    """oneDNN's product as torch compiles to it; None in builds without it, and where its rows depend on each other."""
     backend: Any = torch.backends.mkldnn
     if not backend.is_available():
         return None
-    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    product = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    return product if product is not None and rows_stand_alone(product) else None
+
+
+def rows_stand_alone(product: Any) -> bool:
+    """Whether rows are the same bytes beside few and many others: with AVX and without AVX2 they are not.
+
+    product: called as oneDNN's.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1024, 512, generator=generator)
+    weight = torch.randn(512, 512, generator=generator)
+    with torch.inference_mode():
+        whole = product(x, weight, None, "none", [], "")
+        parts = [(slice(rows), product(x[:rows], weight, None, "none", [], "")) for rows in TRIED]
+    return all(torch.equal(part, whole[rows]) for rows, part in parts)
 
 
 ONEDNN = _onednn()
@@ -93,12 +112,7 @@ def _own_layer(weight: Any, bias: Any) -> LinearLayer:
 SLICE = 4096
 
 
-def label_log_probabilities(
-    states: Any,
-    weight: Any,
-    bias: Any,
-    labels: Any,
-) -> Any:
+def label_log_probabilities(states: Any, weight: Any, bias: Any, labels: Any) -> Any:
     """Of the label of every state, float64 [n], at most 0.
 
     Args:

@@ -41,10 +41,7 @@ def quietly() -> Iterator[None]:
 
 
 def pretrained(
-    folder: Path,
-    kind: str = "AutoModel",
-    weights: bool = True,
-    dtype: DType = "float32",
+    folder: Path, kind: str = "AutoModel", weights: bool = True, dtype: DType = "float32"
 ) -> Any:
     """A transformers model with every weight of its folder or GGUF file, or with none, on the device "meta".
 
@@ -59,11 +56,7 @@ def pretrained(
             if is_gguf(folder):
                 options |= unpacked(empty.config)
             model, about = type(empty).from_pretrained(
-                place,
-                **options,
-                output_loading_info=True,
-                dtype=dtype,
-                **_without_pooler(empty),
+                place, **options, output_loading_info=True, dtype=dtype, **_without_pooler(empty)
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error

@@ -18,9 +18,8 @@ from ...errors import ModelLoadError
 from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, Attention, Spans, padded_rows
-from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
+from .encoder import CPU_TOKENS, GPU_TOKENS, DType, Stack, device_of
 from .linear_products import SLICE, label_log_probabilities
-from .pass_flops import Stack
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
 
 # `model_type` of a configuration: whether norms stand before what they feed.
@@ -43,14 +42,11 @@ class Seq2Seq:
     """
 
     def __init__(
-        self,
-        model: Any,
-        device: str | None,
-        dtype: DType,
-        batch_tokens: int | None = None,
+        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
     ) -> None:
         import torch
 
+        from .elementwise import use_elementwise
         from .linear_products import use_linear_products
 
         config = model.config
@@ -63,6 +59,7 @@ class Seq2Seq:
         self.torch = torch
         self.norm_first = FAMILY[config.model_type]
         use_linear_products(model)
+        use_elementwise(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
@@ -111,12 +108,7 @@ class Seq2Seq:
         flops = encoder.flops(sources) + decoder.flops(pairs[:, 1]) + 2 * (of_layers + of_head)
         return float(flops)
 
-    def log_likelihoods(
-        self,
-        states: Ragged,
-        targets: Targets,
-        rows: IntArray,
-    ) -> FloatArray:
+    def log_likelihoods(self, states: Ragged, targets: Targets, rows: IntArray) -> FloatArray:
         """Summed natural log-probabilities of the scored labels of targets, each given a source, float64 [n].
 
         rows: of the source among the `states` and of the target, [n, 2]. Where no label is scored, 0.
@@ -134,10 +126,7 @@ class Seq2Seq:
         return log_likelihoods
 
     def _sums(
-        self,
-        states: Ragged,
-        targets: Targets,
-        pairs: Sequence[SourceTargetPair],
+        self, states: Ragged, targets: Targets, pairs: Sequence[SourceTargetPair]
     ) -> list[float]:
         """Summed log-probabilities of the pairs of one pass."""
         decoder_pass = DecoderPass(pairs, targets)
@@ -166,12 +155,7 @@ class Seq2Seq:
             x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
         return self._finished(decoder, x)
 
-    def _log_probabilities(
-        self,
-        x: Any,
-        scored: IntArray,
-        labels: IntArray,
-    ) -> FloatArray:
+    def _log_probabilities(self, x: Any, scored: IntArray, labels: IntArray) -> FloatArray:
         """Of the label that follows each scored state, [scored].
 
         x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
@@ -179,11 +163,7 @@ class Seq2Seq:
         rows = self._tensor(padded_rows(scored))  # [scored and spare ones]
         following = self._tensor(padded_rows(labels))  # [scored and spare ones]
         weight, bias = self.model.lm_head.weight, self.model.final_logits_bias[0]
-        parts = zip(
-            rows.split(self.head_rows),
-            following.split(self.head_rows),
-            strict=True,
-        )
+        parts = zip(rows.split(self.head_rows), following.split(self.head_rows), strict=True)
         values = [
             label_log_probabilities(x.index_select(0, part), weight, bias, label)
             for part, label in parts
@@ -191,12 +171,7 @@ class Seq2Seq:
         of_all = self.torch.cat(values)[: len(scored)]  # [scored]
         return of_all.cpu().numpy()
 
-    def _embedded(
-        self,
-        stack: Any,
-        tokens: IntArray,
-        places: IntArray,
-    ) -> Any:
+    def _embedded(self, stack: Any, tokens: IntArray, places: IntArray) -> Any:
         """Tokens [tokens] at their places [tokens] as vectors, [tokens and spare rows, d]."""
         token_ids = self._tensor(padded_rows(tokens))  # [tokens and spare rows]
         position_ids = self._tensor(padded_rows(places))  # [tokens and spare rows]
@@ -204,12 +179,7 @@ class Seq2Seq:
         of_places = stack.embed_positions(None, position_ids=position_ids)
         return stack.layernorm_embedding(of_tokens + of_places)[0]
 
-    def _added(
-        self,
-        x: Any,
-        norm: Any,
-        part: Callable[[Any], Any],
-    ) -> Any:
+    def _added(self, x: Any, norm: Any, part: Callable[[Any], Any]) -> Any:
         """A part of a layer with its residual connection, [rows, d] of x [rows, d]."""
         if self.norm_first:
             return x + part(norm(x))
@@ -223,12 +193,7 @@ class Seq2Seq:
         return self.torch.from_numpy(values).to(self.device)
 
 
-def _attended(
-    module: Any,
-    attend: Attention,
-    x: Any,
-    memory: Any = None,
-) -> Any:
+def _attended(module: Any, attend: Attention, x: Any, memory: Any = None) -> Any:
     """Attention of x [rows, d] to the memory [keys, d], or to itself; [rows, d]."""
     seen = x if memory is None else memory
     by_head = -1, module.num_heads, module.head_dim

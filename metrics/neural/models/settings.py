@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from ...base import Metric
@@ -143,6 +144,11 @@ class ModelMetric(Metric):
         also = self.own_files if name == "model" else ()
         path = model_files.locate(self.named(name), revision, also=also)
         return model_files.digest(path, also=also)
+
+    def model_path(self) -> Path:
+        """The model's folder or file, fetched if need be; errors as `check_files` and `model_files.locate`."""
+        self.check_files()
+        return model_files.locate(self.named("model"), self.revision, also=self.own_files)
 
     def check_files(self) -> None:
         """Raises ModelLoadError if files have changed since the metric was made, here or in another process."""

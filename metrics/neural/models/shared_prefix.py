@@ -51,11 +51,7 @@ class SourceTargetPair(NamedTuple):
     target: int  # row of the target
 
 
-def pairs_of(
-    rows: IntArray,
-    lengths: IntArray,
-    targets: Targets,
-) -> list[SourceTargetPair]:
+def pairs_of(rows: IntArray, lengths: IntArray, targets: Targets) -> list[SourceTargetPair]:
     """The pairs of rows [n, 2], source and target, in that order; lengths: of the sources, [sources]."""
     distinct = np.unique(rows[:, 1]).tolist()
     keys = {target: targets.prefix_key(target) for target in distinct}
@@ -72,9 +68,7 @@ def pairs_of(
 
 
 def batches(
-    pairs: Sequence[SourceTargetPair],
-    targets: Targets,
-    budget: int,
+    pairs: Sequence[SourceTargetPair], targets: Targets, budget: int
 ) -> Iterator[Sequence[SourceTargetPair]]:
     """Consecutive pairs that are at most `budget` tokens together, on both sides (one pair may be more)."""
     start = used = 0
@@ -94,11 +88,7 @@ def batches(
         yield pairs[start:]
 
 
-def _shared_tokens(
-    last: SourceTargetPair,
-    pair: SourceTargetPair,
-    prefix: int,
-) -> int:
+def _shared_tokens(last: SourceTargetPair, pair: SourceTargetPair, prefix: int) -> int:
     """Tokens of a pair that have been read for the one before it."""
     if last.source != pair.source:
         return 0
@@ -122,11 +112,7 @@ class DecoderPass:
         labels: what is to follow these, [scored].
     """
 
-    def __init__(
-        self,
-        pairs: Sequence[SourceTargetPair],
-        targets: Targets,
-    ) -> None:
+    def __init__(self, pairs: Sequence[SourceTargetPair], targets: Targets) -> None:
         # A prefix is read once for each source; the target of any of its pairs has its labels.
         pair_with = {(pair.source, pair.prefix_key): pair for pair in pairs}
         prefix_numbers = {key: number for number, key in enumerate(pair_with)}

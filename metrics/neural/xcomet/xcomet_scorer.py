@@ -60,11 +60,7 @@ class XCometScorer(JoinedScorer):
     """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
 
     def __init__(
-        self,
-        metric: ContextModelMetric,
-        reader: Reader,
-        inputs: InputReader,
-        settings: Settings,
+        self, metric: ContextModelMetric, reader: Reader, inputs: InputReader, settings: Settings
     ) -> None:
         self.info = metric.info
         self.reader = reader

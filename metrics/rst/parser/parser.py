@@ -18,8 +18,8 @@ from ...representations import FloatArray, IntArray, Ragged
 from ...storage.checksums import MARK, check_file
 from ...text.sentence_splitting import sentences
 from ...text.texts import RSTTree
-from ..tokens import words as tokenized
 from ..trees import Tree, joined
+from ..trees import words as tokenized
 from .parser_features import Triple, Units, sentence_numbers, split_numbers
 from .weights import Model, Weights, load
 

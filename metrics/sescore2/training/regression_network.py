@@ -25,7 +25,7 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...neural.models.encoder import device_of
 from ...neural.models.files import model_files as files
-from ...neural.models.files.written_models import with_files
+from ...neural.models.files.model_files import with_files
 from ...neural.models.pretrained import quietly
 from ...representations import FloatArray, IntArray, Ragged
 from ...storage.atomic_files import complete_folder

@@ -21,7 +21,7 @@ from ....metrics.execution.evaluate import check_memory, matrices_of_plans, shap
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
-from ....metrics.execution.tiles import Tile, with_their_turned
+from ....metrics.execution.tiles import Tile, with_their_transposed
 from ....metrics.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation
@@ -101,13 +101,13 @@ class Share:
         return Store.holding(self.metric.scorer, self.row, fresh, self.meter)
 
     def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[TileValues]:
-        """The values of some tiles; a tile and the same one turned should follow one another."""
+        """The values of some tiles; a tile and the same one transposed should follow one another."""
         store = self.store(fresh)
         at_once = [tile for tile in tiles if not self._is_tiled(tile.place)]
         result = self._values(store, at_once)
-        # of a large list, only the sums of a tile and of the same one turned are kept before the next is compared
+        # of a large list, only the sums of a tile and of the same one transposed are kept before the next is compared
         large = [tile for tile in tiles if self._is_tiled(tile.place)]
-        for together in with_their_turned(large):
+        for together in with_their_transposed(large):
             for piece in self._values(store, together):
                 task, _ = self.lists[piece.tile.place]
                 kept = tile_sums(self.metric, task, piece.tile, piece.values, self.meter)

@@ -71,8 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     # numpy's products are small: several threads would cost twice the CPU time and save none (torch has its own)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # pydantic would look through all that is installed for plugins of its own
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
-
 from ..metrics.errors import InputError
+from ..metrics.spec.checked_settings import Field
+from ..metrics.spec.checked_values import from_json
 from ..metrics.storage.line_source import LineSource
 from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking
@@ -305,7 +305,7 @@ def read_head(path: str | Path) -> RunHead:
     """
     run_file = Path(f"{path}.run.json")
     values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
-    head = checked(RunHead, json.dumps(values).encode(), str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
+    head = from_json(RunHead, values, str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
     format, decoder = head.settings.get("format"), head.settings.get("decoder")
     if format != "jsonl" or decoder not in ("mbr", "rerank"):
         fix = "Run decode or rerank with --format jsonl"

@@ -187,7 +187,7 @@ def test_rows_of_a_reranker_name_its_features(tmp_path: Path) -> None:
     for number, (features, named) in enumerate(
         [
             (["length*-1"], "length*-1.0"),
-            (["length", "repetition*2"], "length + repetition*2.0"),
+            (["length", "copied*2"], "length + copied*2.0"),
             (["length", "expected", "-u", "chrf"], "length + expected; chrf"),
         ]
     ):

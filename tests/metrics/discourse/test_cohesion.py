@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
+from discorank.metrics.discourse.coherence.cohesion import discriminativeness, features
 from discorank.metrics.discourse.coherence.entities import (
     components,
     named_by_longest,
     named_by_members,
     read_vectors,
 )
-from discorank.metrics.discourse.coherence.focus_grid import adjacency, conn, freq, grid_of
-from discorank.metrics.discourse.coherence.text_features import discriminativeness, features
+from discorank.metrics.discourse.coherence.foci import adjacency, conn, freq, grid_of
 
 from .test_discoscore import BOUNDED, CASES, DOCUMENTS, TINY, VECTORS, documents
 

@@ -28,7 +28,7 @@ from discorank import (
     load_metric,
 )
 from discorank.metrics.discourse.coherence.foci import FocusReader
-from discorank.metrics.discourse.coherence.token_vectors import TokenReader, lowered
+from discorank.metrics.discourse.coherence.focus_scorer import TokenReader, lowered
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.models.inner_products import products

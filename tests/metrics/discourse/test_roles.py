@@ -420,12 +420,12 @@ def test_broken_classifiers(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"has the digest .* expected .*encoder_path"):
         _ = metric_of("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
     (folder / "model.safetensors").write_bytes(b"no")
-    with pytest.raises(ModelLoadError, match="not whole: it has 2 bytes"):
+    with pytest.raises(ModelLoadError, match="not whole: header too small"):
         _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
     config = json.loads((folder / "config.json").read_text())
     del config["files"]
     (folder / "config.json").write_text(json.dumps(with_checksum(config)))
-    with pytest.raises(ModelLoadError, match="not whole: it has 2 bytes"):
+    with pytest.raises(ModelLoadError, match="not whole: header too small"):
         _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
     (folder / "config.json").write_text("{")
     with pytest.raises(ModelLoadError, match="no JSON"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discorank import MBRDecoder, load_metric
-from discorank.metrics.execution import blas_threads
+from discorank.metrics.execution import evaluate
 from discorank.metrics.lexical.chrf import ChrFScorer
 
 LISTS = [["a cat sat", "the cat sat", "a dog"], ["one", "two words"]]
@@ -41,9 +41,9 @@ def controller(monkeypatch: pytest.MonkeyPatch) -> Iterator[Controller]:
     module = SimpleNamespace(ThreadpoolController=lambda: one)
     monkeypatch.setitem(sys.modules, "threadpoolctl", module)
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    blas_threads._controller.cache_clear()
+    evaluate._controller.cache_clear()
     yield one
-    blas_threads._controller.cache_clear()
+    evaluate._controller.cache_clear()
 
 
 def test_lists_are_compared_on_one_thread(
@@ -68,7 +68,7 @@ def test_values_are_the_same_without_the_library(
 ) -> None:
     limited = load_metric("chrf").pairwise(LISTS[0], LISTS[0])
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    blas_threads._controller.cache_clear()
+    evaluate._controller.cache_clear()
     assert np.array_equal(load_metric("chrf").pairwise(LISTS[0], LISTS[0]), limited)
 
 
@@ -77,5 +77,5 @@ def test_an_environment_of_one_thread_needs_no_library(
 ) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    with blas_threads.one_blas_thread():
+    with evaluate.one_blas_thread():
         assert controller.threads == 2

@@ -18,8 +18,16 @@ import pytest
 from safetensors.numpy import save
 
 from discorank import InputError, Metric, load_metric
-from discorank.metrics.execution.cache import ASIDE, FILE, Cache, key
-from discorank.metrics.execution.cache_entries import MARK, START, read_entry, written_entry
+from discorank.metrics.execution.cache import (
+    ASIDE,
+    FILE,
+    MARK,
+    START,
+    Cache,
+    key,
+    read_entry,
+    written_entry,
+)
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.execution.store import Store

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.metrics.execution.growing_reps import GrowingReps
+from discorank.metrics.execution.store import GrowingReps
 from discorank.metrics.representations import Ragged, Reps
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)

@@ -18,7 +18,7 @@ from discorank.metrics.execution.tiles import (
     halved,
     is_large,
     tiles_of,
-    with_their_turned,
+    with_their_transposed,
 )
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
@@ -69,12 +69,12 @@ def test_every_cell_is_in_one_tile(rows: int, columns: int, is_square: bool, cou
         assert all(
             (tile.bottom - tile.top) * (tile.right - tile.left) <= 1.5 * SMALL**2 for tile in tiles
         )
-    assert [tile for step in with_their_turned(tiles) for tile in step] == tiles
+    assert [tile for step in with_their_transposed(tiles) for tile in step] == tiles
 
 
 def test_turned_tiles_stay_together() -> None:
     tiles = [Tile(0, 0, 5, 5, 9), Tile(0, 5, 9, 0, 5), Tile(0, 0, 5, 0, 5), Tile(0, 5, 9, 5, 9)]
-    assert [len(step) for step in with_their_turned(tiles)] == [2, 1, 1]
+    assert [len(step) for step in with_their_transposed(tiles)] == [2, 1, 1]
 
 
 @given(

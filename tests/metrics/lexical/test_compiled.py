@@ -22,7 +22,7 @@ from sacrebleu.metrics import ter as sacrebleu
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
-from discorank.metrics.lexical import alignment, compiled, ngrams
+from discorank.metrics.lexical import compiled, meteor, ngrams
 from discorank.metrics.lexical.bleu import BLEU
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.lexical.compiled import list_matches
@@ -164,7 +164,7 @@ def test_numpy_takes_large_lists(kernels: ModuleType, monkeypatch: pytest.Monkey
 def test_long_texts_of_few_words_are_refused(
     kernels: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alignment, "MAX_PLACES", 99)
+    monkeypatch.setattr(meteor, "MAX_PLACES", 99)
     with taken(kernels):
         assert METEOR().score(["a " * 9], ["a " * 11])[0] > 0
         with pytest.raises(InputError, match="100 pairs of equal words"):

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from math import exp, log, log2
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ from nltk.translate.nist_score import corpus_nist  # type: ignore[import-untyped
 from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.lexical import weighted_matches as weighted
-from discorank.metrics.lexical.ngram_information import Information
-from discorank.metrics.lexical.nist import BETA, NIST
+from discorank.metrics.lexical.nist import BETA, NIST, Information
 
 TEXTS = ["a b a", "a c"]  # 5 words: a 3, b 1, c 1; a b, b a, a c and a b a once
 INFORMATION = {
@@ -178,12 +176,6 @@ def test_what_is_missing_is_told() -> None:
         NIST(information="nowhere.txt")
     with pytest.raises(InputError, match="unknown tokenizer"):
         NIST(tokenize="13b").fit(TEXTS)
-
-
-def test_language_chooses_the_tokenizer() -> None:
-    chinese: Any = load_metric("nist").for_language("zh")
-    assert chinese.tokenize == "zh"
-    assert load_metric("nist").for_language("de") == NIST()
 
 
 def test_the_command_fits_to_all_references(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.metrics.lexical.ranges import owners, ranges
+from discorank.metrics.lexical.word_columns import owners, ranges
 
 
 @given(st.lists(st.tuples(st.integers(-9, 99), st.integers(0, 5))))

@@ -148,7 +148,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         (lambda f: with_json(f, "config.json", model_type="bert"), "model_type.*found 'bert'"),
         (lambda f: with_json(f, "config.json", hidden_act="swish"), "hidden_act.*found 'swish'"),
         (lambda f: with_json(f, "config.json", num_hidden_layers=200000), "num_hidden_layers"),
-        (lambda f: with_json(f, "config.json", hidden_size=None), "hidden_size: Field required"),
+        (lambda f: with_json(f, "config.json", hidden_size=None), "hidden_size: is missing"),
         (
             lambda f: (f / "spm.model").unlink(),
             r"no tokenizer: neither spm\.model .* nor vocab\.txt",

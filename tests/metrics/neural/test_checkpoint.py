@@ -230,17 +230,11 @@ def test_settings_come_from_either_file(tmp_path: Path) -> None:
     torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")
     checkpoint = read_checkpoint(bare)
     # all from hparams.yaml
-    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
-        "softmax",
-        True,
-    )
+    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == ("softmax", True)
     torch.save(content, bare / "checkpoints" / "model.ckpt")
     checkpoint = read_checkpoint(bare)
     # the checkpoint comes first
-    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
-        "sparsemax",
-        False,
-    )
+    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == ("sparsemax", False)
     (bare / "hparams.yaml").unlink()
     assert read_checkpoint(bare).kind == "regression_metric"
     torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")

@@ -16,14 +16,11 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.rst.formats.isanlp_units import read_isanlp
 from discorank.metrics.rst.formats.lisp import read_lisp, write_lisp
 from discorank.metrics.rst.formats.rs3 import read_rs3
-from discorank.metrics.rst.formats.spans import read_dmrst
-from discorank.metrics.rst.formats.tree_files import read_plain, read_trees
-from discorank.metrics.rst.isanlp_parsers import isanlp
-from discorank.metrics.rst.relations import CLASSES, coarse
-from discorank.metrics.rst.tokens import words
+from discorank.metrics.rst.formats.tree_files import read_dmrst, read_isanlp, read_plain, read_trees
+from discorank.metrics.rst.labelled_trees import CLASSES, coarse
+from discorank.metrics.rst.tree_sources import isanlp
 from discorank.metrics.rst.trees import (
     Tree,
     check_tree,
@@ -33,6 +30,7 @@ from discorank.metrics.rst.trees import (
     letters,
     plain,
     split_right,
+    words,
 )
 from discorank.metrics.text.sentence_splitting import sentences
 from discorank.metrics.text.texts import MAX_LEVELS, RSTTree

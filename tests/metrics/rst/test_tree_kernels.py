@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
 from discorank.metrics.representations import Block, FloatArray, Reps
-from discorank.metrics.rst import kernel_matrix, subtree_pairs
-from discorank.metrics.rst.kernel import kernel, nodes
-from discorank.metrics.rst.kernel_matrix import kernels
+from discorank.metrics.rst import kernel_matrix
+from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
 from discorank.metrics.rst.labelled_trees import (
     REPRESENTATIONS,
     Labelled,
@@ -26,7 +25,6 @@ from discorank.metrics.rst.labelled_trees import (
     bracketed,
     represent,
 )
-from discorank.metrics.rst.subtrees import columns
 from discorank.metrics.rst.trees import Tree, plain
 from discorank.metrics.text.texts import RSTTree
 
@@ -208,7 +206,6 @@ def test_calls_that_are_cut_are_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     for module, name, value in (
         (kernel_matrix, "MAX_PAIRS", 10),
         (kernel_matrix, "STEP", 7),
-        (subtree_pairs, "STEP", 7),
         (kernel_matrix, "MAX_BLOCKS", 1),
     ):
         monkeypatch.setattr(module, name, value)

@@ -1,20 +1,19 @@
-"""Checked settings: errors in our own words, from the first instance of a class on."""
+"""Checked settings and values of JSON: what is kept, and what is refused with what it should be."""
 
 from __future__ import annotations
 
-import sys
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import inf, nan
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as bounded
-from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec import checked_settings
 from discorank.metrics.spec.checked_settings import Checked, Converted, Field, settings
-from discorank.metrics.spec.plain_values import UndecidedError
+from discorank.metrics.spec.checked_values import checked, from_json
 
 
 def test_every_instance_is_checked_alike() -> None:
@@ -72,39 +71,130 @@ class Many:
     half: Annotated[int, Checked(even)] = 0
     length: Annotated[int, Converted(text_length)] = 0
     any: Any = None
+    free: Annotated[float, Field(allow_inf_nan=False)] = field(default=0.0, kw_only=True)
+    table: Mapping[str, tuple[float, float]] | None = field(default=None, kw_only=True)
+    path: Path | None = field(default=None, kw_only=True)
+    function: Callable[[int], int] | None = None
+    more: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name == "refused":
+            raise ValueError("is refused")
 
 
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 12),
-    st.sampled_from([nan, inf, -inf, -1.0, 9.0, 2.5, "\ud800", "é", ()]),
-    st.text("ab", max_size=4),
-    st.tuples(st.text("ab", max_size=2)),
-    st.lists(st.text("ab", max_size=1), max_size=1),
+GOOD: dict[str, dict[str, Any]] = {
+    "plain": {"number": 2.5, "size": 4, "name": "é", "short": "abc", "lines": "abab"},
+    "a literal": {"kind": "b"},
+    "a truth value": {"kind": True},
+    "a tuple": {"names": ("a", "b")},
+    "none": {"size": None, "names": None, "any": [1]},
+    "the least": {"number": 9, "size": 1},
+}
+
+
+@pytest.mark.parametrize("values", GOOD.values(), ids=list(GOOD))
+def test_what_is_right_is_kept_as_it_is(values: dict[str, Any]) -> None:
+    made = Many(**values)
+    assert {name: getattr(made, name) for name in values} == values
+    assert isinstance(made.number, float)
+
+
+def test_functions_make_values() -> None:
+    made = Many(2.0, half=2, length="abc")  # type: ignore[arg-type]
+    assert (made.half, made.length) == (2, 3)
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "a bound": ({"number": -1.0}, "number = -1.0: should be greater than -1"),
+    "an upper bound": ({"size": 5}, "size = 5: should be less than 5"),
+    "a least value": ({"size": 0}, "size = 0: should be greater than or equal to 1"),
+    "a largest value": ({"number": 10}, "number = 10.0: should be less than or equal to 9"),
+    "no number": ({"number": nan}, "number = nan: should be greater than -1"),
+    "no finite one": ({"free": inf}, "free = inf: should be a finite number"),
+    "a text for a number": ({"number": "1"}, "number = '1': should be a valid number"),
+    "a truth value for a number": ({"number": True}, "number = True: should be a valid number"),
+    "a truth value for an integer": ({"size": True}, "size = True: should be a valid integer"),
+    "a float for an integer": ({"size": 2.0}, "size = 2.0: should be a valid integer"),
+    "a number for a text": ({"name": 3}, "name = 3: should be a valid string"),
+    "half a character": ({"name": "\ud800"}, "without halves of surrogate pairs"),
+    "too short": ({"short": ""}, "short = '': should have a length of 1 or more"),
+    "too long": ({"short": "abcd"}, "should have a length of 3 or less"),
+    "a pattern": ({"lines": "abc"}, "lines = 'abc': should match the pattern '^(a|b)+$'"),
+    "no such literal": ({"kind": "c"}, "kind = 'c': should be 'a' or 'b' or be a valid boolean"),
+    "a list": ({"names": ["a"]}, "names = ['a']: should be a valid tuple"),
+    "an item": ({"names": ("a", 3)}, "names.1 = 3: should be a valid string"),
+    "a value": ({"table": {"a": (1.0, "x")}}, "table.a.1 = 'x': should be a valid number"),
+    "too few": ({"table": {"a": (1.0,)}}, "table.a = (1.0,): should have 2 items"),
+    "no mapping": ({"table": 3}, "table = 3: should be a mapping"),
+    "no instance": ({"path": "a"}, "path = 'a': should be an instance of Path"),
+    "no function": ({"function": 3}, "function = 3: should be an instance of Callable"),
+    "its own refusal": ({"half": 3}, "even: is odd"),
+    "its own conversion": ({"length": 3}, "length: is no text"),
+    "two": ({"size": 0, "name": 3}, "size = 0: should be greater than or equal to 1; name = 3"),
+    "an unknown one": ({"nmae": "a"}, "unknown setting 'nmae'. Did you mean 'name'"),
+    "its own check": ({"name": "refused"}, "Many: is refused. Settings: number, size"),
+}
+
+
+@pytest.mark.parametrize(("values", "problem"), BAD.values(), ids=list(BAD))
+def test_what_is_wrong_is_refused_with_what_it_should_be(
+    values: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(problem)):
+        Many(**values)
+
+
+def test_arguments_that_do_not_fit() -> None:
+    with pytest.raises(InputError, match="13 values without a name, at most 12 are taken"):
+        Many(*range(13))
+    with pytest.raises(InputError, match="number is given twice"):
+        Many(1.0, number=2.0)  # type: ignore[misc]
+
+    @settings
+    class Needed:
+        first: int
+        second: int
+
+    with pytest.raises(
+        InputError, match=r"Needed: first, second missing\. Settings: first, second"
+    ):
+        Needed()  # type: ignore[call-arg]
+
+
+def test_a_demand_that_is_unknown_is_said() -> None:
+    with pytest.raises(TypeError, match="3 is none of Field, Checked and Converted"):
+        checked(Annotated[int, 3])
+
+
+@dataclass(frozen=True)
+class Inner:
+    sizes: tuple[int, ...]
+    share: Annotated[float, Field(le=1)] | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Mapping[str, Inner]
+    names: list[str] = field(default_factory=list)
+
+
+def test_values_of_json_are_held_against_dataclasses() -> None:
+    value = {"inner": {"a": {"sizes": [1, 2], "share": 1, "more": 3}}, "names": ["x"]}
+    assert from_json(Outer, value, "f", "") == Outer({"a": Inner((1, 2), 1.0)}, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([], "f: should be an object, found []. Mend it"),
+        ({}, "f: inner: is missing, found {}. Mend it"),
+        ({"inner": {"a": {}}}, "f: inner.a.sizes: is missing"),
+        ({"inner": {"a": {"sizes": 3}}}, "f: inner.a.sizes: should be a valid array, found 3"),
+        ({"inner": {"a": {"sizes": [1, 1.5]}}}, "f: inner.a.sizes.1: should be a valid integer"),
+        ({"inner": {"a": {"sizes": [], "share": 2}}}, "inner.a.share: should be less than or"),
+        ({"inner": {}, "names": "ab"}, "f: names: should be a valid array, found 'ab'"),
+    ],
 )
-
-
-def outcome(values: dict[str, Any]) -> str:
-    try:
-        return repr({name: (type(v), v) for name, v in vars(Many(**values)).items()})
-    except InputError as error:
-        return str(error)
-
-
-@bounded(max_examples=300, deadline=None)
-@given(st.dictionaries(st.sampled_from([*Many.__annotations__, "other"]), VALUES, max_size=2))
-def test_what_is_plainly_right_is_what_pydantic_makes_of_it(values: dict[str, Any]) -> None:
-    def undecided(*_: object) -> dict[str, Any]:
-        raise UndecidedError
-
-    plainly = outcome(values)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checked_settings, "plain_settings", undecided)
-        assert outcome(values) == plainly
-
-
-def test_plain_values_do_without_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic", None)
-    made = Many(2.0, 3, "x", kind=True, names=("a",), half=2, length="abc")  # type: ignore[arg-type]
-    assert (made.number, made.size, made.half, made.length) == (2.0, 3, 2, 3)
+def test_what_json_does_not_give(value: Any, problem: str) -> None:
+    with pytest.raises(InputError, match=re.escape(problem)):
+        from_json(Outer, value, "f", "Mend it")

@@ -250,7 +250,7 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
             "aligned(chrf)",
             'aligned(ter,by="chrf")',
             f"aligned(bertscore({TINY}))",
-            f"bertscore({TINY},windows=2)",
+            f"windows(bertscore({TINY}),size=2)",
             f"windows(bertscore({TINY}),size=3,stride=1)",
         )
     ],

@@ -29,7 +29,7 @@ from ....neural.models.context_tokens import Frame, Reader
 from ....neural.models.encoder import device_of
 from ....neural.models.files import model_files as files
 from ....neural.models.files.gguf_files import LOCAL
-from ....neural.models.files.written_models import with_files
+from ....neural.models.files.model_files import with_files
 from ....neural.models.pretrained import check_kernels, quietly, tokenizer_of
 from ....representations import FloatArray, IntArray, Ragged
 from ....spec.checked_settings import Field, settings

@@ -7,7 +7,7 @@ cannot be a model is refused at once. A tensor is looked at by its entry in the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from .model_sizes import check_numbers, check_weights, read_header
 from .torch_checkpoint import check_torch_checkpoint
 
 CONFIG = "config.json"
-FIX = "Is this the folder of a transformers model?"
+FIX, FETCH = "Is this the folder of a transformers model?", "Fetch the model again"
+# Weights that an index names: files of the folder itself.
+SHARD = re.compile(r"[\w.-]+\.(safetensors|bin)")
 # What the loaders of models open, by their names; other files in a folder are not looked at.
 SMALL_FILES = (
     CONFIG,
@@ -156,25 +158,28 @@ def _check_config(folder: Path) -> None:
         check_weights(config, files, str(folder))
 
 
-def _tensor_files(folder: Path) -> Iterator[Path]:
+def _tensor_files(folder: Path) -> list[Path]:
     """The files of weights in safetensors: those that the index names if there is one, else all."""
     index = folder / "model.safetensors.index.json"
-    if not index.exists():
-        yield from sorted(folder.glob("*.safetensors"))
-        return
+    return shards_of(index) if index.exists() else sorted(folder.glob("*.safetensors"))
+
+
+def shards_of(index: Path) -> list[Path]:
+    """The files of weights that an index names, in order of their names.
+
+    Raises:
+        InputError: it is no index, or names anything but files of its folder.
+    """
     about = parse_small_json(read_small_file(index, FIX), str(index), FIX)
-    places = about.get("weight_map")
-    if not isinstance(places, dict):
+    shards = about.get("weight_map") if isinstance(about, dict) else None
+    if not isinstance(shards, dict):
         raise InputError("no weight_map", where=str(index), fix=FIX)
-    names = set()
-    for name in places.values():
-        if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
+    for name in shards.values():
+        if not isinstance(name, str) or not SHARD.fullmatch(name):
             problem = f"found {excerpt(name)}, expected the name of a file in the folder"
-            raise InputError(problem, where=str(index), fix="Fetch the model again")
-        names.add(name)
-    for name in sorted(names):
-        check_regular(folder / name, "Fetch the model again")
-        yield folder / name
+            raise InputError(problem, where=str(index), fix=FETCH)
+        check_regular(index.parent / name, FETCH)
+    return [index.parent / name for name in sorted(set(shards.values()))]
 
 
 def _check_weights_of(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The settings and weights in a model's folder, each checked when it is taken.
 
-    *.json                                             settings, checked by a pydantic model
+    *.json                                             settings, as a dataclass says
     model.safetensors, pytorch_model.bin               weights
     model.safetensors.index.json, pytorch_model.bin.index.json   which shards have the weights
 
@@ -15,42 +15,29 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from ....errors import InputError, ModelLoadError, excerpt
+from ....errors import InputError, ModelLoadError
+from ....spec.checked_values import from_json
 from ....storage.bounded_files import read_small_file
 from ....storage.json_and_yaml import parse_small_json
+from .folder_checks import shards_of
 from .torch_checkpoint import read_torch_checkpoint
 
+T = TypeVar("T")
 WHOLE_FOLDER = "Give the folder of the whole model, or fetch it again"
 
 
-class FileSettings(BaseModel):
-    """Settings that a file holds among others, which are ignored."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-Settings = TypeVar("Settings", bound=FileSettings)
-
-
-def read_settings(file: Path, kind: type[Settings]) -> Settings:
-    """The settings in a file.
+def read_settings(file: Path, kind: type[T]) -> T:
+    """The settings in a file, as a dataclass or a list of one; further keys are passed over.
 
     Raises:
-        ModelLoadError: it cannot be read, is no JSON object, or a setting is missing, of another type or out of range.
+        ModelLoadError: it cannot be read, is no JSON, or a setting is missing, of another type or out of range.
     """
     try:
-        return kind.model_validate(
-            parse_small_json(read_small_file(file, WHOLE_FOLDER), str(file), FIX)
-        )
+        data = read_small_file(file, WHOLE_FOLDER)
+        values = parse_small_json(data, str(file), WHOLE_FOLDER)
+        return from_json(kind, values, str(file), WHOLE_FOLDER)
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        problem = f"{place}: {first['msg']}, found {excerpt(first['input'])}".removeprefix(": ")
-        raise ModelLoadError(problem, where=str(file), fix=WHOLE_FOLDER) from error
 
 
 class CheckedTensors:
@@ -145,8 +132,6 @@ def _first(names: Iterable[str]) -> str:
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 FORMS = (SAFETENSORS, f"{SAFETENSORS}.index.json", PICKLE, f"{PICKLE}.index.json")
-# The shards that an index names: files of the folder itself.
-SHARD = re.compile(r"[\w.-]+\.(safetensors|bin)")
 FIX = "Fetch the files again"
 
 
@@ -190,28 +175,15 @@ def weight_files(folder: Path) -> list[Path]:
     """
     for form in FORMS:
         path = folder / form
+        if path.is_file() and not form.endswith(".json"):
+            return [path]
         if path.is_file():
-            return _shards(path) if form.endswith(".json") else [path]
+            try:
+                return shards_of(path)
+            except InputError as error:
+                raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     problem = f"no weights, expected {SAFETENSORS} or {PICKLE} or an index of their shards"
     raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
-
-
-def _shards(index: Path) -> list[Path]:
-    """The files that an index names, in order of their names."""
-    try:
-        weight_map = parse_small_json(read_small_file(index, FIX), str(index), FIX)["weight_map"]
-        names = sorted(set(weight_map.values()))
-    except InputError as error:
-        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelLoadError(f"is no index ({error})", where=str(index), fix=FIX) from error
-    for name in names:
-        if not SHARD.fullmatch(name):
-            problem = f"names the shard {excerpt(name)}, expected a file of the folder"
-            raise ModelLoadError(problem, where=str(index), fix=FIX)
-        if not (index.parent / name).is_file():
-            raise ModelLoadError(f"its shard {name} is not there", where=str(index), fix=FIX)
-    return [index.parent / name for name in names]
 
 
 def _read(file: Path, skip: re.Pattern[str] | None, row: int | None = None) -> Mapping[str, Any]:

@@ -1,25 +1,30 @@
 """The files of a model, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
 
 A digest stands for everything that a score depends on: weights, configuration and tokenizer. It is written behind the
-model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
+model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a
+model. A folder that discorank wrote tells of damage: its JSON file has the digests of all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from ....errors import InputError, ModelLoadError
 from ....storage.checksums import DIGITS as DIGITS
+from ....storage.checksums import KEY, remembered_digest, with_checksum
 from ....storage.checksums import MARK as MARK
-from ....storage.checksums import remembered_digest
+from ....storage.checksums import check as check_sum
 from .bundled_models import BUNDLED, bundled_model
 from .folder_checks import check_model, gguf_file_in
 from .gguf_files import SUFFIX
 
+# Of the JSON file of a folder that discorank wrote: the key of the digests of all other files.
+FILES = "files"
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
@@ -37,10 +42,7 @@ WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt"
 
 
 def locate(
-    model: str,
-    revision: str | None = None,
-    weights: bool = True,
-    also: tuple[str, ...] = (),
+    model: str, revision: str | None = None, weights: bool = True, also: tuple[str, ...] = ()
 ) -> Path:
     """The folder or file of a model, looked at; fetched from the hub if it is no local path and not bundled.
 
@@ -86,12 +88,7 @@ def _is_path(model: str) -> bool:
 
 
 @cache
-def _fetched(
-    model: str,
-    revision: str | None,
-    weights: bool,
-    also: tuple[str, ...],
-) -> Path:
+def _fetched(model: str, revision: str | None, weights: bool, also: tuple[str, ...]) -> Path:
     """The local folder of a model on the hub, its files fetched."""
     from huggingface_hub import snapshot_download
 
@@ -179,12 +176,7 @@ def split(name: str) -> tuple[str, str | None]:
     return (plain, digits) if mark else (name, None)
 
 
-def check(
-    where: str,
-    name: str,
-    expected: str,
-    actual: str,
-) -> None:
+def check(where: str, name: str, expected: str, actual: str) -> None:
     """Raises InputError if a model has another digest than its name says."""
     if expected != actual:
         raise InputError(
@@ -192,3 +184,38 @@ def check(
             where=where,
             fix=f"Give the files that the signature was made with, or leave {MARK}... off",
         )
+
+
+def with_files(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The content for the JSON file of a folder, with the digests of its other files, and a checksum."""
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    digests = {path.name: digest(path) for path in files}
+    return with_checksum({**about, FILES: digests})
+
+
+def check_written(about: Mapping[str, Any], path: Path, fix: str) -> None:
+    """Checks a folder by its JSON file; warns where that has no checksum, as 0.1 wrote it.
+
+    Args:
+        about: what the JSON file holds.
+        path: the JSON file.
+        fix: how to make the folder again.
+
+    Raises:
+        ModelLoadError: the JSON file or another is not as it was written.
+    """
+    edited = f'{fix}; if it was changed on purpose, remove "{KEY}" and "{FILES}" from {path.name}'
+    try:
+        check_sum(about, str(path), edited)
+    except InputError as error:
+        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from None
+    digests = about.get(FILES, {})
+    for name, expected in digests.items() if isinstance(digests, Mapping) else ():
+        file = path.parent / Path(str(name)).name
+        try:
+            actual = digest(file) if file.is_file() else "of no file"
+        except OSError as error:
+            raise ModelLoadError(f"cannot be read: {error}", where=str(file), fix=fix) from error
+        if actual != expected:
+            problem = f"is damaged or was changed: digest {actual}, expected {expected}"
+            raise ModelLoadError(problem, where=str(file), fix=edited)

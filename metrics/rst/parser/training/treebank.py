@@ -20,7 +20,7 @@ from zlib import crc32
 from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.json_and_yaml import parse_small_json
 from ....text.lines import numbered_lines
-from ...relations import coarse
+from ...labelled_trees import coarse
 from ...trees import split_right
 from ..parser import Cut, Cuts
 

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.runs.rows import as_line
 from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed

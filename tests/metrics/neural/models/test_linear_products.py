@@ -119,3 +119,16 @@ def test_values_of_two_libraries_do_not_share_a_cache(monkeypatch: pytest.Monkey
         monkeypatch.setattr(linear_products, "ONEDNN", product)
         identities.add(metric.identity(torch.device("cpu")))
     assert len(identities) == 2
+
+
+def test_a_product_whose_rows_depend_on_others_is_not_used() -> None:
+    def by_count(x: torch.Tensor, weight: torch.Tensor, *_: Any) -> torch.Tensor:
+        wide = x.double() if len(x) > 100 else x
+        return functional.linear(wide, weight.to(wide.dtype)).float()
+
+    def by_row(x: torch.Tensor, weight: torch.Tensor, *_: Any) -> torch.Tensor:
+        parts = [functional.linear(x[i : i + 16], weight) for i in range(0, len(x), 16)]
+        return torch.cat(parts)
+
+    assert not linear_products.rows_stand_alone(by_count)
+    assert linear_products.rows_stand_alone(by_row)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from discorank import Metric, load_metric
-from discorank.metrics.neural.models.encoder import Encoder
-from discorank.metrics.neural.models.pass_flops import Stack
+from discorank.metrics.neural.models.encoder import Encoder, Stack
 from discorank.metrics.representations import Ragged
 from discorank.rerank.pass_counts import PassCounts
 

@@ -209,11 +209,7 @@ def test_a_pass_reads_what_is_shared_once() -> None:
     decoder_pass = DecoderPass(pairs, targets)
     assert sorted(decoder_pass.sources.tolist()) == [0, 1]
     # with source 0, with source 1, and that of the last target
-    prefixes = [
-        [EOS, *head[:-1]],
-        [EOS, *head[:-1]],
-        [EOS],
-    ]
+    prefixes = [[EOS, *head[:-1]], [EOS, *head[:-1]], [EOS]]
     rests = [[3], [3, 21], [3, 21], [4]]
     assert len(decoder_pass.inputs) == sum(map(len, prefixes)) + sum(map(len, rests))
     texts = np.split(decoder_pass.inputs, decoder_pass.spans.start[1:])

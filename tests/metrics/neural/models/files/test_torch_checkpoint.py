@@ -257,16 +257,10 @@ UNFIT: dict[str, tuple[Any, str]] = {
     "a few repeated": (Tensor(0, (100, 6), (0, 1)), "w has fewer numbers than its shape"),
     "more than integers": (Tensor(0, (0, 10**30), (1, 1)), "damaged"),
     "fewer strides than sizes": (Tensor(0, (2, 3), (1,)), "damaged"),
-    "a storage larger than the file": (
-        Tensor(0, (10**9,), (1,), (*STORAGE, 10**9)),
-        "damaged",
-    ),
+    "a storage larger than the file": (Tensor(0, (10**9,), (1,), (*STORAGE, 10**9)), "damaged"),
     "a count of many digits": (Tensor(0, (10**9,), (1,), (*STORAGE, 10**5000)), "damaged"),
     "no such storage": (Tensor(0, (2,), (1,), (*STORAGE[:2], "1", "cpu", 6)), "damaged"),
-    "a name of many digits": (
-        Tensor(0, (2,), (1,), (*STORAGE[:2], 10**5000, "cpu", 6)),
-        "damaged",
-    ),
+    "a name of many digits": (Tensor(0, (2,), (1,), (*STORAGE[:2], 10**5000, "cpu", 6)), "damaged"),
     "a storage of tensors": (
         Tensor(0, (2,), (1,), ("storage", torch.Tensor, "0", "cpu", 6)),
         "damaged",

@@ -1,0 +1,105 @@
+"""The laws of equal bytes on other processors: numpy, torch and oneDNN are told to compute as they would there.
+
+A setting that this processor cannot run is skipped. `equal_bytes` says what is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VARIABLES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA")
+# Kernels of numpy's OpenBLAS, of torch and of oneDNN that belong to one generation of processors.
+PROCESSORS = (
+    ("Prescott", "default", "SSE41"),
+    ("Nehalem", "default", "SSE41"),
+    ("Sandybridge", "default", "AVX"),
+    ("Haswell", "avx2", "AVX2"),
+    ("Zen", "avx2", "AVX2_VNNI"),
+    ("SkylakeX", "avx512", "AVX512_CORE"),
+    ("Cooperlake", "avx512", "AVX512_CORE_BF16"),
+    ("SapphireRapids", "avx512", "AVX512_CORE_AMX"),
+)
+# Under these, and as this processor computes by itself, metrics with models are checked as well.
+WITH_MODELS = ("Haswell", "SkylakeX")
+ARCHITECTURE = """
+import numpy, threadpoolctl
+numpy.ones((40, 40)) @ numpy.ones((40, 40))
+print([library.get("architecture") for library in threadpoolctl.threadpool_info()])
+"""
+
+
+def environment_of(setting: dict[str, str]) -> dict[str, str]:
+    """The environment with one thread, and no other processor than that of the setting."""
+    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return {**inherited, **setting, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@cache
+def numpys_kernels(core_type: str) -> str:
+    """Whose kernels numpy takes for a type of processor; empty where this one has not got their instructions.
+
+    core_type: empty for that of this processor.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", ARCHITECTURE],
+        env=environment_of({VARIABLES[0]: core_type} if core_type else {}),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def results(setting: dict[str, str], *arguments: str) -> list[dict[str, object]]:
+    """What `equal_bytes` prints under a setting; nothing where the processor cannot run it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.laws.equal_bytes", *arguments],
+        cwd=ROOT,
+        env=environment_of(setting),
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    was_killed = done.returncode < 0 or done.returncode > 255
+    assert done.returncode == 0 or (was_killed and not printed), done.stderr[-3000:]
+    return printed
+
+
+def is_repeated(processor: tuple[str, ...]) -> bool:
+    """Whether numpy and torch compute as for an earlier one of `PROCESSORS`."""
+    earlier = PROCESSORS[: PROCESSORS.index(processor)]
+    alike = [other for other in earlier if other[1] == processor[1]]
+    return numpys_kernels(processor[0]) in {numpys_kernels(other[0]) for other in alike}
+
+
+@pytest.mark.parametrize("processor", [(), *PROCESSORS], ids="-".join)
+def test_bytes_do_not_depend_on_how_work_is_cut(processor: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    if processor:
+        if platform.machine() not in ("x86_64", "AMD64"):
+            pytest.skip("kernels of x86-64")
+        if not numpys_kernels(processor[0]):
+            pytest.skip("this processor has not got its instructions")
+        if is_repeated(processor):
+            pytest.skip("the same kernels as those of an earlier one")
+    has_models = not processor or (
+        processor[0] in WITH_MODELS and numpys_kernels(processor[0]) != numpys_kernels("")
+    )
+    setting = dict(zip(VARIABLES, processor, strict=False))
+    printed = results(setting, *["--models"] * has_models)
+    if processor and not printed:
+        pytest.skip("this processor has not got its instructions")
+    _, result = printed
+    assert result["failures"] == {}
+    assert int(str(result["checks"])) > (300 if has_models else 150)
