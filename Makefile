@@ -28,7 +28,7 @@ demo: .venv/core
 	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -54,7 +54,7 @@ def test_a_worker_that_dies_ends_the_run(text: str, found: str, tmp_path: Path) 
     command = [sys.executable, "-m", "pytest", *settings, "-p", "no:cacheprovider", "-n", "1"]
     variables = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
-        [*command, "--dist", "loadgroup", str(tmp_path)],
+        [*command, str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
