@@ -3,11 +3,33 @@
     h* = argmax_h value(h)
 Everything within 1e-9 (relative) of the best is equally good and the lowest index wins. A value that is not finite
 never wins, whatever its sign.
+
+When two numbers count as equal, so that the order in which a sum was taken decides nothing.
+
+The tie rule of the project: everything within 1e-9 (relative) of the best counts as best, and the lowest index wins.
+Wherever only the verdict "as good as" is needed, this one limit holds: for utilities of candidates and translations,
+for what choosers reach, and for draws of a test against the observed difference. Standardised scores and their
+agreement with people are about 1 in size, so there it is an absolute limit.
+
+Where ties themselves are counted, as by Kendall's tau and pairwise accuracy, the limit is narrower. There a tie is an
+outcome that changes the coefficient, and two scores that a metric tells apart must not become one, however close they
+are; only the rounding of sums may be dropped, by which the same scores, added in another order, differ.
+
+A diverse k-best list: texts of high expected utility that are unlike each other (Jinnai et al. 2024b, DMBR).
+
+    C* = argmax over C of k texts of  F(C) = sum over h in C of mu(h) - lambda / k  sum over h != h' in C of u(h, h')
+The second sum has every pair in both directions. Utility and similarity are of one matrix and so of one scale; with
+lambda = 0 it is the plain k-best list. The best set is searched for greedily, text by text, and then by swaps of a text
+in the set for one outside, the best swap first, until none gains. Sums over the set are kept up to date: O(k N) a step.
+
+Rankings as a pandas data frame: `discorank.to_pandas`.
+
+How texts and tables of them are shown where Python shows values: on one line, and in a notebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
@@ -16,12 +38,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.representations import FloatArray
+from ..metrics.optional_packages import imported
+from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
-from .distinct import Distinct
-from .lists import NOTHING, Candidate, CandidateList, plain
-from .shown_texts import SHOWN_PLACES, html_table, short_number, short_text
-from .ties import TIE
+from .lists import NOTHING, Candidate, CandidateList, Distinct, plain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -274,3 +297,166 @@ def in_order(expected: FloatArray) -> Iterator[int]:
         taken.add(index)
         yield index
     yield from (i for i, value in enumerate(values) if not value < inf)
+
+
+TIE = 1e-9  # relative: as good as the best
+ROUNDING = 1e-12  # relative: sums of scores that only rounding tells apart
+
+
+def objective(
+    values: FloatArray, similarity: FloatArray, chosen: IntArray, penalty: float
+) -> float:
+    """F of some texts, higher is better.
+
+    Args:
+        values: expected utilities, [N].
+        similarity: u(h, h'), [N, N]; its diagonal does not count.
+        chosen: which texts, [k].
+        penalty: lambda.
+    """
+    pairs = _of_pairs(similarity)[np.ix_(chosen, chosen)]
+    return float(values[chosen].sum() - penalty / len(chosen) * pairs.sum() / 2)
+
+
+def diverse(values: FloatArray, similarity: FloatArray, count: int, penalty: float) -> IntArray:
+    """The texts of a diverse k-best list [k], the highest expected utility first, of equal ones the lowest index.
+
+    Texts whose expected utility or similarity to others is not finite come last, without being searched.
+
+    Args:
+        values: expected utilities, [N].
+        similarity: u(h, h'), [N, N]; its diagonal does not count.
+        count: k; all texts if it is more than N.
+        penalty: lambda, at least 0.
+    """
+    pairs = _of_pairs(similarity)
+    is_usable = np.isfinite(values) & np.isfinite(pairs).all(axis=1)
+    usable, others = np.flatnonzero(is_usable), np.flatnonzero(~is_usable)
+    size = min(count, len(usable))
+    costs = penalty / max(size, 1) * pairs[np.ix_(usable, usable)]
+    chosen = _swapped(values[usable], costs, _greedy(values[usable], costs, size))
+    best_first = np.lexsort((usable[chosen], -values[usable[chosen]]))
+    return np.concatenate([usable[chosen][best_first], others])[:count]
+
+
+def _of_pairs(similarity: FloatArray) -> FloatArray:
+    """The similarity of every two texts in both directions, 0 of a text with itself, [N, N]."""
+    both = similarity + similarity.T
+    np.fill_diagonal(both, 0.0)
+    return both
+
+
+def _greedy(values: FloatArray, costs: FloatArray, count: int) -> IntArray:
+    """Texts [count], each the one that adds most to F of those before."""
+    gains = values.copy()
+    chosen = []
+    for _ in range(count):
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        gains -= costs[best]
+        gains[best] = -np.inf
+    return np.array(chosen, np.int64)
+
+
+def _swapped(values: FloatArray, costs: FloatArray, chosen: IntArray) -> IntArray:
+    """The texts after the swaps that add most to F; a gain within rounding is none, so that the search ends."""
+    if not 0 < len(chosen) < len(values):
+        return chosen
+    of_set = costs[:, chosen].sum(axis=1)  # what each text shares with the set
+    scale = float(np.abs(values).max() + np.abs(of_set).max())
+    while True:
+        outside = np.setdiff1d(np.arange(len(values)), chosen)
+        entering = values[outside] - of_set[outside]
+        leaving = values[chosen] - of_set[chosen]
+        # the entering text no longer shares anything with the one that leaves
+        gains = entering - leaving[:, None] + costs[np.ix_(chosen, outside)]
+        place, number = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        if gains[place, number] <= TIE * scale:
+            return chosen
+        old, new = chosen[place], outside[number]
+        of_set += costs[:, new] - costs[:, old]
+        chosen = np.sort(np.append(np.delete(chosen, place), new))
+
+
+CHOICES = ("id", "index", "text", "utility", "gap", "flags")
+PLACES = ("id", "place", "index", "count", "utility", "text")
+
+
+def to_pandas(rankings: Iterable[Ranking] | Ranking, *, places: bool = False) -> DataFrame:
+    """Rankings as a data frame, a row per list in the order given.
+
+    Args:
+        rankings: of `MBRDecoder.decode` or `Reranker.decode`, or the one of `discorank.decode`.
+        places: a row per place of every ranking instead, from 1.
+
+    Returns:
+        columns id, index, text, utility, gap, flags and the other keys of the lists; or id, place, index, count,
+        utility, text. The text of a document is a list of its sentences.
+
+    Raises:
+        ModelLoadError: the package pandas is not installed.
+        DiscorankError: what `rankings` raises.
+    """
+    pandas = imported("pandas", "to_pandas")
+    if isinstance(rankings, Ranking):
+        rankings = [rankings]
+    if places:
+        by_place = [row for ranking in rankings for row in _places(ranking)]
+        return pandas.DataFrame(by_place, columns=list(PLACES))
+    rows = [_choice(ranking) for ranking in rankings]
+    extra = dict.fromkeys(key for row in rows for key in row if key not in CHOICES)
+    return pandas.DataFrame(rows, columns=[*CHOICES, *extra])
+
+
+def _choice(ranking: Ranking) -> dict[str, Any]:
+    row = {**ranking.to_dict(), "flags": list(ranking.flags)}
+    del row["ranking"]
+    return row
+
+
+def _places(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
+    for number, place in enumerate(ranking.ranking, start=1):
+        yield ranking.id, number, place.index, place.count, place.utility, plain(place.text)
+
+
+SHOWN = 60  # characters of a text on one line
+SHOWN_PLACES = 10  # rows of a table in a notebook
+
+
+def short_text(text: Text, longest: int = SHOWN) -> str:
+    r"""The start of a text as a Python string, with what a terminal would obey as escapes.
+
+    >>> short_text("the cat sat on the mat", longest=12)
+    "'the cat sat…'"
+    >>> short_text("a\x1b[2Jb")
+    "'a\\x1b[2Jb'"
+    """
+    plain = str(text)
+    return repr(plain if len(plain) <= longest else plain[: longest - 1] + "…")
+
+
+def short_number(value: float | None) -> str:
+    """Four significant digits.
+
+    >>> short_number(57.41043), short_number(None)
+    ('57.41', 'None')
+    """
+    return "None" if value is None else f"{value:.4g}"
+
+
+def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in HTML, everything escaped, without style or script; no cell turns the direction of others.
+
+    >>> html_table("<a>", ["x"], [["1 & 2"]])
+    '<table><caption>&lt;a&gt;</caption><tr><th dir="auto">x</th></tr><tr><td dir="auto">1 &amp; 2</td></tr></table>'
+    """
+    from html import escape
+
+    lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    from html import escape
+
+    return "<tr>" + "".join(f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"

@@ -6,22 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Protocol
 
-import numpy as np
-
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
-from ..metrics.mixture import Utility, added
-from ..metrics.representations import FloatArray
+from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context
 from .choice import Ranking
-from .dataset_rows import list_rows
-from .engines.interface import Engine, Result
+from .engines.interface import Engine
 from .engines.local import LocalEngine
-from .lists import CandidateList
-from .normalization import Normalize, normalized
-from .plain_lists import list_of
+from .lists import CandidateList, list_of, list_rows
+from .order import Strategy
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
-from .strategies import Strategy
 
 
 class Decider(Protocol):
@@ -91,46 +85,3 @@ def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]
         is_known = isinstance(identity, str)
         return (f"list {identity!r}" if is_known else f"list number {number}"), error
     return f"list {record.id!r}", record
-
-
-def combined_values(utility: Utility, result: Result, normalize: Normalize = "none") -> FloatArray:
-    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated, each normalised first.
-
-    Raises:
-        MetricError: as `added`.
-    """
-    if normalize != "none":
-        return _sum_of_normalized(utility, result, normalize)
-    factors = [weight * part.utility_sign for weight, part in utility.parts]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if len(factors) == 1:
-            # -0 becomes 0, as in a sum
-            values = np.asarray(factors[0] * result.values[0] + 0.0, np.float64)
-        else:
-            of_parts = np.array(factors)[:, None] * result.values
-            values = np.asarray(of_parts.sum(axis=0), np.float64)
-    if np.isfinite(values).all():
-        return values
-    values = np.zeros(values.shape)
-    for factor, part_values in zip(factors, result.values, strict=True):
-        values = added(values, factor, part_values, utility.signature())
-    return values
-
-
-def _sum_of_normalized(utility: Utility, result: Result, normalize: Normalize) -> FloatArray:
-    """The weighted sum of the parts' expectations [H], each as a utility and normalised within the list."""
-    values = np.zeros(result.values.shape[1])
-    for (weight, part), part_values in zip(utility.parts, result.values, strict=True):
-        column = normalized(part.utility_sign * part_values, normalize)
-        values = added(values, weight, column, utility.signature())
-    return values
-
-
-def combined_matrix(utility: Utility, result: Result) -> FloatArray | None:
-    """The utility matrix [H, R] in the same way, if the task kept its matrices; errors as well."""
-    if not result.matrices:
-        return None
-    matrix = np.zeros(1)
-    for (weight, part), part_matrix in zip(utility.parts, result.matrices, strict=True):
-        matrix = added(matrix, weight * part.utility_sign, part_matrix, utility.signature())
-    return matrix

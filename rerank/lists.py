@@ -1,19 +1,28 @@
 """Candidate lists: one input with the candidates to choose from, as objects and as JSON data.
 
 It knows neither files nor metrics.
+
+The distinct texts of a list of candidates: duplicates are compared once and weigh as often as they occur.
+
+Candidate lists as Python gives them: texts alone, or the JSON form without an id.
+
+Rows of Hugging Face datasets as candidate lists; what is no dataset passes through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
 from typing import Any
 
+import numpy as np
+
 from ..metrics.errors import InputError, excerpt
+from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .shown_texts import short_text
+from .choice import short_text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -359,3 +368,104 @@ def finite(value: object) -> float | None:
         return float(value) if isfinite(value) else None
     except OverflowError:
         return None
+
+
+class Distinct:
+    """The distinct texts of some candidates, in order of first appearance."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        texts = [candidate.text for candidate in candidates]
+        self.texts: tuple[Text, ...] = tuple(dict.fromkeys(texts))
+        self.of: IntArray = np.arange(len(texts))  # [N] number of each candidate's text
+        self.first: IntArray = self.of  # [D] index of the first copy
+        if len(self.texts) < len(texts):
+            number = {text: i for i, text in enumerate(self.texts)}
+            self.of = np.array([number[text] for text in texts], np.int64)
+            first = {text: i for i, text in reversed([*enumerate(texts)])}
+            self.first = np.array([first[text] for text in self.texts], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pooled(self, weights: FloatArray) -> FloatArray:
+        """Summed weights of each text's copies, [D]."""
+        return np.asarray(np.bincount(self.of, weights, minlength=len(self)), np.float64)
+
+
+def list_of(data: Any, number: int) -> CandidateList:
+    """A candidate list of any form; one without an id has its number.
+
+    Args:
+        data: a `CandidateList`, its JSON form, or the candidates alone (texts, `Candidate` objects or their JSON form).
+        number: which list it is, from 0.
+
+    Raises:
+        InputError: as `read_list`, and for a text in the place of a list of them.
+    """
+    if isinstance(data, CandidateList):
+        return data
+    if isinstance(data, Mapping):
+        return read_list(data if "id" in data else {"id": str(number), **data})
+    return read_list({"id": str(number), "candidates": candidates_of(data)})
+
+
+def candidates_of(texts: Any) -> list[Any]:
+    """The candidates of a list given as them alone.
+
+    Raises:
+        InputError: they are no sequence, or one is a list of strings: in Python a document is a `Document`.
+    """
+    if isinstance(texts, str | Document) or not isinstance(texts, Sequence):
+        fix = "Give a list of texts"
+        raise InputError(f"found {excerpt(texts)}", where="candidates", fix=fix)
+    refuse_plain_documents(texts, "candidates")
+    return list(texts)
+
+
+def refuse_plain_documents(texts: Any, name: str) -> None:
+    """Raises InputError for a list of strings in the place of a text: in Python a document is a `Document`."""
+    if not isinstance(texts, list | tuple):
+        return
+    for i, text in enumerate(texts):
+        if isinstance(text, list | tuple):
+            fix = "A document is written discorank.Document([...])"
+            raise InputError(f"found {excerpt(text)}", where=f"{name}[{i}]", fix=fix)
+
+
+_NAMES = ("id", "document")  # keys that are texts, and often numbers in tables
+
+
+def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
+    """The lists in an iterable: of a `datasets.Dataset` or `IterableDataset`, its rows without what is null.
+
+    Rows without an id have their number, from 0; ids that are whole numbers become their digits.
+
+    Raises:
+        InputError: it is a dictionary of splits.
+    """
+    kind = type(lists)
+    if kind.__module__.partition(".")[0] != "datasets":
+        return lists
+    if isinstance(lists, dict):
+        problem = f"found a {kind.__name__} of the splits {', '.join(map(str, lists))!s:.80}"
+        raise InputError(problem, where="lists", fix="Give one: dataset['train']")
+    return _rows(lists)
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without what is null in objects; null in a list stays."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value]
+    return value
+
+
+def with_text_names(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table whose ids of list and document are texts: of whole numbers, their digits."""
+    return row | {key: str(row[key]) for key in _NAMES if type(row.get(key)) is int}
+
+
+def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(dataset.with_format(None)):
+        yield with_text_names({"id": number, **without_nulls(dict(row))})

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.text.texts import Context, Document, Text
 from .choice import Ranking
-from .context import DocumentContext, Lane
 from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
-from .strategies import Strategy
+from .order import DocumentContext, Lane, Strategy
 
 WINDOW_RECORDS = 4096
 WINDOW_CHARACTERS = 1 << 24

@@ -21,7 +21,6 @@ import numpy as np
 from benchmarks.budget.fitted_constants import fitted, written
 from benchmarks.budget.replayed_steps import Steps, read
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.correction import first
 from discorank.rerank.budget.statement import (
     LOSS,
     NO_CORRECTION,
@@ -32,6 +31,7 @@ from discorank.rerank.budget.statement import (
     on_line,
     shifted,
 )
+from discorank.rerank.budget_audit import first
 
 SHOWN_BUDGET = 0.5  # of stops
 SHOWN = (

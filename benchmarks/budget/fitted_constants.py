@@ -10,7 +10,6 @@ import numpy as np
 
 from benchmarks.budget.replayed_steps import Steps
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.correction import ROUNDS, SMALL, SURE, first
 from discorank.rerank.budget.statement import (
     LOSS,
     ODDS,
@@ -20,6 +19,7 @@ from discorank.rerank.budget.statement import (
     Line,
     on_line,
 )
+from discorank.rerank.budget_audit import ROUNDS, SMALL, SURE, first
 
 STOP_BUDGETS = (0.25, 0.5)
 RIDGE, KIND_RIDGE = 3.0, 4.0

@@ -22,9 +22,8 @@ import numpy as np
 
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.distinct import Distinct
-from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.lists import CandidateList, Distinct
+from discorank.rerank.mbr import MBRDecoder
 
 FEWEST = 3  # distinct texts
 CHEAP = {

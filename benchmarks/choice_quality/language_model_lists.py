@@ -35,8 +35,8 @@ from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
-from discorank.rerank.normalization import normalized
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.part_sums import normalized
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_scores import score_systems
 from discorank.rerank.training.candidate_features import features

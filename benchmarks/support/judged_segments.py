@@ -23,8 +23,8 @@ from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
-from discorank.rerank.context import Lane
 from discorank.rerank.lists import CandidateList
+from discorank.rerank.order import Lane
 from discorank.rerank.training.candidate_features import features
 
 CONSENSUS = "chrf + 100*rouge-l"

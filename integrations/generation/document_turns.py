@@ -19,10 +19,10 @@ from ...metrics.text.few_shot import FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
-from ...rerank.context import Lane
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
+from ...rerank.order import Lane
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
 from .waiting_lists import Known

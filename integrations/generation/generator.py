@@ -15,7 +15,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Text
 from ...rerank.lists import NOTHING, Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 
 

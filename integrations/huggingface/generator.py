@@ -19,7 +19,7 @@ from ...metrics.text.texts import Document
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, reads_logprobs
 from ..generation.waiting_lists import checked, warning_of_no_choice

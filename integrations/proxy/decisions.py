@@ -11,7 +11,7 @@ from ...metrics.errors import DiscorankError
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ...rerank.stopping_rule import StoppingRule
 from ..generation.generator import reads_logprobs

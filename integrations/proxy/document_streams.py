@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from ...metrics.text.texts import NO_CONTEXT, Context
-from ...rerank.context import Lane
+from ...rerank.order import Lane
 from .api_errors import ApiError
 from .questions import FIELD
 

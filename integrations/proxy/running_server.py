@@ -13,7 +13,7 @@ from typing import Any
 from ...metrics.errors import InputError
 from ...metrics.optional_packages import require
 from ...rerank.engines.interface import Engine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ..server.exchange import Exchange
 from ..server.settings import Connection
 from .app import App

@@ -2,7 +2,7 @@
 
 Forwards the candidate is scored and ``{source}`` is a field of the prompt; in reverse the source is scored, and
 ``{candidate}`` is the field. The contexts are the preceding sentences of the document, by the rule of
-`rerank/context.py`: their sources, and what was chosen for them, which the lists themselves or a file of earlier
+`rerank/order.py`: their sources, and what was chosen for them, which the lists themselves or a file of earlier
 choices say, so that no list waits for another. A document is read as one text, its sentences joined by spaces.
 """
 
@@ -18,8 +18,8 @@ from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
-from ...rerank.context import Lane
 from ...rerank.lists import Candidate, CandidateList
+from ...rerank.order import Lane
 from ...rerank.runs.entry import Entry
 from ...rerank.runs.output_checks import check_beside
 from ...rerank.runs.run_file import lines_of_run

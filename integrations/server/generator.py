@@ -21,7 +21,7 @@ from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import NOTHING, Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, reads_logprobs

@@ -16,11 +16,8 @@ import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from .evidence import evidence_of, leaders, possible
-from .observed import Observed
-from .posterior import Posterior, posterior
-from .references import representative_order
-from .regressors import regressors_of
-from .requests import Asking, BoolArray, Found, Search
+from .plan import Asking, BoolArray, Found, Search, representative_order
+from .posterior import Observed, Posterior, posterior, regressors_of
 from .statement import DRAWS, Evidence
 
 PILOT = 0.3  # share of the budget

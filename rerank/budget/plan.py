@@ -3,33 +3,49 @@
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
 is estimated from a part of the pairs. `Request`, `Estimate` and `Plan` say how a plan is run; `drive` runs one over a
 function. A budget of all pairs asks for all of them at once and has the expectations that they have without a budget.
+
+What a plan for a part of a utility matrix asks for and what it hands back.
+
+A plan is a generator. It yields a `Request`, is sent the utilities [rows, columns] of that block (higher is better),
+and returns an `Estimate` when it needs no more or its budget is used up. It never asks for a pair twice.
+
+The order in which pseudo-references are used, so that the first ones, whatever their number, represent all.
+
+An order of a list's rows and columns that does not depend on how the list was ordered.
+
+A plan works in this order, so that the same texts in another order get the same draws, the same ties and the same sums.
+Rows stand by their mean cheap utility, columns by theirs, best first, then by all their sorted cheap utilities and by
+their weights. Where there are no cheap utilities, or two rows have all alike, the order of the list decides.
+
+Which hypotheses remain: the best of some by a value, those in front winning ties.
+
+Sequential halving (Jinnai and Ariu 2024): the better half stays, and is compared with twice as many references.
+
+In each of ceil(log2 H) rounds an equal part of the budget T goes to the candidates S that are left:
+    t = floor(T / (|S| ceil(log2 H)))  new pseudo-references, drawn without replacement
+and the half with the higher mean over all pseudo-references so far remains. Nothing is to be set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from math import ceil, log2
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..expectation import NO_WEIGHT, expected_utility
 from .adaptive import adaptive
-from .canonical import Order, canonical_order
 from .evidence import state
-from .halving import halving
-from .methods import METHODS, Method
-from .observed import Observed, Problem
-from .requests import Estimate, Found, Plan, Request, Search
-from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
+from .posterior import Observed, Problem, Regressors
+from .settings import METHODS, Method
+from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Evidence, Target
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
-
-_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
-    "adaptive": adaptive,
-    "halving": halving,
-}
 
 
 def plan(
@@ -193,3 +209,198 @@ def _selves(order: Order, square: bool) -> IntArray:
     place = np.empty(len(order.columns), np.int64)
     place[order.columns] = np.arange(len(order.columns))
     return place[order.rows]
+
+
+BoolArray = NDArray[np.bool_]
+
+
+class Request(NamedTuple):
+    """A block of pairs: all of these hypotheses with all of these pseudo-references."""
+
+    rows: IntArray  # [h]
+    columns: IntArray  # [r]
+
+
+class Estimate(NamedTuple):
+    """Expected utilities of a list, and what is known of them.
+
+    Args:
+        values: estimated expected utilities [H], higher is better; NaN for hypotheses that were given up.
+        pairs: how many pairs were computed; of a symmetric utility, two texts are one pair.
+        of: how many the whole matrix has.
+        confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
+            set of them.
+        at_least: what the confidence is also of utilities of a kind that is not known.
+        regret: the expected loss by that in expected utility, on average over the places.
+        at_most: what the regret is also of utilities of a kind that is not known.
+        spread: the standard deviation of the list's expected utilities, as estimated.
+        utilities: what was computed, NaN elsewhere, [H, R].
+        computed: which pairs were, [H, R]; of a symmetric utility both ways round.
+        steps: what was known of the choice at every step, of which the last made the statement; none where all or
+            next to nothing was computed.
+    """
+
+    values: FloatArray
+    pairs: int
+    of: int
+    confidence: float
+    at_least: float
+    regret: float
+    at_most: float
+    spread: float
+    utilities: FloatArray
+    computed: BoolArray
+    steps: tuple[Evidence, ...] = ()
+
+    @property
+    def spent(self) -> Spent:
+        """What a row says of it."""
+        return Spent(
+            self.pairs,
+            self.of,
+            self.confidence,
+            self.at_least,
+            self.regret,
+            self.at_most,
+            self.spread,
+            self.computed,
+            self.steps,
+        )
+
+
+class Found(NamedTuple):
+    """What a method finds.
+
+    Args:
+        values: [H], NaN for those given up.
+        steps: what was known of the choice at every step at which a target was looked at, and at the end; none if the
+            method knows of none.
+        stopped: whether a target was met before the budget was used up.
+    """
+
+    values: FloatArray
+    steps: tuple[Evidence, ...] = ()
+    stopped: bool = False
+
+
+Plan = Generator[Request, FloatArray, Estimate]
+Asking = Generator[Request, FloatArray, None]
+Search = Generator[Request, FloatArray, Found]
+
+
+def representative_order(problem: Problem, features: Regressors) -> IntArray:
+    """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
+
+    Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in
+    the space of the columns of the cheap utilities: one that compares all hypotheses alike never comes first.
+    """
+    columns = problem.columns
+    weights = problem.shares.sum(axis=0)[columns]
+    if not len(features.cheap):
+        # heavier ones tend to be drawn earlier (Efraimidis and Spirakis 2006)
+        keys = np.log(problem.random().uniform(size=len(columns))) / weights
+        return columns[np.argsort(-keys, kind="stable")]
+    points = features.cheap[:, :, columns]
+    points = points - points.mean(axis=1, keepdims=True)
+    points = points.reshape(-1, len(columns)).T
+    return columns[_herded(points, weights / weights.sum())]
+
+
+def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
+    """An order of points [n, d] whose beginnings have about the weighted mean of all."""
+    products = points @ points.T
+    with_mean = products @ weights
+    with_chosen = np.zeros(len(points))
+    is_left = np.ones(len(points), bool)
+    order = []
+    for count in range(len(points)):
+        gains = np.where(is_left, (count + 1) * with_mean - with_chosen, -np.inf)
+        best = int(np.argmax(gains))
+        order.append(best)
+        is_left[best] = False
+        with_chosen += products[best]
+    return np.array(order, np.int64)
+
+
+class Order(NamedTuple):
+    """Which row and column of the list stands in each place."""
+
+    rows: IntArray  # [H]
+    columns: IntArray  # [R]
+
+    def original(self, request: Request) -> Request:
+        """A request in places, as one in the list's own numbers."""
+        return Request(self.rows[request.rows], self.columns[request.columns])
+
+
+def canonical_order(
+    prior: FloatArray | None, weights: FloatArray, own: FloatArray | None, num_rows: int
+) -> Order:
+    """The order of a list; `prior` is [K, H, R]."""
+    if prior is None:
+        return Order(np.arange(num_rows), np.argsort(-weights, kind="stable"))
+    overall = _of_one_scale(prior).sum(axis=0)
+    return Order(_by_contents(overall, own), _by_contents(overall.T, weights))
+
+
+def _of_one_scale(prior: FloatArray) -> FloatArray:
+    """Cheap utilities [K, H, R] in units of their deviations, to the same bit in every order of H and R."""
+    deviations = np.sort(prior.reshape(len(prior), -1), axis=1).std(axis=1)
+    return prior / np.where(deviations > 0, deviations, 1.0)[:, None, None]
+
+
+def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:
+    """An order of vectors [n, d] that no order of their elements changes."""
+    contents = -np.sort(vectors, axis=1)
+    # sums of sorted numbers are the same to the last bit
+    keys = [contents.sum(axis=1), *contents.T[::-1]]
+    if weights is not None:
+        keys.insert(0, -weights)
+    # lexsort takes the most important key last
+    return np.asarray(np.lexsort([*keys[:0:-1], keys[0]]), np.int64)
+
+
+def affordable_rows(observed: Observed) -> IntArray:
+    """All hypotheses, or as many of the first ones, which are the best by the cheap utility, as a pair each allows."""
+    return np.arange(min(observed.problem.num_rows, observed.left))
+
+
+def best(values: FloatArray, among: IntArray, count: int) -> IntArray:
+    """The `count` of these hypotheses with the highest values [H], in ascending order; what is NaN comes last."""
+    descending = np.argsort(-values[among], kind="stable")
+    return np.sort(among[descending[:count]])
+
+
+def only(values: FloatArray, among: IntArray) -> FloatArray:
+    """The values [H] of these hypotheses, NaN for the others."""
+    kept = np.full(len(values), np.nan)
+    kept[among] = values[among]
+    return kept
+
+
+def halving(observed: Observed) -> Search:
+    """The means [H] of the last survivors; stops when `nbest` of them or no pseudo-references are left."""
+    problem = observed.problem
+    order = problem.random().permutation(problem.columns)
+    survivors = affordable_rows(observed)
+    rounds = max(1, ceil(log2(problem.num_rows)))
+    used = 0
+    while len(survivors) > problem.nbest and used < len(order):
+        affordable = observed.left // len(survivors)
+        wanted = max(1, problem.pairs // (len(survivors) * rounds))
+        count = min(wanted, affordable, len(order) - used)
+        if count == 0:
+            break
+        yield from observed.ask(survivors, np.sort(order[used : used + count]))
+        used += count
+        half = max(problem.nbest, ceil(len(survivors) / 2))
+        survivors = best(observed.sample_means(), survivors, half)
+    if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
+        yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
+    return Found(only(observed.sample_means(), survivors))
+
+
+_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
+    "adaptive": adaptive,
+    "halving": halving,
+}

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
-from ..ties import ROUNDING
+from ..choice import ROUNDING
 from .correlation import pearson, spearman, tau_b
 from .pair_differences import PairDifferences
 from .significance import Verdicts

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import ROUNDING, TIE
+from ..choice import ROUNDING, TIE
 from .correlation import pearson, two_sided_t
 from .statistics import assignments, share_as_large
 

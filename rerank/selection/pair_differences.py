@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import ROUNDING
+from ..choice import ROUNDING
 
 MAX_PAIRS = 1 << 24  # held at once
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import TIE
+from ..choice import TIE
 from .correlation import false_discovery_control
 from .statistics import DRAWS, MAX_CELLS, assignments
 from .system_scores import Scored

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import ROUNDING
+from ..choice import ROUNDING
 
 Variant = Literal["wmt12", "wmt13", "wmt14"]
 VARIANTS = ("wmt12", "wmt13", "wmt14")

@@ -20,10 +20,10 @@ from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility, added
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Document, Text
-from ..context import follows
 from ..engines.local import LocalEngine
 from ..lists import CandidateList
-from ..mbr_decoder import MBRDecoder
+from ..mbr import MBRDecoder
+from ..order import follows
 
 BATCH = 256  # lists that are scored at once, and the rest of the last document
 Against = Literal["references", "candidates"]

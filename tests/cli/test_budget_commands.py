@@ -14,7 +14,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResumeError
-from discorank.rerank import audited_lists
+from discorank.rerank import budget_audit
 from discorank.rerank.budget.plan import METHODS
 
 from ..support.lists import made_lists, write_lists
@@ -176,7 +176,7 @@ def test_an_audit_corrects_what_a_run_says(
     stopped = [*words, "--max-errors", "0"]
     assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
     assert 0 < len(rows(out)) < len(ours)
-    monkeypatch.setattr(audited_lists, "correction_of", lambda *_: pytest.fail("audited again"))
+    monkeypatch.setattr(budget_audit, "correction_of", lambda *_: pytest.fail("audited again"))
     assert decode(source, out, *words) == 3
     assert out.read_bytes() == whole.read_bytes()
     capsys.readouterr()

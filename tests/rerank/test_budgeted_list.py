@@ -19,7 +19,7 @@ from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.budget.settings import two_texts_are_one_pair
-from discorank.rerank.diverse import diverse
+from discorank.rerank.choice import diverse
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import read_list

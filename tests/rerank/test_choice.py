@@ -12,11 +12,10 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Candidate, CandidateList, InputError
-from discorank.rerank.choice import choose, in_order
-from discorank.rerank.distinct import Distinct
+from discorank.rerank.choice import TIE, choose, in_order
 from discorank.rerank.expectation import expected_utility
-from discorank.rerank.pseudo_references import candidate_weights
-from discorank.rerank.ties import TIE
+from discorank.rerank.lists import Distinct
+from discorank.rerank.pool import candidate_weights
 
 BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 

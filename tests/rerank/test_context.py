@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.text.texts import NO_CONTEXT, Context
-from discorank.rerank.context import Lane
+from discorank.rerank.order import Lane
 
 
 def sentence(lane: Lane, position: int | None, after_gap: bool = False) -> tuple[bool, Context]:

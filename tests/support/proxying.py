@@ -18,7 +18,7 @@ from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
 from discorank.integrations.server.settings import Connection
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from .waiting import PATIENCE_SECONDS
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ....metrics.representations import FloatArray, IntArray
 from ....metrics.spec.checked_settings import Field, settings
-from ...ties import TIE
+from ...choice import TIE
 from ..statistics import assignments
 from .averaged_correlations import CALIBRATED, Coefficient, averaged
 from .row_coefficients import row_values

@@ -39,7 +39,7 @@ from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
 from discorank.rerank.whole_documents import WholeDocuments

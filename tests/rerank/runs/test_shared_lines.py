@@ -26,7 +26,7 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.processes import ProcessEngine
 from discorank.rerank.engines.processors import usable_processors
 from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs import shared_lines
 from discorank.rerank.runs.row_forms import JsonRows, TextRows

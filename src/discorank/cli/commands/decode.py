@@ -7,7 +7,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in

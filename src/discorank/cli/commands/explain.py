@@ -15,7 +15,7 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...report.explanation import explanation, explanation_text, legend
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.rows import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in

@@ -7,9 +7,8 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...rerank.features import EXPECTED, feature_of
-from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.reranker import Reranker
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import EXPECTED, Reranker, feature_of
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in

@@ -15,9 +15,8 @@ from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.stop_signals import heeded
-from ...rerank.features import EXPECTED
-from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.reranker import Reranker
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import EXPECTED, Reranker
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in

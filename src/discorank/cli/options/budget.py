@@ -9,11 +9,10 @@ from typing import Annotated, Any
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.budget.methods import Method
-from ...rerank.budget.settings import CHEAP, Budget, load_budget, load_cheap_utility
+from ...rerank.budget.settings import CHEAP, Budget, Method, load_budget, load_cheap_utility
 from ...rerank.budget.statement import Correction, Shift
 from ...rerank.engines.interface import Engine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run_file import earlier_settings
 from ..terminal.console import say
 from . import build
@@ -115,7 +114,7 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
     Raises:
         InputError: there is no budget, the input is read once, or too few lists could be decided.
     """
-    from ...rerank.audited_lists import FEWEST, correction_of, sampled_lists
+    from ...rerank.budget_audit import FEWEST, correction_of, sampled_lists
 
     budget = load_budget(decoder.budget)
     if budget is None:

@@ -22,7 +22,7 @@ from ....report.summary_text import with_noun
 from ....report.svg import plot_package, template_package
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
-from ....rerank.mbr_decoder import MBRDecoder
+from ....rerank.mbr import MBRDecoder
 from ....rerank.reranker import Reranker
 from ....rerank.selection.comparison_folder import FILES, load
 from ....rerank.selection.kept_comparison import KeptComparison

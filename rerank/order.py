@@ -1,4 +1,6 @@
-"""The k sentences before: the one rule of what a sentence of a document is read after.
+"""Strategies: where the context of a list comes from.
+
+The k sentences before: the one rule of what a sentence of a document is read after.
 
 The sentences of a document follow each other in a lane. Each reads the last k that were chosen before it. A jump in
 position, or a line between them that could not be read, empties the context: what comes next does not stand right
@@ -8,10 +10,31 @@ behind what was chosen last.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
+from ..metrics.errors import InputError
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
 from .lists import CandidateList
+
+Strategy = Literal["sequential", "one-best", "independent"]
+StrategySetting = Literal["auto", "sequential", "one-best", "independent"]
+
+
+def resolve(strategy: StrategySetting, width: int) -> Strategy:
+    """The strategy that a setting stands for, for metrics that read `width` preceding sentences.
+
+    Raises:
+        InputError: metrics that read context cannot decide lists independently.
+    """
+    if strategy == "auto":
+        return "sequential" if width else "independent"
+    if width and strategy == "independent":
+        raise InputError(
+            "the metric reads context, which independent lists do not have",
+            where="strategy",
+            fix='Choose "sequential" or "one-best", or set context=0 in the metric',
+        )
+    return strategy
 
 
 def follows(before: int | None, position: int | None, after_gap: bool = False) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from ..metrics.errors import InputError
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Text
-from .distinct import Distinct
-from .lists import Candidate, CandidateList, number_field
+from .lists import Candidate, CandidateList, Distinct, number_field
 
 # weights whose largest is outside are scaled, so that no sum overflows or vanishes
 SMALL, LARGE = 1e-150, 1e150
