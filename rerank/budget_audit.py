@@ -23,7 +23,7 @@ import numpy as np
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.registry import load_metric
 from ..metrics.representations import FloatArray, IntArray
-from .budget.plan import BoolArray
+from .budget.requests import BoolArray
 from .budget.settings import Budget, kind_of, load_budget
 from .budget.statement import (
     LOSS,
@@ -77,17 +77,17 @@ def correction_of(
     Raises:
         InputError: the decoder has no budget, or too few lists could be decided.
     """
-    budget = load_budget(decoder.budget)
+    budget = load_budget(decoder.estimator.budget)
     if budget is None:
         raise InputError("a decoder without a budget", where="audit", fix="Give it one")
     if decoder.width:
-        decoder = replace(decoder, strategy="one-best")
+        decoder = decoder.with_settings(strategy="one-best")
     engine.load(decoder.metrics)
     audits = [
-        _audited(exact, estimated, decoder.nbest or 1)
+        _audited(exact, estimated, decoder.choice.nbest or 1)
         for exact, estimated in zip(
             _decided(decoder, _whole(budget), None, records, engine),
-            _decided(decoder, _watched(budget), decoder.nbest, records, engine),
+            _decided(decoder, _watched(budget), decoder.choice.nbest, records, engine),
             strict=True,
         )
     ]
@@ -119,7 +119,7 @@ def _decided(
     engine: Engine,
 ) -> list[Ranking | None]:
     """The rankings of lists under a budget; None of lists that fail, of which the run says why."""
-    deciding = replace(decoder, budget=budget, nbest=nbest)
+    deciding = decoder.with_settings(budget=budget, nbest=nbest)
     numbered = [replace(record, id=str(i)) for i, record in enumerate(records)]
     rankings: list[Ranking | None] = [None] * len(records)
     for i, outcome in deciding.outcomes(enumerate(numbered), engine):

@@ -4,27 +4,17 @@
 Everything within 1e-9 (relative) of the best is equally good and the lowest index wins. A value that is not finite
 never wins, whatever its sign.
 
-When two numbers count as equal, so that the order in which a sum was taken decides nothing.
+The tie rule of the project: wherever only the verdict "as good as" is needed, this one limit holds, for utilities of
+candidates, for what choosers reach, and for draws of a test against the observed difference. Standardised scores are
+about 1 in size, so there it is an absolute limit. Where ties themselves are counted, as by Kendall's tau, the limit is
+narrower: two scores that a metric tells apart must not become one, only the rounding of sums may be dropped.
 
-The tie rule of the project: everything within 1e-9 (relative) of the best counts as best, and the lowest index wins.
-Wherever only the verdict "as good as" is needed, this one limit holds: for utilities of candidates and translations,
-for what choosers reach, and for draws of a test against the observed difference. Standardised scores and their
-agreement with people are about 1 in size, so there it is an absolute limit.
-
-Where ties themselves are counted, as by Kendall's tau and pairwise accuracy, the limit is narrower. There a tie is an
-outcome that changes the coefficient, and two scores that a metric tells apart must not become one, however close they
-are; only the rounding of sums may be dropped, by which the same scores, added in another order, differ.
-
-A diverse k-best list: texts of high expected utility that are unlike each other (Jinnai et al. 2024b, DMBR).
+A diverse k-best list has texts of high expected utility that are unlike each other (Jinnai et al. 2024b, DMBR):
 
     C* = argmax over C of k texts of  F(C) = sum over h in C of mu(h) - lambda / k  sum over h != h' in C of u(h, h')
 The second sum has every pair in both directions. Utility and similarity are of one matrix and so of one scale; with
 lambda = 0 it is the plain k-best list. The best set is searched for greedily, text by text, and then by swaps of a text
 in the set for one outside, the best swap first, until none gains. Sums over the set are kept up to date: O(k N) a step.
-
-Rankings as a pandas data frame: `discorank.to_pandas`.
-
-How texts and tables of them are shown where Python shows values: on one line, and in a notebook.
 """
 
 from __future__ import annotations
@@ -33,15 +23,38 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..metrics.errors import InputError
 from ..metrics.optional_packages import imported
 from ..metrics.representations import FloatArray, IntArray
+from ..metrics.spec.checked_settings import Field, settings
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
-from .lists import NOTHING, Candidate, CandidateList, Distinct, plain
+from .capabilities import (
+    ALL_PAIRS,
+    EVERY_VALUE,
+    MATRIX,
+    OWN_CONTEXT,
+    PLAIN_SUMS,
+    PSEUDO_REFERENCES,
+    SINGLE_LISTS,
+    Costs,
+    Needs,
+)
+from .lists import (
+    NOTHING,
+    SHOWN_PLACES,
+    Candidate,
+    CandidateList,
+    Distinct,
+    html_table,
+    plain,
+    short_number,
+    short_text,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -205,6 +218,65 @@ class Ranking(Generic[TextT]):
         shown = f"{len(rows)} of {len(self.ranking)} places"
         caption = f"{self.id:.80}: {shown}" if len(rows) < len(self.ranking) else f"{self.id:.80}"
         return html_table(caption, ["place", "text", "expected utility", "times"], rows)
+
+
+@settings
+class Choice:
+    """What is chosen.
+
+    Args:
+        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
+        diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
+            against expected utility; without it the best ones.
+        unit: segment: from every list its best text; document: for all lists of a document the sentences of one
+            system, or of one sample.
+        keep_matrix: whether rankings carry their utility matrix.
+    """
+
+    heading: ClassVar = "choice"
+
+    nbest: Annotated[int, Field(ge=1)] | None = 1
+    diverse: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None,
+        Needs(MATRIX, ALL_PAIRS, PSEUDO_REFERENCES, PLAIN_SUMS),
+        Costs(EVERY_VALUE),
+    ] = None
+    unit: Annotated[Literal["segment", "document"], Needs(OWN_CONTEXT), Costs(SINGLE_LISTS)] = (
+        "segment"
+    )
+    keep_matrix: bool = False
+
+    def __post_init__(self) -> None:
+        if self.diverse is not None and (self.nbest is None or self.nbest < 2):
+            problem = "a diverse list needs a number of places, at least 2"
+            raise InputError(problem, where="diverse", fix="Give nbest")
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether the utility matrix is used after expected utilities are known."""
+        return self.keep_matrix or self.diverse is not None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        identity: dict[str, Any] = {"nbest": self.nbest}
+        if self.diverse is not None:
+            identity["diverse"] = self.diverse
+        if self.unit == "document":
+            identity["choice"] = self.unit
+        return identity
+
+    def alike(self, values: FloatArray, matrix: FloatArray | None) -> IntArray:
+        """The numbers of the texts that a diverse list leaves out for others; none where the best are chosen.
+
+        Args:
+            values: expected utilities, [H].
+            matrix: the utilities of every two texts, [H, H].
+        """
+        if self.diverse is None or self.nbest is None or matrix is None:
+            return np.empty(0, np.int64)
+        chosen = diverse(values, matrix, self.nbest, self.diverse)
+        return np.setdiff1d(np.arange(len(values)), chosen)
 
 
 def choose(
@@ -417,46 +489,3 @@ def _choice(ranking: Ranking) -> dict[str, Any]:
 def _places(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
     for number, place in enumerate(ranking.ranking, start=1):
         yield ranking.id, number, place.index, place.count, place.utility, plain(place.text)
-
-
-SHOWN = 60  # characters of a text on one line
-SHOWN_PLACES = 10  # rows of a table in a notebook
-
-
-def short_text(text: Text, longest: int = SHOWN) -> str:
-    r"""The start of a text as a Python string, with what a terminal would obey as escapes.
-
-    >>> short_text("the cat sat on the mat", longest=12)
-    "'the cat sat…'"
-    >>> short_text("a\x1b[2Jb")
-    "'a\\x1b[2Jb'"
-    """
-    plain = str(text)
-    return repr(plain if len(plain) <= longest else plain[: longest - 1] + "…")
-
-
-def short_number(value: float | None) -> str:
-    """Four significant digits.
-
-    >>> short_number(57.41043), short_number(None)
-    ('57.41', 'None')
-    """
-    return "None" if value is None else f"{value:.4g}"
-
-
-def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in HTML, everything escaped, without style or script; no cell turns the direction of others.
-
-    >>> html_table("<a>", ["x"], [["1 & 2"]])
-    '<table><caption>&lt;a&gt;</caption><tr><th dir="auto">x</th></tr><tr><td dir="auto">1 &amp; 2</td></tr></table>'
-    """
-    from html import escape
-
-    lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    from html import escape
-
-    return "<tr>" + "".join(f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"

@@ -2,56 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Self, cast, overload
 
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
 from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context
-from .choice import Ranking
+from .choice import Choice, Ranking
 from .engines.interface import Engine
 from .engines.local import LocalEngine
 from .lists import CandidateList, list_of, list_rows
-from .order import Strategy
+from .order import Order, Strategy
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
+from .whole_documents import document_outcomes
 
 
-class Decider(Protocol):
-    """What decides lists."""
+class Decider(ABC):
+    """What decides lists.
+
+    Attributes:
+        choice: what is chosen.
+        order: where the context of a list comes from.
+    """
+
+    choice: Choice
+    order: Order
 
     @property
+    @abstractmethod
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every metric it uses, in the order of use."""
+
+    @property
+    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
 
     @property
-    def resolved_strategy(self) -> Strategy:
-        """Where the context of a list comes from."""
+    @abstractmethod
+    def reads_logprobs(self) -> bool:
+        """Whether it looks at the log-probabilities of candidates."""
 
-    @property
-    def metrics(self) -> tuple[Utility, ...]:
-        """Every metric it uses."""
+    @abstractmethod
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+
+    def with_settings(self, **settings: Any) -> Self:
+        """The same with other settings, its own or those of its values by their names."""
+        changed: Self = replace(cast(Any, self), **settings)
+        return changed
 
     @property
     def width(self) -> int:
         """How many preceding sentences its metrics read."""
+        return max((metric.reads.context for metric in self.metrics), default=0)
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """Where the context of a list comes from; errors as `Order.resolved`."""
+        return self.order.resolved(self.width)
+
+    @property
+    def decides_documents(self) -> bool:
+        """Whether the lists of a document are decided as one."""
+        return self.choice.unit == "document"
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[str]], engine: Engine | None = None
+    ) -> Iterator[Ranking[str]]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    def decode(
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
+        engine: Engine | None = None,
+    ) -> Iterator[Ranking]:
+        """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
+
+        A list is a `CandidateList`, its JSON form, or its candidates alone; one without an id has its number, from 0.
+        A `datasets.Dataset` or `IterableDataset` is one too; `discorank.to_dataset` makes a dataset of the rankings.
+
+        Raises:
+            InputError: a list that cannot be decoded; the error names its id.
+        """
+        return decide_all(self, lists, engine)
 
     def outcomes(
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record)."""
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`.
 
-    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        """The decision of one list, task by task."""
+        Where documents are chosen whole, the outcome of a document stands at each of its lists.
+        """
 
+        def decided(groups: Iterable[Any], accept: Accept) -> Iterator[tuple[Any, Outcome]]:
+            strategy, width = self.resolved_strategy, self.width
+            return Scheduler(self.program, engine, strategy, width, accept).run(groups)
 
-def scheduled(
-    decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
-) -> Iterator[tuple[Any, Outcome]]:
-    """The outcomes of a decider's programs; see `Scheduler`."""
-    scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
-    return scheduler.run(records)
+        if self.decides_documents:
+            return document_outcomes(lambda groups: decided(groups, accept_all), records, accept)
+        return decided(records, accept)
 
 
 LISTS_PER_RECORD = 1000  # of the log

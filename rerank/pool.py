@@ -1,27 +1,30 @@
-"""The texts that stand in for references of one list, and how much each of them counts."""
+"""The pool: which texts count as pseudo-references of a list, and how much each of them.
+
+    w(r) = 1                              uniform: each candidate counts alike
+    w(r) = exp(logprob(r) / temperature)  logprob, once per distinct sample
+    w(r) = a field of the candidate       field:NAME
+    w(r) = exp(-strength (m - min m) / sigma)   a prior over systems (`prior`)
+Against human references, all alike, an oracle decides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..metrics.errors import InputError
 from ..metrics.representations import FloatArray, IntArray
+from ..metrics.spec.checked_settings import Checked, Converted, Field, Rare, settings
 from ..metrics.text.texts import Text
+from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, Costs
 from .lists import Candidate, CandidateList, Distinct, number_field
+from .prior import STRENGTH, Prior, check_strength, load_prior
 
 # weights whose largest is outside are scaled, so that no sum overflows or vanishes
 SMALL, LARGE = 1e-150, 1e150
-
-
-class Weigh(Protocol):
-    """Weights of pseudo-references, [N]."""
-
-    def __call__(self, candidates: Sequence[Candidate], *, where: str) -> FloatArray:
-        """The weight of each candidate; `where` names their place in messages."""
 
 
 class PseudoReferences(NamedTuple):
@@ -29,42 +32,8 @@ class PseudoReferences(NamedTuple):
 
     texts: tuple[Text, ...]
     weights: FloatArray  # [R], summed over the copies of each text
-    # [H] weight of one copy of each hypothesis, where it is its own pseudo-reference
+    # [H] weight of one copy of each hypothesis that is left out as its own pseudo-reference; None where it counts
     own: FloatArray | None = None
-
-
-def pseudo_references(
-    record: CandidateList, distinct: Distinct, kept: IntArray, weigh: Weigh
-) -> PseudoReferences:
-    """The pseudo-references that a list brings, or else those of its distinct candidates that are kept.
-
-    Raises:
-        InputError: weights are missing or all 0.
-    """
-    if record.pseudo_references:
-        pool = Distinct(record.pseudo_references)
-        weights = weigh(record.pseudo_references, where="pseudo_references")
-        return PseudoReferences(pool.texts, pool.pooled(weights))
-    weights = weigh(record.candidates, where="candidates")
-    pooled = distinct.pooled(weights)[kept]
-    if not pooled.sum() > 0:
-        problem = "all weights of the shortlisted candidates are 0"
-        raise InputError(problem, where="candidates", fix="Raise top_k")
-    first_copies = distinct.first[kept]
-    return PseudoReferences((), pooled, weights[first_copies])
-
-
-def human_references(record: CandidateList) -> PseudoReferences:
-    """The human references, against which an oracle decides; all count alike.
-
-    Raises:
-        InputError: there are none.
-    """
-    if not record.references:
-        fix = "An oracle decides against references"
-        raise InputError("no references", where="references", fix=fix)
-    pool = Distinct([Candidate(text) for text in record.references])
-    return PseudoReferences(pool.texts, pool.pooled(np.ones(len(record.references))))
 
 
 def checked_weights(weights: str) -> str:
@@ -74,6 +43,106 @@ def checked_weights(weights: str) -> str:
         fix = '"uniform", "logprob" or "field:NAME"'
         raise InputError(f"found {weights!r}", where="weights", fix=fix)
     return weights
+
+
+@settings
+class Pool:
+    """Which texts count as pseudo-references, and how much.
+
+    A list that brings pseudo-references of its own is decided against these, else against its own candidates.
+
+    Args:
+        weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
+        temperature: divides log-probabilities.
+        self_pair: whether a candidate counts as a pseudo-reference for itself.
+        prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
+            their field "system".
+        prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
+        oracle: decide against the human references instead: what the best choice would be.
+    """
+
+    heading: ClassVar = "pool"
+
+    weights: Annotated[str, Checked(checked_weights)] = "uniform"
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False), Rare()] = 1.0
+    self_pair: bool = True
+    prior: Annotated[Prior | str | None, Converted(load_prior)] = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = STRENGTH
+    oracle: Annotated[bool, Costs(PSEUDO_REFERENCES, EVERY_VALUE)] = False
+
+    def __post_init__(self) -> None:
+        check_strength(self.prior, self.prior_strength)
+        if self.prior is not None and self.weights != "uniform":
+            problem = (
+                f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            )
+            raise InputError(problem, where="prior", fix="Give one of them")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on; a prior stands by what is in its file."""
+        identity: dict[str, Any] = {
+            "weights": self.weights,
+            "temperature": self.temperature,
+            "self_pair": self.self_pair,
+        }
+        prior = load_prior(self.prior)
+        if prior is not None:
+            identity |= {"prior": prior.digest, "prior_strength": self.prior_strength}
+        return identity
+
+    @property
+    def reads_logprobs(self) -> bool:
+        """Whether every candidate needs its log-probability."""
+        return self.weights == "logprob"
+
+    def weights_of(self, candidates: Sequence[Candidate], where: str = "candidates") -> FloatArray:
+        """The weights of candidates as pseudo-references, [N].
+
+        Raises:
+            InputError: one has none, or all are 0; `where` names their place.
+        """
+        prior = load_prior(self.prior)
+        if prior is not None:
+            return prior.of_candidates(candidates, self.prior_strength, where)
+        return candidate_weights(candidates, self.weights, self.temperature, where)
+
+    def references(
+        self, record: CandidateList, distinct: Distinct, kept: IntArray
+    ) -> PseudoReferences:
+        """What a list is decided against.
+
+        Args:
+            record: the list.
+            distinct: its distinct texts.
+            kept: the numbers of those that have not been given up.
+
+        Raises:
+            InputError: weights are missing or all 0, or an oracle has no references.
+        """
+        if self.oracle:
+            return _human_references(record)
+        if record.pseudo_references:
+            own = Distinct(record.pseudo_references)
+            weights = self.weights_of(record.pseudo_references, "pseudo_references")
+            return PseudoReferences(own.texts, own.pooled(weights))
+        weights = self.weights_of(record.candidates)
+        pooled = distinct.pooled(weights)[kept]
+        if not pooled.sum() > 0:
+            problem = "all weights of the shortlisted candidates are 0"
+            raise InputError(problem, where="candidates", fix="Raise top_k")
+        if not self.self_pair:
+            return PseudoReferences((), pooled, weights[distinct.first[kept]])
+        return PseudoReferences((), pooled)
+
+
+def _human_references(record: CandidateList) -> PseudoReferences:
+    """The human references, against which an oracle decides; all count alike."""
+    if not record.references:
+        fix = "An oracle decides against references"
+        raise InputError("no references", where="references", fix=fix)
+    pool = Distinct([Candidate(text) for text in record.references])
+    return PseudoReferences(pool.texts, pool.pooled(np.ones(len(record.references))))
 
 
 def candidate_weights(

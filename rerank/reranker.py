@@ -9,9 +9,9 @@ Features of candidates for reranking, read off the list or by reference-free met
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 
@@ -20,37 +20,24 @@ from ..metrics.mixture import Mix, Utility, added
 from ..metrics.model_names import metric_of_model
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Converted, Field, settings
+from ..metrics.spec.checked_settings import Converted, Part, settings
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
-from .choice import Ranking, Spent, choose
-from .decider import decide_all, scheduled
-from .engines.interface import Engine, Result, Task
+from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
+from .choice import Choice, Spent, choose
+from .decider import Decider
+from .engines.interface import Result, Task
 from .lists import Candidate, CandidateList, Distinct, finite, number_field
 from .mbr import MBRDecoder
-from .order import Strategy, StrategySetting, resolve
+from .order import Order
 from .part_sums import Normalize, normalized
-from .scheduler import Accept, Outcome, Program, accept_all
-
-
-def _check_decoder(decoder: MBRDecoder) -> None:
-    """Raises InputError for a decoder that does not value every candidate."""
-    refused = {
-        "an oracle": decoder.oracle,
-        "a shortlist": decoder.shortlist is not None,
-        "a budget": decoder.budget is not None,
-        "a diverse list": decoder.diverse is not None,
-    }
-    for name, is_there in refused.items():
-        if is_there:
-            fix = "Leave it out: a reranker needs the value of every candidate"
-            raise InputError(f"has {name}", where="decoder", fix=fix)
+from .scheduler import Program
 
 
 @settings
-class Reranker:
+class Reranker(Decider):
     """Chooses by a weighted sum of features.
 
     Args:
@@ -60,31 +47,45 @@ class Reranker:
             utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
-        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
-        strategy: where context comes from in lists of a document, as for `MBRDecoder`: what was chosen before
-            ("sequential", which "auto" is for metrics with context) or stands first ("one-best"), or nowhere
-            ("independent").
+        choice: what is chosen, as for `MBRDecoder`.
+        order: where context comes from in lists of a document.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
         budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
             all. It needs normalize="none".
     """
 
+    heading: ClassVar = "estimator"
+
     features: Annotated[Mapping[Any, float] | WeightedFeatures, Converted(weighted_features)]
-    normalize: Normalize = "none"
-    nbest: Annotated[int, Field(ge=1)] | None = 1
-    strategy: StrategySetting = "auto"
+    normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
+    choice: Annotated[Choice, Part()] = Choice()
+    order: Annotated[Order, Part()] = Order()
     decoder: MBRDecoder | None = None
-    budget: Annotated[Budget | float | None, Converted(load_budget)] = None
+    budget: Annotated[Budget | float | None, Converted(load_budget), Costs(EVERY_VALUE)] = None
+
+    if TYPE_CHECKING:  # what `settings` makes of it
+
+        def __init__(
+            self,
+            features: Mapping[Any, float] | WeightedFeatures,
+            normalize: Normalize = ...,
+            choice: Choice = ...,
+            order: Order = ...,
+            decoder: MBRDecoder | None = ...,
+            budget: Budget | float | None = ...,
+            **settings: Any,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if (self.decoder is not None) != (EXPECTED in dict(self._features)):
             problem = f"{'a decoder' if self.decoder else f'the feature {EXPECTED!r}'} alone"
             fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
             raise InputError(problem, where="features", fix=fix)
+        check_together(self, "a reranker", lacks=(MATRIX,))
         if self.decoder is not None:
-            _check_decoder(self.decoder)
+            check_together(self.decoder, "a reranker", needs=(EVERY_VALUE,))
         if self._budget is not None:
-            check_features(self._budget, self._metrics, self.normalize)
+            check_features(self._budget, self._metrics)
         # refused now, not when the first list is decided
         _ = self.resolved_strategy
 
@@ -109,51 +110,24 @@ class Reranker:
         return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
 
     @property
-    def width(self) -> int:
-        """How many preceding sentences the metrics read."""
-        return max((metric.reads.context for metric in self.metrics), default=0)
-
-    @property
-    def resolved_strategy(self) -> Strategy:
-        """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width)
-
-    @property
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
         return {
             "decoder": "rerank",
             "features": {name_of(feature): weight for feature, weight in self._features},
             "normalize": self.normalize,
-            "nbest": self.nbest,
+            **self.choice.identity,
             "strategy": self.resolved_strategy,
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
-    @overload
-    def decode(
-        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
-    ) -> Iterator[Ranking]: ...
-
-    @overload
-    def decode(
-        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
-    ) -> Iterator[Ranking]: ...
-
-    def decode(
-        self,
-        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
-        engine: Engine | None = None,
-    ) -> Iterator[Ranking]:
-        """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
-        return decide_all(self, lists, engine)
-
-    def outcomes(
-        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
-    ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        return scheduled(self, records, engine, accept)
+    @property
+    def reads_logprobs(self) -> bool:
+        """Whether it looks at the log-probabilities of candidates."""
+        if self.decoder is not None and self.decoder.reads_logprobs:
+            return True
+        return any(feature in LOGPROB_FEATURES for feature, _ in self._features)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
@@ -164,8 +138,9 @@ class Reranker:
                 columns[feature] = plain_feature(feature, record)
         if self.decoder is not None:
             everything = np.arange(len(distinct))
-            mbr = self.decoder.algorithm
-            expected = yield from mbr.expected(record, distinct, everything, context, flags)
+            expected = yield from self.decoder.expected(
+                record, distinct, everything, context, flags
+            )
             columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
         if self._budget is not None and self._budget.pairs(len(distinct)) < len(distinct):
             sums = self._sums(columns, len(record.candidates), len(distinct) > 1)
@@ -175,7 +150,7 @@ class Reranker:
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
-        ranking = choose(record, scores, self.nbest, flags, distinct=distinct)
+        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         ranking = replace(ranking, context=context)
         if self._budget is None:
             return ranking
@@ -213,11 +188,13 @@ class Reranker:
         lengths = np.array([len(str(text)) for text in distinct.texts], float)
         known = np.stack([of_texts, cheap, lengths], axis=1)
         task = self._task(record, distinct, context)._replace(metric=self._weighted_metrics)
-        estimated = yield from estimated_sums(budget, task, of_texts, known, self.nbest)
+        estimated = yield from estimated_sums(budget, task, of_texts, known, self.choice.nbest)
         flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
         scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
         left_out = estimated.given_up.tolist()
-        ranking = choose(record, scores, self.nbest, flags, distinct=distinct, left_out=left_out)
+        ranking = choose(
+            record, scores, self.choice.nbest, flags, distinct=distinct, left_out=left_out
+        )
         return replace(ranking, budget=estimated.spent, context=context)
 
     def _cheap(
@@ -226,9 +203,10 @@ class Reranker:
         """The expected cheap utility of every distinct text, all candidates alike, [D]; 0 where there is none."""
         if budget.cheap is None:
             return np.zeros(len(distinct))
-        mbr = MBRDecoder(budget.cheap).algorithm
         everything = np.arange(len(distinct))
-        expected = yield from mbr.expected(record, distinct, everything, context, ())
+        expected = yield from MBRDecoder(budget.cheap).expected(
+            record, distinct, everything, context, ()
+        )
         if not np.isfinite(expected.values).all():
             fix = "Name another as cheap utility, or none"
             where = budget.cheap.signature()
@@ -273,7 +251,8 @@ class Reranker:
         return columns
 
 
-PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length", "copied")
+LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
+PLAIN = (*LOGPROB_FEATURES, "length", "copied")
 COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
 EXPECTED = "expected"
 Feature = str | Utility

@@ -1,11 +1,9 @@
 """Whole documents chosen among systems or samples: every sentence of a document is taken from the same one.
 
     h* = argmax_h mu(h),   h a system's sentences of the document
-The lists of a document become one list of documents (`document_lists`), which any decider decides: a segment metric by
-the mean over sentences of its expected utility, each sentence in the context of its own system's; a document metric by
-its own. The decision comes back as one ranking per sentence list, so that runs, resuming and engines need not know.
-
-The sentence lists of a document as one list of whole documents, and a decision about these as one for each sentence.
+The lists of a document become one list of documents, which any decider decides: a segment metric by the mean over
+sentences of its expected utility, each sentence in the context of its own system's; a document metric by its own. The
+decision comes back as one ranking per sentence list, so that runs, resuming and engines need not know.
 
 Candidates belong together that have the same ``system``, where candidates name one (the n-th of it with the n-th), and
 those of the same number where none does. Log-probabilities and ``tokens`` of the sentences are added up, other numbers
@@ -14,24 +12,23 @@ averaged, what is the same for all sentences stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError, excerpt
-from ..metrics.mixture import Utility
 from ..metrics.storage.limits import limits
-from ..metrics.text.texts import Context, Document, Text
+from ..metrics.text.texts import Document, Text
 from .choice import Place, Ranking
-from .decider import Decider, decide_all
-from .engines.interface import Engine
 from .lists import Candidate, CandidateList, finite
-from .order import Strategy, follows
-from .scheduler import Accept, Decided, Outcome, Program, accept_all
+from .order import follows
+from .scheduler import Accept, Decided, Outcome
 
-Choice = Literal["segment", "document"]
 Entry = CandidateList | Decided | DiscorankError
+
+
+Decide = Callable[[Iterable[Any]], Iterator[tuple[Any, Outcome]]]
 
 
 class InputLine(NamedTuple):
@@ -60,68 +57,23 @@ class LineGroup(NamedTuple):
     document: DocumentList | None = None
 
 
-@dataclass(frozen=True)
-class WholeDocuments:
-    """Decides the lists of each document as one.
+def document_outcomes(
+    decide: Decide, records: Iterable[Any], accept: Accept
+) -> Iterator[tuple[Any, Outcome]]:
+    """(tag, outcome) of (tag, record), the outcome of a document at each of its lists.
 
     Lists of a document stand one after the other. A list without one is decided alone, and lists that are only context
     stand before those that are decided.
 
     Args:
-        decider: an `MBRDecoder` or a `Reranker`, which decides the lists of documents.
+        decide: gives the outcomes of lists, of which the documents are some.
+        records: the lists, each with its tag.
+        accept: refuses rankings of lists that cannot be written.
     """
-
-    decider: Decider
-
-    def __post_init__(self) -> None:
-        strategy = getattr(self.decider, "strategy", "auto")
-        if strategy != "auto":
-            raise InputError(
-                f"found {strategy!r}, but each document is read in its own context",
-                where="strategy",
-                fix="Leave it out where documents are chosen whole",
-            )
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The settings that a run's results depend on."""
-        return {**self.decider.identity, "choice": "document"}
-
-    @property
-    def resolved_strategy(self) -> Strategy:
-        """That of the decider."""
-        return self.decider.resolved_strategy
-
-    @property
-    def metrics(self) -> tuple[Utility, ...]:
-        """Every metric it uses."""
-        return self.decider.metrics
-
-    @property
-    def width(self) -> int:
-        """How many preceding sentences its metrics read."""
-        return self.decider.width
-
-    def decode(
-        self,
-        lists: Iterable[CandidateList | Mapping[str, Any]],
-        engine: Engine | None = None,
-    ) -> Iterator[Ranking]:
-        """The ranking of every list, streamed, in input order; errors as `MBRDecoder.decode`."""
-        return decide_all(self, lists, engine)
-
-    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        """The decision of one list of documents, task by task."""
-        return self.decider.program(record, context, flags)
-
-    def outcomes(
-        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
-    ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes, that of a document at each of its lists."""
-        for group, outcome in self.decider.outcomes(_groups(records), engine):
-            if group is None:  # of an earlier run
-                continue
-            yield from _of_parts(group, outcome, accept)
+    for group, outcome in decide(_groups(records)):
+        if group is None:  # of an earlier run
+            continue
+        yield from _of_parts(group, outcome, accept)
 
 
 def _of_parts(group: LineGroup, outcome: Outcome, accept: Accept) -> Iterator[tuple[Any, Outcome]]:

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.budget.replay import KINDS
 from benchmarks.budget.trajectories import COLUMNS, TRUTH
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.budget.plan import BoolArray
+from discorank.rerank.budget.requests import BoolArray
 from discorank.rerank.budget.statement import SCORES_OF_TEXTS, Evidence, signs_of
 from discorank.rerank.budget_audit import MAX_REGRET
 

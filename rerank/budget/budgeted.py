@@ -27,7 +27,8 @@ from ..choice import Spent
 from ..engines.finite_pairs import FLAG
 from ..engines.interface import Result, Task
 from ..part_sums import combined_matrix, combined_values
-from .plan import Estimate, Request, num_pairs, plan
+from .plan import num_pairs, plan
+from .requests import Estimate, Request
 from .settings import Budget, asked_parts, kind_of, two_texts_are_one_pair
 
 Part = tuple[float, Metric]
@@ -233,15 +234,12 @@ class EstimatedSums(NamedTuple):
     given_up: IntArray
 
 
-def check_features(budget: Budget, metrics: tuple[Utility, ...], normalize: str) -> None:
+def check_features(budget: Budget, metrics: tuple[Utility, ...]) -> None:
     """Checks that a budget spares something, and that sums are known of some candidates without the others.
 
     Raises:
         InputError: no metric runs a model or a search, or features are normalised within their list.
     """
-    if normalize != "none":
-        problem = f"{normalize} needs every candidate's features"
-        raise InputError(problem, where="budget", fix="Leave the budget or the normalisation out")
     parts = [part for metric in metrics for weight, part in metric.parts if weight]
     if not (budget.force or any(part.info.bucketed or part.costly_pairs for part in parts)):
         problem = "no feature is costly: none is a model's"

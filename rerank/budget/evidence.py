@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .plan import BoolArray, Found
 from .posterior import Observed, Posterior, posterior, regressors_of, scale_of
+from .requests import BoolArray, Found
 from .statement import DRAWS, OTHER_METHODS, Evidence, Statement, stated
 
 FEWEST = 3  # pairs of which anything is said

@@ -1,49 +1,32 @@
-"""Plans: which pairs of a utility matrix are computed under a budget, by one of several methods.
+"""Plans: which pairs of a utility matrix are computed under a budget, by one of several searches.
 
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
-is estimated from a part of the pairs. `Request`, `Estimate` and `Plan` say how a plan is run; `drive` runs one over a
-function. A budget of all pairs asks for all of them at once and has the expectations that they have without a budget.
+is estimated from a part of the pairs. A budget of all pairs asks for all of them at once and has the expectations that
+they have without a budget.
 
-What a plan for a part of a utility matrix asks for and what it hands back.
-
-A plan is a generator. It yields a `Request`, is sent the utilities [rows, columns] of that block (higher is better),
-and returns an `Estimate` when it needs no more or its budget is used up. It never asks for a pair twice.
-
-The order in which pseudo-references are used, so that the first ones, whatever their number, represent all.
-
-An order of a list's rows and columns that does not depend on how the list was ordered.
-
-A plan works in this order, so that the same texts in another order get the same draws, the same ties and the same sums.
-Rows stand by their mean cheap utility, columns by theirs, best first, then by all their sorted cheap utilities and by
-their weights. Where there are no cheap utilities, or two rows have all alike, the order of the list decides.
-
-Which hypotheses remain: the best of some by a value, those in front winning ties.
-
-Sequential halving (Jinnai and Ariu 2024): the better half stays, and is compared with twice as many references.
-
-In each of ceil(log2 H) rounds an equal part of the budget T goes to the candidates S that are left:
-    t = floor(T / (|S| ceil(log2 H)))  new pseudo-references, drawn without replacement
-and the half with the higher mean over all pseudo-references so far remains. Nothing is to be set.
+A search works in an order of rows and columns that does not depend on how the list was ordered, so that the same texts
+in another order get the same draws, the same ties and the same sums. Rows stand by their mean cheap utility, columns by
+theirs, best first, then by all their sorted cheap utilities and by their weights. Where there are no cheap utilities,
+or two rows have all alike, the order of the list decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from math import ceil, log2
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..expectation import NO_WEIGHT, expected_utility
-from .adaptive import adaptive
 from .evidence import state
-from .posterior import Observed, Problem, Regressors
+from .posterior import Observed, Problem
+from .requests import Estimate, Found, Plan, Request, Search
+from .searches import adaptive, halving
 from .settings import METHODS, Method
-from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Evidence, Target
+from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
@@ -146,7 +129,7 @@ def _everything(
     return Estimate(values, *spent[:-2], matrix, spent.computed)
 
 
-def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
+def _restored(method: Method, problem: Problem, order: CanonicalOrder, of: int) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
     result = yield from _translated(_SEARCHES[method](observed), order)
@@ -169,7 +152,7 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     )
 
 
-def _translated(search: Search, order: Order) -> Search:
+def _translated(search: Search, order: CanonicalOrder) -> Search:
     """A search whose requests are in the list's own numbers."""
     try:
         request = next(search)
@@ -195,14 +178,14 @@ def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> Float
     return shares / np.where(remaining > NO_WEIGHT, remaining, 1.0)
 
 
-def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
+def _ordered_prior(prior: FloatArray | None, order: CanonicalOrder) -> FloatArray | None:
     """Cheap utilities in canonical order."""
     if prior is None:
         return None
     return prior[:, order.rows[:, None], order.columns]
 
 
-def _selves(order: Order, square: bool) -> IntArray:
+def _selves(order: CanonicalOrder, square: bool) -> IntArray:
     """The place of each row's own column, [H]; -1 where columns are other texts."""
     if not square:
         return np.full(len(order.rows), -1)
@@ -211,118 +194,7 @@ def _selves(order: Order, square: bool) -> IntArray:
     return place[order.rows]
 
 
-BoolArray = NDArray[np.bool_]
-
-
-class Request(NamedTuple):
-    """A block of pairs: all of these hypotheses with all of these pseudo-references."""
-
-    rows: IntArray  # [h]
-    columns: IntArray  # [r]
-
-
-class Estimate(NamedTuple):
-    """Expected utilities of a list, and what is known of them.
-
-    Args:
-        values: estimated expected utilities [H], higher is better; NaN for hypotheses that were given up.
-        pairs: how many pairs were computed; of a symmetric utility, two texts are one pair.
-        of: how many the whole matrix has.
-        confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
-            set of them.
-        at_least: what the confidence is also of utilities of a kind that is not known.
-        regret: the expected loss by that in expected utility, on average over the places.
-        at_most: what the regret is also of utilities of a kind that is not known.
-        spread: the standard deviation of the list's expected utilities, as estimated.
-        utilities: what was computed, NaN elsewhere, [H, R].
-        computed: which pairs were, [H, R]; of a symmetric utility both ways round.
-        steps: what was known of the choice at every step, of which the last made the statement; none where all or
-            next to nothing was computed.
-    """
-
-    values: FloatArray
-    pairs: int
-    of: int
-    confidence: float
-    at_least: float
-    regret: float
-    at_most: float
-    spread: float
-    utilities: FloatArray
-    computed: BoolArray
-    steps: tuple[Evidence, ...] = ()
-
-    @property
-    def spent(self) -> Spent:
-        """What a row says of it."""
-        return Spent(
-            self.pairs,
-            self.of,
-            self.confidence,
-            self.at_least,
-            self.regret,
-            self.at_most,
-            self.spread,
-            self.computed,
-            self.steps,
-        )
-
-
-class Found(NamedTuple):
-    """What a method finds.
-
-    Args:
-        values: [H], NaN for those given up.
-        steps: what was known of the choice at every step at which a target was looked at, and at the end; none if the
-            method knows of none.
-        stopped: whether a target was met before the budget was used up.
-    """
-
-    values: FloatArray
-    steps: tuple[Evidence, ...] = ()
-    stopped: bool = False
-
-
-Plan = Generator[Request, FloatArray, Estimate]
-Asking = Generator[Request, FloatArray, None]
-Search = Generator[Request, FloatArray, Found]
-
-
-def representative_order(problem: Problem, features: Regressors) -> IntArray:
-    """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
-
-    Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in
-    the space of the columns of the cheap utilities: one that compares all hypotheses alike never comes first.
-    """
-    columns = problem.columns
-    weights = problem.shares.sum(axis=0)[columns]
-    if not len(features.cheap):
-        # heavier ones tend to be drawn earlier (Efraimidis and Spirakis 2006)
-        keys = np.log(problem.random().uniform(size=len(columns))) / weights
-        return columns[np.argsort(-keys, kind="stable")]
-    points = features.cheap[:, :, columns]
-    points = points - points.mean(axis=1, keepdims=True)
-    points = points.reshape(-1, len(columns)).T
-    return columns[_herded(points, weights / weights.sum())]
-
-
-def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
-    """An order of points [n, d] whose beginnings have about the weighted mean of all."""
-    products = points @ points.T
-    with_mean = products @ weights
-    with_chosen = np.zeros(len(points))
-    is_left = np.ones(len(points), bool)
-    order = []
-    for count in range(len(points)):
-        gains = np.where(is_left, (count + 1) * with_mean - with_chosen, -np.inf)
-        best = int(np.argmax(gains))
-        order.append(best)
-        is_left[best] = False
-        with_chosen += products[best]
-    return np.array(order, np.int64)
-
-
-class Order(NamedTuple):
+class CanonicalOrder(NamedTuple):
     """Which row and column of the list stands in each place."""
 
     rows: IntArray  # [H]
@@ -335,12 +207,12 @@ class Order(NamedTuple):
 
 def canonical_order(
     prior: FloatArray | None, weights: FloatArray, own: FloatArray | None, num_rows: int
-) -> Order:
+) -> CanonicalOrder:
     """The order of a list; `prior` is [K, H, R]."""
     if prior is None:
-        return Order(np.arange(num_rows), np.argsort(-weights, kind="stable"))
+        return CanonicalOrder(np.arange(num_rows), np.argsort(-weights, kind="stable"))
     overall = _of_one_scale(prior).sum(axis=0)
-    return Order(_by_contents(overall, own), _by_contents(overall.T, weights))
+    return CanonicalOrder(_by_contents(overall, own), _by_contents(overall.T, weights))
 
 
 def _of_one_scale(prior: FloatArray) -> FloatArray:
@@ -358,46 +230,6 @@ def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:
         keys.insert(0, -weights)
     # lexsort takes the most important key last
     return np.asarray(np.lexsort([*keys[:0:-1], keys[0]]), np.int64)
-
-
-def affordable_rows(observed: Observed) -> IntArray:
-    """All hypotheses, or as many of the first ones, which are the best by the cheap utility, as a pair each allows."""
-    return np.arange(min(observed.problem.num_rows, observed.left))
-
-
-def best(values: FloatArray, among: IntArray, count: int) -> IntArray:
-    """The `count` of these hypotheses with the highest values [H], in ascending order; what is NaN comes last."""
-    descending = np.argsort(-values[among], kind="stable")
-    return np.sort(among[descending[:count]])
-
-
-def only(values: FloatArray, among: IntArray) -> FloatArray:
-    """The values [H] of these hypotheses, NaN for the others."""
-    kept = np.full(len(values), np.nan)
-    kept[among] = values[among]
-    return kept
-
-
-def halving(observed: Observed) -> Search:
-    """The means [H] of the last survivors; stops when `nbest` of them or no pseudo-references are left."""
-    problem = observed.problem
-    order = problem.random().permutation(problem.columns)
-    survivors = affordable_rows(observed)
-    rounds = max(1, ceil(log2(problem.num_rows)))
-    used = 0
-    while len(survivors) > problem.nbest and used < len(order):
-        affordable = observed.left // len(survivors)
-        wanted = max(1, problem.pairs // (len(survivors) * rounds))
-        count = min(wanted, affordable, len(order) - used)
-        if count == 0:
-            break
-        yield from observed.ask(survivors, np.sort(order[used : used + count]))
-        used += count
-        half = max(problem.nbest, ceil(len(survivors) / 2))
-        survivors = best(observed.sample_means(), survivors, half)
-    if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
-        yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
-    return Found(only(observed.sample_means(), survivors))
 
 
 _SEARCHES: Mapping[str, Callable[[Observed], Search]] = {

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .plan import Asking, BoolArray, Request
+from .requests import Asking, BoolArray, Request
 from .statement import NO_CORRECTION, Correction, Target
 
 BLOCK = 64  # columns of draws that are kept together

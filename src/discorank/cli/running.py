@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
@@ -18,7 +18,7 @@ from ..rerank.runs.run import RunSettings, run_lists
 from ..rerank.runs.run_file import is_table
 from .options import build
 from .options.inputs import open_input, reading_in
-from .options.output_formats import row_form_in
+from .options.outputs import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 
@@ -33,6 +33,8 @@ class OutputOptions:
     Args:
         output: the file; stdout if not given.
     """
+
+    heading: ClassVar = "output"
 
     output: str | None = None
 

@@ -67,7 +67,7 @@ class UtilityCosts:
         self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
             if self.by_candidates:
-                check_features(budget, (utility,), "none")
+                check_features(budget, (utility,))
             else:
                 budget.check(utility)
         except InputError as error:

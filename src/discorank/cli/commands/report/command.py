@@ -165,7 +165,9 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
-    is_scaled = decider.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    is_scaled = (
+        decider.estimator.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    )
     return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
 
 
