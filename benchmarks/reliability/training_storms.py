@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.reliability.processes import ROOT, undisturbed
 from benchmarks.reliability.storms import Target
-from benchmarks.same_outputs.training_inputs import write_training
+from benchmarks.same_outputs.inputs import write_training
 
 ENCODER = str(ROOT / "tests" / "golden" / "sescore2" / "tiny_encoder")
 SMALL = (
