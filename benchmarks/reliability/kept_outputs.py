@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.same_outputs.comparing import differences
-from benchmarks.same_outputs.outputs import Outputs, files_below
+from benchmarks.same_outputs.comparing import Outputs, differences, files_below
 from discorank.integrations.formats.open_lists import open_lists
 
 RUN_FILE = ".run.json"

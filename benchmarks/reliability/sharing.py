@@ -16,8 +16,7 @@ from benchmarks.reliability.kept_outputs import outputs_of
 from benchmarks.reliability.processes import finish, start, undisturbed
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import OUT
-from benchmarks.same_outputs.comparing import differences
-from benchmarks.same_outputs.outputs import Outputs
+from benchmarks.same_outputs.comparing import Outputs, differences
 
 REFUSED = 4  # the exit code of who comes second
 

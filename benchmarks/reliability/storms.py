@@ -22,7 +22,7 @@ from benchmarks.reliability.processes import (
     undisturbed,
 )
 from benchmarks.reliability.promises import Tried
-from benchmarks.same_outputs.outputs import Outputs
+from benchmarks.same_outputs.comparing import Outputs
 
 # half of the signals cannot be heeded
 SIGNALS = (
