@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.reliability.processes import undisturbed
-from benchmarks.reliability.storms import Target
+from benchmarks.reliability.storms import Target, undisturbed
 from benchmarks.same_outputs.inputs import made_systems, write_rows
 from discorank.metrics.errors import DiscorankError
 from discorank.rerank.selection.comparison_folder import load
