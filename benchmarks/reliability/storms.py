@@ -1,12 +1,8 @@
 """A storm: a command is started and disturbed by signals until it ends; then all that it left is compared.
 
-Starts commands in processes of their own, and sends them signals at drawn moments.
-
-Whether a run that was disturbed left what an undisturbed one leaves: every file by its bytes, every input once.
-
-A promise, how often it was tried and how often it was kept; and the table of all of them in a page.
-
-The table stands between two markers. Rows of families that were not tried this time stay as they are.
+Signals come at drawn moments. Every file is compared with that of an undisturbed run, by its bytes, and every input
+must come out once. How often a promise was tried and kept is a row of the table of a page, between two markers; rows of
+families that were not tried this time stay as they are.
 """
 
 from __future__ import annotations
@@ -37,6 +33,23 @@ SIGNALS = (
 MAX_RUNS_PER_TRY = 10
 OUT = "out.jsonl"  # the rows of a run, in the folder of its outputs
 SAID_AT_MOST = 300  # characters of what a command said, where something is wrong
+MAX_COMMAND_SECONDS = 600.0
+LOOK_SECONDS = 0.005
+ANY_TIME = 0.25  # share of the signals that come at any time, also before the work has begun
+SHOWN = "shown"  # the file with what a command writes to stdout, beside its outputs
+COMMAND = "discorank"  # the module that is started
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+}
+Snapshot = frozenset[tuple[str, int, int]]
+RUN_FILE = ".run.json"
+CANDIDATES_OF_FLAT = 8  # of every list
+BEGIN, END = "<!-- tried: begin -->", "<!-- tried: end -->"
+HEAD = ("| `--only` | promise | command | tried | kept | |", "|---|---|---|---|---|---|")
 
 
 def nothing_wrong(folder: Path) -> list[str]:
@@ -192,21 +205,6 @@ def _one_run(target: Target, tally: Tally, most: int, r: Random, pace: Pace, fol
     return finish(start(words, folder, target.module))
 
 
-MAX_COMMAND_SECONDS = 600.0
-LOOK_SECONDS = 0.005
-ANY_TIME = 0.25  # share of the signals that come at any time, also before the work has begun
-SHOWN = "shown"  # the file with what a command writes to stdout, beside its outputs
-COMMAND = "discorank"  # the module that is started
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-}
-Snapshot = frozenset[tuple[str, int, int]]
-
-
 class Pace(NamedTuple):
     """How long an undisturbed command takes, and how long until it first writes something."""
 
@@ -325,10 +323,6 @@ def snapshot(folder: Path) -> Snapshot:
     return frozenset(seen)
 
 
-RUN_FILE = ".run.json"
-CANDIDATES_OF_FLAT = 8  # of every list
-
-
 class Accounted(NamedTuple):
     """What became of the inputs of a run."""
 
@@ -422,10 +416,6 @@ def json_lines(path: Path) -> Iterable[dict[str, Any]]:
     elif path.exists():
         for line in path.read_bytes().splitlines():
             yield json.loads(line)
-
-
-BEGIN, END = "<!-- tried: begin -->", "<!-- tried: end -->"
-HEAD = ("| `--only` | promise | command | tried | kept | |", "|---|---|---|---|---|---|")
 
 
 class Tried(NamedTuple):

@@ -1,8 +1,6 @@
-"""Compares what came of commands before and after, prints what differs, and counts.
+"""Compares the outputs of commands before and after, prints the differences, and counts.
 
-What came out of a command, as it is compared.
-
-What may differ between two runs of the same command: times, and what depends on them.
+Times, and what depends on them, may differ between two runs of the same command.
 """
 
 from __future__ import annotations
@@ -20,6 +18,9 @@ from benchmarks.same_outputs.commands import Command
 # bytes of a line that differs: shown before the difference, and in all
 SHOWN_BEFORE = 40
 SHOWN_IN_ALL = 160
+# "exit code", "stdout", "stderr", and files by their paths below out/NAME
+Outputs = Mapping[str, bytes]
+SHOWN = "shown"  # stands for stdout and stderr, where other outputs have the name of a file
 
 
 class Tally:
@@ -107,10 +108,6 @@ def common_length(one: Sequence[object], other: Sequence[object]) -> int:
     return min(len(one), len(other))
 
 
-# "exit code", "stdout", "stderr", and files by their paths below out/NAME
-Outputs = Mapping[str, bytes]
-
-
 def shown(path: Path) -> bytes:
     """What a command showed, which is in this file."""
     return without_varying(SHOWN, path.read_bytes())
@@ -134,9 +131,6 @@ def content(path: Path) -> bytes:
     with closing(sqlite3.connect(path)) as database:
         rows = "\n".join(database.iterdump())
     return without_varying(path.name, rows.encode())
-
-
-SHOWN = "shown"  # stands for stdout and stderr, where other outputs have the name of a file
 
 
 class Variation(NamedTuple):

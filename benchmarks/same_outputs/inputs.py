@@ -1,14 +1,6 @@
-"""Writes everything that commands read: candidate lists, documents, the formats of other tools, systems.
+"""Makes and writes everything that commands read, the same for the same seed.
 
-What training reads is in `training_inputs`, what is refused in `wrong_inputs`.
-
-Files of JSON lines and of plain lines.
-
-Makes up texts, and candidate lists, documents and systems of them; the same for the same seed.
-
-Writes what ``train`` reads: articles with roles, a treebank, texts, rated pairs.
-
-Writes files that are refused.
+Candidate lists, documents, the formats of other tools and systems; what ``train`` reads; and files that are refused.
 """
 
 from __future__ import annotations
@@ -23,6 +15,41 @@ from pathlib import Path
 from typing import Any
 
 OWN_METRICS = Path(__file__).parent / "own.py"
+Row = dict[str, Any]
+SUBJECTS = ("The mayor", "A ferry", "The old fisherman", "The council", "Our library", "The café")
+VERBS = ("reopened", "repaired", "praised", "sold", "left", "saw")
+OBJECTS = (
+    "the harbour",
+    "a wooden bridge",
+    "the new school",
+    "two boats",
+    "the sea wall",
+    "a ship",
+)
+ENDS = (
+    "on Monday",
+    "after the storm",
+    "because it rained",
+    "for forty years",
+    "near the river",
+    "",
+)
+ROLE_NAMES = ("Main Event", "Consequence", "Current Context", "NA")
+# words that show a role
+SIGNS = {"Main Event": "cat", "Consequence": "tree", "NA": "mat"}
+PRONOUNS = ("he", "she", "they")
+WRONG = {
+    "empty.jsonl": "",
+    "nan.jsonl": '{"id": "a", "candidates": [{"text": "x", "logprob": NaN}]}\n',
+    "none.jsonl": '{"id": "a", "candidates": []}\n',
+    "negative.jsonl": '{"id": "a", "candidates": [{"text": "x", "votes": -1}, {"text": "y", "votes": 2}]}\n',
+    "badtree.jsonl": '{"id": "a", "candidates": [{"text": ["x y"], "rst": ["x"]}, "z"]}\n',
+    "short.txt": "one line\n",
+    "broken.yaml": "nbest: [1\n",
+    "unknown.yaml": "nbset: 1\n",
+}
+NO_JSON = "{broken\n"
+NO_UTF8 = '{"id": "a", "candidates": ["café", "x"]}\n'.encode("latin-1")
 
 
 def write_inputs(folder: Path, checkout: Path) -> None:
@@ -187,29 +214,6 @@ def write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-Row = dict[str, Any]
-
-SUBJECTS = ("The mayor", "A ferry", "The old fisherman", "The council", "Our library", "The café")
-VERBS = ("reopened", "repaired", "praised", "sold", "left", "saw")
-OBJECTS = (
-    "the harbour",
-    "a wooden bridge",
-    "the new school",
-    "two boats",
-    "the sea wall",
-    "a ship",
-)
-ENDS = (
-    "on Monday",
-    "after the storm",
-    "because it rained",
-    "for forty years",
-    "near the river",
-    "",
-)
-ROLE_NAMES = ("Main Event", "Consequence", "Current Context", "NA")
-
-
 def sentence(chance: random.Random) -> str:
     """A sentence of words that come again in others."""
     parts = [chance.choice(part) for part in (SUBJECTS, VERBS, OBJECTS, ENDS)]
@@ -333,11 +337,6 @@ def wrong_words(text: str, right: str) -> int:
     return sum(word != right_word for word, right_word in pairs)
 
 
-# words that show a role
-SIGNS = {"Main Event": "cat", "Consequence": "tree", "NA": "mat"}
-PRONOUNS = ("he", "she", "they")
-
-
 def write_training(folder: Path) -> None:
     """Writes all of it."""
     chance = random.Random(10)
@@ -372,20 +371,6 @@ def tree_document(number: int, split: str) -> Row:
     inner = ["SN", "attribution-positive", 0, ["NS", "causal-cause", 1, 2]]
     tree = ["NN", "joint-list", "x", inner, 3]
     return {"id": f"r{number}", "split": split, "edus": edus, "sent": [1, 1, 1, 2], "tree": tree}
-
-
-WRONG = {
-    "empty.jsonl": "",
-    "nan.jsonl": '{"id": "a", "candidates": [{"text": "x", "logprob": NaN}]}\n',
-    "none.jsonl": '{"id": "a", "candidates": []}\n',
-    "negative.jsonl": '{"id": "a", "candidates": [{"text": "x", "votes": -1}, {"text": "y", "votes": 2}]}\n',
-    "badtree.jsonl": '{"id": "a", "candidates": [{"text": ["x y"], "rst": ["x"]}, "z"]}\n',
-    "short.txt": "one line\n",
-    "broken.yaml": "nbest: [1\n",
-    "unknown.yaml": "nbset: 1\n",
-}
-NO_JSON = "{broken\n"
-NO_UTF8 = '{"id": "a", "candidates": ["café", "x"]}\n'.encode("latin-1")
 
 
 def write_wrong(folder: Path, lists: Sequence[Row], long: Sequence[Row]) -> None:
