@@ -37,9 +37,8 @@ from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.normalization import normalized
-from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.selection.system_scores import score_systems
-from discorank.rerank.training.candidate_features import features
+from discorank.rerank.selection.system_scores import DocumentOutputs, score_systems
+from discorank.rerank.training.combination_training import features
 
 METRICS = {"chrf": 1, "bleu": 1, "rouge-l": 100, "ter": 1}  # and what scores are multiplied by
 CONSENSUS = "chrf + 100*rouge-l"

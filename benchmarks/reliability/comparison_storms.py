@@ -11,7 +11,7 @@ from benchmarks.reliability.storms import Target
 from benchmarks.same_outputs.files import write_rows
 from benchmarks.same_outputs.making import made_systems
 from discorank.metrics.errors import DiscorankError
-from discorank.rerank.selection.comparison_folder import load
+from discorank.rerank.selection.kept_comparison import load
 
 SAVED = "comparison"
 WHOLE = "a comparison stands there whole, or the one before it does"

@@ -25,7 +25,7 @@ from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
 from discorank.rerank.context import Lane
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.training.candidate_features import features
+from discorank.rerank.training.combination_training import features
 
 CONSENSUS = "chrf + 100*rouge-l"
 

@@ -16,8 +16,7 @@ from discorank import load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.document_outputs import with_references
-from discorank.rerank.selection.system_scores import score_systems
+from discorank.rerank.selection.system_scores import score_systems, with_references
 from discorank.tables import Table, escaped, latex, markdown
 
 from ..support.contextual import Echo

@@ -26,9 +26,8 @@ from discorank.report.heat_map import heat_map
 from discorank.report.page import rendered
 from discorank.report.plots import Box, placed
 from discorank.report.summary_text import believed, summary
-from discorank.rerank.selection import comparison_folder
-from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection import kept_comparison as comparison_folder
+from discorank.rerank.selection.kept_comparison import DOCUMENTS, HEAD, KeptComparison, load, save
 from discorank.tables import number
 
 from ..cli.test_compare import document, write

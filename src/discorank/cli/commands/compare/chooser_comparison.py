@@ -21,7 +21,6 @@ from ....metrics.storage.line_source import LineSource
 from ....rerank.normalization import Normalize
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.runs.run_file import is_table, lines_of_run
-from ....rerank.selection.averages import MeanChoice
 from ....rerank.selection.choosers import (
     BASELINES,
     Choices,
@@ -34,10 +33,9 @@ from ....rerank.selection.choosers import (
     compare_choosers,
     decider_of,
 )
-from ....rerank.selection.comparison import clean
-from ....rerank.selection.document_outputs import DocumentOutputs
+from ....rerank.selection.comparison import MeanChoice, clean
 from ....rerank.selection.significance import Correction, SignificanceSettings, Verdicts
-from ....rerank.selection.system_scores import Scored
+from ....rerank.selection.system_scores import DocumentOutputs, Scored
 from ....tables import CORRECTED, Table, number
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say

@@ -18,10 +18,8 @@ from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, settings
 from ....report.comparison_tables import baseline_tables
-from ....rerank.selection.comparison_folder import check_folder, save
-from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
-from ....rerank.selection.resampling_units import segments_of_unit
-from ....rerank.selection.significance import Correction
+from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, check_folder, kept, save
+from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading, EvalSetTexts

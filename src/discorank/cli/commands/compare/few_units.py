@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....rerank.selection.resampling_units import least_p
-from ....rerank.selection.significance import Verdicts
+from ....rerank.selection.significance import Verdicts, least_p
 
 
 def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.storage.line_source import LineSource
-from ....rerank.selection.resampling_units import segments_of_unit
+from ....rerank.selection.significance import segments_of_unit
 from ...options.output_files import aligned_outputs, output_files_in
 from .set_places import SetPlace
 

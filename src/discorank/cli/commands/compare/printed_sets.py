@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....rerank.runs.rows import as_line
-from ....rerank.selection.averages import MeanAgreement, MeanChoice, mean_agreements, mean_choices
+from ....rerank.selection.comparison import MeanAgreement, MeanChoice, mean_agreements, mean_choices
 from ....rerank.selection.significance import Correction
 from ....tables import Table, comma_separated, latex, markdown, number, text
 from .chooser_comparison import choosers_facts, choosers_json, choosers_tables, mean_choices_table

@@ -16,10 +16,9 @@ from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.storage.line_source import NumberedLines
 from ....rerank.selection.choosers import ChooserComparison
-from ....rerank.selection.comparison import SystemComparison, compare_systems
-from ....rerank.selection.corpus_fit import fitted_to_references
-from ....rerank.selection.document_outputs import DocumentOutputs, with_references
-from ....rerank.selection.resampling_units import unit_of
+from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ....rerank.selection.significance import unit_of
+from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line

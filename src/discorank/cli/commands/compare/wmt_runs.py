@@ -19,8 +19,12 @@ from ....rerank.selection.meta_evaluation.level_agreement import (
     LevelAgreement,
     level_agreement,
 )
-from ....rerank.selection.meta_evaluation.task_results import TaskSetResult, run_tasks
-from ....rerank.selection.meta_evaluation.task_sets import folder_of, task_set
+from ....rerank.selection.meta_evaluation.task_results import (
+    TaskSetResult,
+    folder_of,
+    run_tasks,
+    task_set,
+)
 from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .set_places import SetPlace
