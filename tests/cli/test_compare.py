@@ -546,7 +546,7 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     def stopped(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discorank.cli.commands.compare.set_runs.compare_systems", stopped)
+    monkeypatch.setattr("discorank.cli.commands.compare.compared_sets.compare_systems", stopped)
     assert main(["compare", systems, "-m", "chrf"]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from discorank.cli.main import main
 from discorank.metrics.errors import ResourceError
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
-from discorank.report import plots, svg
+from discorank.report import plots
+from discorank.report import plots as svg
 from discorank.report.choices import read_run, story
-from discorank.report.heat_map import heat_map
 from discorank.report.page import rendered
-from discorank.report.plots import Box, placed
+from discorank.report.plots import Box, heat_map, placed
 from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import kept_comparison as comparison_folder
 from discorank.rerank.selection.kept_comparison import DOCUMENTS, HEAD, KeptComparison, load, save

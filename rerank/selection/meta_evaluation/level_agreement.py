@@ -27,6 +27,7 @@ from .cell_permutation import (
 from .eval_set import EvalSet, Level
 from .soft_accuracy import soft_pairwise_accuracy
 
+LEVEL = 0.05
 SOFT = "soft_pairwise_accuracy"
 SYSTEM_STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "accuracy", "tau23")
 ITEM_STATISTICS = (
@@ -225,9 +226,6 @@ def _test(
 ) -> Permutation | None:
     test = pair_permutation_test if coefficient.statistic in CALIBRATED else permutation_test
     return test(human, better, worse, coefficient, drawn)
-
-
-LEVEL = 0.05
 
 
 def metric_ranks(

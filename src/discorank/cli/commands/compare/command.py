@@ -28,13 +28,18 @@ from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
 from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables
-from .output_sets import check_systems_files, checked_files, output_place
+from .compared_sets import (
+    ComparedSet,
+    SetPlace,
+    check_systems_files,
+    checked_files,
+    compare_set,
+    output_place,
+    set_places,
+)
 from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores
-from .set_places import SetPlace, set_places
-from .set_runs import ComparedSet, compare_set
-from .task_options import TaskOptions, has_metric_scores, only_folder
-from .wmt_runs import run_statistics, run_task_set
+from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
 
 def _checked_unit(unit: str | int) -> str | int:

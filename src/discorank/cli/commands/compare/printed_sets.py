@@ -10,7 +10,7 @@ from ....rerank.selection.comparison import MeanAgreement, MeanChoice, mean_agre
 from ....rerank.selection.significance import Correction
 from ....tables import Table, comma_separated, latex, markdown, number, text
 from .chooser_comparison import choosers_facts, choosers_json, choosers_tables, mean_choices_table
-from .set_runs import ComparedSet
+from .compared_sets import ComparedSet
 from .system_tables import (
     SEGMENT_HEAD,
     Fact,

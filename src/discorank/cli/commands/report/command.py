@@ -18,8 +18,8 @@ from ....metrics.spec.user_code import CodeRefusedError
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
 from ....report.page import rendered
+from ....report.plots import plot_package, template_package
 from ....report.summary_text import with_noun
-from ....report.svg import plot_package, template_package
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
 from ....rerank.mbr_decoder import MBRDecoder
