@@ -2,7 +2,7 @@
 
 `Coefficient` names what is computed of a row (`score_rows`), `averaged` takes the mean over rows where it is defined.
 Pearson, Spearman, Kendall's tau-b and tau-c are scipy's; counts of pairs are those of `pair_counts`; "tau_opt" and
-"acc_opt" are tau23 and acc23 with calibrated ties (`pair_differences`); "pearson_pairwise_differences" is Pearson of
+"acc_opt" are tau23 and acc23 with calibrated ties (`PairDifferences`); "pearson_pairwise_differences" is Pearson of
 the differences of all pairs of systems of a segment, pooled over segments. All scores are higher-is-better.
 A row in which one side does not vary has no correlation: it leaves the mean, or counts as 0 (`nan_as_zero`). Where
 nothing is left the value is None (the task's own tool writes 0).

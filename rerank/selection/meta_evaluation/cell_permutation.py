@@ -4,7 +4,7 @@ Deutsch et al. (2021): both metrics' scores are standardised over all texts that
 places with the other metric's with probability 1/2; p is the share of draws whose difference of agreement is at least
 the observed one. One-sided: p that the metric named better is no better. At the level of systems what changes places
 is the scores of systems, S of them, so that all 2^S assignments can be enumerated.
-`metric_tests.perm_both`, which compare shows by default, exchanges segments under the mean of a system, two-sided.
+`perm_both`, which compare shows by default, exchanges segments under the mean of a system, two-sided.
 Differences within 1e-9 of the observed one count as large as it. A metric that does not vary has no test.
 
 Whether one metric's calibrated accuracy is better than another's, by exchanging pairs (Deutsch et al. 2023).

@@ -130,7 +130,7 @@ class ComparedSystems:
         return pandas.DataFrame(self._rows(), columns=columns)
 
     def save(self, folder: str | Path) -> None:
-        """Writes the folder of which ``discorank report`` makes a page; errors as `comparison_folder.save`."""
+        """Writes the folder of which ``discorank report`` makes a page; errors as `kept_comparison.save`."""
         save(self.kept, folder)
 
     def _rows(self) -> list[dict[str, Any]]:
