@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 from benchmarks.reliability.comparison_storms import SAVED, systems
 from benchmarks.reliability.decode_storms import MODELS
-from benchmarks.reliability.kept_outputs import outputs_of
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT
+from benchmarks.reliability.storms import OUT, Tried, outputs_of
 from discorank.cli.main import main
 from tests.support.lists import made_lists, write_lists
 

@@ -16,10 +16,16 @@ from typing import NamedTuple
 
 from benchmarks.reliability import generate_storms, training_storms
 from benchmarks.reliability.decode_storms import SAVED, decode_words, lists
-from benchmarks.reliability.kept_outputs import what_differs
-from benchmarks.reliability.processes import ENVIRONMENT, ROOT
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, SAID_AT_MOST, Target, calm
+from benchmarks.reliability.storms import (
+    ENVIRONMENT,
+    OUT,
+    ROOT,
+    SAID_AT_MOST,
+    Target,
+    Tried,
+    calm,
+    what_differs,
+)
 
 FULL = 5  # the exit code
 PAGE = 4096

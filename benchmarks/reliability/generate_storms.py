@@ -12,8 +12,7 @@ from pathlib import Path
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.reliability.counted_batches import batches_of
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, Target, stormed
+from benchmarks.reliability.storms import OUT, Target, Tried, stormed
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, echo, serving
 from tests.support.tiny_generators import TEXTS, model_of, tokenizer_of
