@@ -36,10 +36,17 @@ from ..mbr_decoder import MBRDecoder
 from ..normalization import Normalize
 from ..reranker import Reranker
 from ..ties import TIE
-from .document_outputs import DocumentOutputs
-from .resampling_units import blocks, segments_of_unit, unit_name
-from .significance import Correction, SignificanceSettings, Verdicts, corrected, judge
-from .system_scores import MeanOfRated, Part, Scored, human_scored, score_systems
+from .significance import (
+    Correction,
+    SignificanceSettings,
+    Verdicts,
+    blocks,
+    corrected,
+    judge,
+    segments_of_unit,
+    unit_name,
+)
+from .system_scores import DocumentOutputs, MeanOfRated, Part, Scored, human_scored, score_systems
 
 Choice = Literal["auto", "segment", "document"]
 CHOICES = ("auto", "segment", "document")

@@ -28,7 +28,7 @@ from ..distinct import Distinct
 from ..engines.local import LocalEngine
 from ..lists import Candidate, CandidateList
 from ..mbr_decoder import MBRDecoder
-from ..selection.document_outputs import DocumentOutputs, Judgements, all_systems
+from ..selection.system_scores import DocumentOutputs, Judgements, all_systems
 
 Unit = Literal["segment", "document"]
 
