@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Composed(Mark):
     """A setting that is a value with settings of its own, which the constructor takes by their names as well.
 
-        decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
+    decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
     """
 
 
