@@ -19,10 +19,10 @@ from .checked_values import Checked, Converted, Field, Mark, ValueRefusal, check
 
 __all__ = [
     "Checked",
+    "Composed",
     "Converted",
     "Field",
     "Mark",
-    "Composed",
     "Rare",
     "build",
     "changed",
