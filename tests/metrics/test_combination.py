@@ -14,7 +14,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.commands.train.train_combination import shown as as_text
+from discorank.cli.commands.train.train_combination import combination_figures as as_text
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted

@@ -43,7 +43,7 @@ class TrainCombinationOptions:
 
 
 _TOWARD = {"mean": "their mean", "zero": "zero"}
-OPTIONS = Options(
+COMBINATION_OPTIONS = Options(
     "train combination",
     "Train a weighted combination of metrics on preferences. Its weights go to stdout.",
     [InputOptions, TrainCombinationOptions, Tuning, CodeOptions],
@@ -52,9 +52,9 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_combination(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
-    values = OPTIONS.parse(arguments)
+    values = COMBINATION_OPTIONS.parse(arguments)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     out = needed(values, "output", "--output")
     check_not_input(out, [values["input"], values["rankings"]])
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
     say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
-    text = json.dumps(model) if values["format"] == "json" else shown(model)
+    text = json.dumps(model) if values["format"] == "json" else combination_figures(model)
     sys.stdout.write(text + "\n")
     return 0
 
@@ -105,7 +105,7 @@ def _preferences(values: Mapping[str, Any]) -> Preferences:
     return Preferences(field=name, lower=direction == "lower")
 
 
-def shown(model: Mapping[str, Any]) -> str:
+def combination_figures(model: Mapping[str, Any]) -> str:
     """The weights and the figures held out, as text."""
     rows = [["metric", "weight", "95 %", "min", "max"]]
     for feature in model["features"]:

@@ -38,7 +38,7 @@ class TrainPriorOptions:
 
 
 TURNED = "mqm counts errors where no score is below 0; if lower is better, give mqm:lower"
-OPTIONS = Options(
+PRIOR_OPTIONS = Options(
     "train prior",
     "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
     "decode SYSTEMS --from systems --utility chrf --prior PRIOR.json. Its numbers go to stdout.",
@@ -48,9 +48,9 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_prior(arguments: Sequence[str]) -> int:
     """Estimates; returns the exit code."""
-    values = OPTIONS.parse(arguments)
+    values = PRIOR_OPTIONS.parse(arguments)
     path = needed(values, "input", "SYSTEMS")
     out = needed(values, "output", "--output")
     check_not_input(out, [path, values["rankings"], *values["judged"]])
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
     raters = [] if judged.raters is None else [raters_table(judged.raters)]
-    text = "\n".join([*raters, shown(prior)])
+    text = "\n".join([*raters, prior_figures(prior)])
     sys.stdout.write((json.dumps(row) if values["format"] == "json" else text) + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0
@@ -88,7 +88,7 @@ def raters_table(raters: Raters) -> str:
     return aligned([["rater", what], *effects])
 
 
-def shown(prior: Prior) -> str:
+def prior_figures(prior: Prior) -> str:
     """Every system's prior, the best first, and what it makes of a weight, as text."""
     names = [name for name, _ in prior.systems]
     weights = prior.weights(names, STRENGTH).tolist()

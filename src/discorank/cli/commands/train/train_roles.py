@@ -31,7 +31,7 @@ class TrainRolesOptions:
     format: Literal["text", "json"] = "text"
 
 
-OPTIONS = Options(
+ROLES_OPTIONS = Options(
     "train roles",
     "Train a classifier of discourse roles for pdd and role-match. Figures on its test documents go to stdout.",
     [TrainRolesOptions, RoleTraining],
@@ -40,20 +40,20 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_roles(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
-    values = OPTIONS.parse(arguments)
+    values = ROLES_OPTIONS.parse(arguments)
     data = Path(needed(values, "input", "DOCUMENTS"))
     out = Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])
     training = build(RoleTraining, values)
     figures = train(training, data, out, values["device"], lambda text: say(text, values["quiet"]))
-    text = json.dumps(figures) if values["format"] == "json" else shown(figures)
+    text = json.dumps(figures) if values["format"] == "json" else roles_figures(figures)
     sys.stdout.write(text + "\n")
     return 0
 
 
-def shown(figures: Mapping[str, Any]) -> str:
+def roles_figures(figures: Mapping[str, Any]) -> str:
     """The figures as text."""
     interval = f"[{figures['low']:.1f}, {figures['high']:.1f}]"
     rows = [["test documents", "%", "95 %"]]

@@ -34,7 +34,7 @@ class TrainRSTOptions:
     format: Literal["text", "json"] = "text"
 
 
-OPTIONS = Options(
+RST_OPTIONS = Options(
     "train rst",
     "Train the discourse parser on a treebank. Figures on its test documents go to stdout.",
     [TrainRSTOptions, ParserTraining],
@@ -43,9 +43,9 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_rst(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
-    values = OPTIONS.parse(arguments)
+    values = RST_OPTIONS.parse(arguments)
     data = Path(needed(values, "input", "TREEBANK"))
     out = Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])

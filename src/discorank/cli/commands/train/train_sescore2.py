@@ -67,7 +67,7 @@ class TrainSEScore2Options:
     validation_score: str = "score"
 
 
-OPTIONS = Options(
+SESCORE2_OPTIONS = Options(
     "train sescore2",
     "Train the metric sescore2 on texts. An interrupted run goes on with the same command. A first argument names one "
     f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
@@ -78,10 +78,10 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_sescore2(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     stage = arguments[0] if arguments and arguments[0] in (*STAGES, "convert") else None
-    values = OPTIONS.parse(arguments[1:] if stage else arguments)
+    values = SESCORE2_OPTIONS.parse(arguments[1:] if stage else arguments)
     out = Path(needed(values, "output", "--output"))
     if stage == "convert":
         return _convert(values, out)
