@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.discourse.roles.training.role_training import RoleTraining, train
+from ....metrics.discourse.roles.training.role_training import RoleTraining
+from ....metrics.discourse.roles.training.role_training import train as train_classifier
 from ....metrics.spec.checked_settings import settings
 from ....tables import aligned
 from ...options import Options, build, needed
@@ -47,7 +48,7 @@ def run_roles(arguments: Sequence[str]) -> int:
     out = Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])
     training = build(RoleTraining, values)
-    figures = train(training, data, out, values["device"], lambda text: say(text, values["quiet"]))
+    figures = train_classifier(training, data, out, values["device"], lambda text: say(text, values["quiet"]))
     text = json.dumps(figures) if values["format"] == "json" else roles_figures(figures)
     sys.stdout.write(text + "\n")
     return 0

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.rst.parser.training.parser_training import train
+from ....metrics.rst.parser.training.parser_training import train as train_parser
 from ....metrics.rst.parser.training.settings import ParserTraining
-from ....metrics.rst.parser.weights import save
+from ....metrics.rst.parser.weights import save as save_parser
 from ....metrics.spec.checked_settings import settings
 from ....tables import aligned
 from ...options import Options, build, needed
@@ -51,9 +51,9 @@ def run_rst(arguments: Sequence[str]) -> int:
     check_not_input(out, [str(data)])
     check_writable(str(out))
     training = build(ParserTraining, values)
-    parser = train(training, data, lambda text: say(text, values["quiet"]))
+    parser = train_parser(training, data, lambda text: say(text, values["quiet"]))
     with complete_or_absent(str(out)) as file:
-        save(file, parser.arrays, parser.about)
+        save_parser(file, parser.arrays, parser.about)
     figures = parser.about["figures"]
     text = json.dumps(figures) if values["format"] == "json" else figures_table(figures["test"])
     sys.stdout.write(text + "\n")
