@@ -380,8 +380,7 @@ def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         given_.append(cache)
         return features(metric, lists, against, cache)
 
-    for module in ("combination_training", "preferences"):
-        monkeypatch.setattr(f"discorank.rerank.training.{module}.features", spied)
+    monkeypatch.setattr("discorank.rerank.training.combination_training.features", spied)
     preferences = Preferences(teacher=load_metric("bleu"))
     assert train_combination(
         [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache
