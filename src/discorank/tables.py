@@ -82,6 +82,11 @@ def count(head: str, name: str) -> Column:
     return Column(head, (name,), str)
 
 
+def decimals(head: str, name: str, places: int = 4) -> Column:
+    """A column of numbers with so many decimals; a dash where there is none."""
+    return Column(head, (name,), lambda value: "-" if value is None else f"{value:.{places}f}")
+
+
 def numbers(heads: Mapping[str, str]) -> list[Column]:
     """Columns of numbers, from the name of each value to its head."""
     return [Column(head, (name,)) for name, head in heads.items()]
@@ -143,6 +148,13 @@ def printed(tables: Sequence[Table], format: Format) -> str:
     return long_csv(tables) if format == "csv" else shown(tables, format)
 
 
+def printed_rows(tables: Sequence[Table], format: Literal["text", "json"]) -> str:
+    """The tables as text, or a line of JSON for every row."""
+    if format == "text":
+        return shown(tables, "table")
+    return "".join(as_line(dict(row)).decode() for table in tables for row in table.rows)
+
+
 def shown(tables: Iterable[Table], format: Literal["table", "markdown", "latex"]) -> str:
     """The tables that have columns."""
     print_table = {"table": _text, "markdown": _markdown, "latex": _latex}[format]
@@ -150,8 +162,9 @@ def shown(tables: Iterable[Table], format: Literal["table", "markdown", "latex"]
 
 
 def _text(table: Table) -> str:
-    """Aligned columns under a title."""
-    return f"{printable(table.title)}\n{columns_of_text(table)}\n"
+    """Aligned columns, under a title if there is one."""
+    title = f"{printable(table.title)}\n" if table.title else ""
+    return f"{title}{columns_of_text(table)}\n"
 
 
 def columns_of_text(table: Table) -> str:

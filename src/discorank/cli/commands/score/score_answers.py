@@ -17,13 +17,22 @@ from ....metrics.representations import FloatArray
 from ....rerank.lists import CandidateList
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.answer_accuracy import Answers, answers_of, majority_at, pass_at
-from ....tables import aligned
+from ....tables import Column, Table, count, decimals, printed_rows, words
 from ...options import needed
 from ...options.inputs import metric_in
 from ...row_files import complete_rows
 from ...running import check_not_input
 from ...terminal.console import Progress, say
 
+ANSWER_COLUMNS = (
+    words("metric", "metric"),
+    count("k", "k"),
+    decimals("pass@k", "pass"),
+    Column("95 % interval", ("pass_interval",), lambda ends: "{:.4f} to {:.4f}".format(*ends)),
+    decimals("maj@k", "majority"),
+    Column("95 % interval", ("majority_interval",), lambda ends: "{:.4f} to {:.4f}".format(*ends)),
+    count("lists", "lists"),
+)
 Z = 1.96  # of a normal interval of 95 %
 
 
@@ -54,15 +63,14 @@ def run_answers(values: Mapping[str, Any]) -> int:
             chances.append(of_list)
             num_without += max(each.without for each in answers)
             if file:
-                file.write(as_line(_row(record, metrics, answers, of_list, values["at"])))
+                file.write(as_line(_answers_row(record, metrics, answers, of_list, values["at"])))
             progress(len(chances))
     if not chances:
         raise InputError("no lists", where=path, fix="Give at least one line")
     said = f"{path}: {len(chances)} lists, {num_without} candidates without an answer"
     say(said, values["quiet"])
-    rows = _rows(metrics, values["at"], np.array(chances))
-    text = _table(rows) if values["format"] == "text" else b"".join(map(as_line, rows)).decode()
-    sys.stdout.write(text)
+    rows = _answer_means(metrics, values["at"], np.array(chances))
+    sys.stdout.write(printed_answer_means([Table("", ANSWER_COLUMNS, rows)], values["format"]))
     return 0
 
 
@@ -96,7 +104,7 @@ def _counted(
     return answers, chances
 
 
-def _row(
+def _answers_row(
     record: CandidateList,
     metrics: Sequence[Vote],
     answers: Sequence[Answers],
@@ -121,7 +129,7 @@ def _row(
     }
 
 
-def _rows(
+def _answer_means(
     metrics: Sequence[Vote],
     at: Sequence[int],
     chances: FloatArray,  # [lists, metrics, k, 2]
@@ -150,15 +158,3 @@ def _interval(values: FloatArray) -> list[float]:
     half = Z * float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else 1.0
     mean = float(values.mean())
     return [max(0.0, mean - half), min(1.0, mean + half)]
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = ["metric", "k", "pass@k", "95 % interval", "maj@k", "95 % interval", "lists"]
-    cells = [head]
-    for row in rows:
-        parts = [row["metric"], str(row["k"])]
-        for name in ("pass", "majority"):
-            low, high = row[f"{name}_interval"]
-            parts += [f"{row[name]:.4f}", f"{low:.4f} to {high:.4f}"]
-        cells.append([*parts, str(row["lists"])])
-    return aligned(cells) + "\n"

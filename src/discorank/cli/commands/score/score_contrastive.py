@@ -21,7 +21,7 @@ from ....rerank.selection.contrastive import (
     Verdict,
     verdicts,
 )
-from ....tables import aligned
+from ....tables import Column, Table, count, decimals, printed_rows, words
 from ...options import needed
 from ...options.inputs import cache_in, check_model, metric_in
 from ...row_files import complete_rows
@@ -54,7 +54,7 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
                 tally.add(item, verdict)
             notes.update(_notes(item, by_metric))
             if file:
-                file.write(as_line(_row(item, signatures, by_metric)))
+                file.write(as_line(_item_row(item, signatures, by_metric)))
             progress(notes["items"])
         if not notes:
             raise InputError("no items", where=source.name, fix="Give at least one line")
@@ -63,8 +63,11 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
     if judged := judged_line(engine.status().work):
         say(judged, values["quiet"])
     accuracies = [tally.accuracy() for tally in tallies]
-    by_signature = dict(zip(signatures, accuracies, strict=True))
-    sys.stdout.write(_json(by_signature) if values["format"] == "json" else _text(by_signature))
+    tables = [
+        Table(signature, ITEM_COLUMNS, list(_group_rows(signature, accuracy)))
+        for signature, accuracy in zip(signatures, accuracies, strict=True)
+    ]
+    sys.stdout.write(printed_rows(tables, values["format"]))
     return 0
 
 
@@ -79,7 +82,7 @@ def _notes(item: ContrastiveItem, by_metric: Sequence[Verdict]) -> dict[str, int
     }
 
 
-def _row(
+def _item_row(
     item: ContrastiveItem, signatures: Sequence[str], by_metric: Sequence[Verdict]
 ) -> dict[str, Any]:
     """The item's line of the output."""
@@ -95,53 +98,25 @@ def _row(
     return {"id": item.id, "phenomenon": item.phenomenon, "distance": item.distance, "ranks": ranks}
 
 
-def _groups(accuracy: ContrastiveAccuracy) -> Iterator[tuple[str, Any, Accuracy]]:
-    """(by, value, accuracy) of the whole and of every group."""
-    yield "all", None, accuracy.overall
+def _group_rows(signature: str, accuracy: ContrastiveAccuracy) -> Iterator[dict[str, Any]]:
+    """The accuracy on all items and on every group of them."""
+    yield _group_row(signature, "all", None, accuracy.overall)
     for by in ("phenomenon", "distance"):
         for value, of_group in getattr(accuracy, by).items():
-            yield by, value, of_group
+            yield _group_row(signature, by, value, of_group)
 
 
-def _json(by_signature: Mapping[str, ContrastiveAccuracy]) -> str:
-    """A line per metric and group."""
-    lines = []
-    for signature, overall in by_signature.items():
-        for by, value, accuracy in _groups(overall):
-            row = {
-                "metric": signature,
-                "by": by,
-                "value": value,
-                "n": accuracy.n,
-                "correct": accuracy.correct,
-                "accuracy_percent": accuracy.percent,
-                "ties": accuracy.ties,
-                "interval_percent": list(accuracy.interval_percent()),
-            }
-            lines.append(as_line(row).decode())
-    return "".join(lines)
-
-
-def _text(by_signature: Mapping[str, ContrastiveAccuracy]) -> str:
-    """A table per metric, under its signature."""
-    head = ["items", "n", "correct", "accuracy %", "ties", "95 % interval"]
-    parts = []
-    for signature, overall in by_signature.items():
-        rows = [head]
-        for by, value, accuracy in _groups(overall):
-            low, high = accuracy.interval_percent()
-            rows.append(
-                [
-                    _label(by, value),
-                    str(accuracy.n),
-                    str(accuracy.correct),
-                    f"{accuracy.percent:.1f}",
-                    str(accuracy.ties),
-                    f"{low:.1f} to {high:.1f}",
-                ]
-            )
-        parts.append(f"{signature}\n{aligned(rows)}\n")
-    return "\n".join(parts)
+def _group_row(signature: str, by: str, value: Any, accuracy: Accuracy) -> dict[str, Any]:
+    return {
+        "metric": signature,
+        "by": by,
+        "value": value,
+        "n": accuracy.n,
+        "correct": accuracy.correct,
+        "accuracy_percent": accuracy.percent,
+        "ties": accuracy.ties,
+        "interval_percent": list(accuracy.interval_percent()),
+    }
 
 
 def _label(by: str, value: Any) -> str:
@@ -149,3 +124,13 @@ def _label(by: str, value: Any) -> str:
         return by
     shown = "unknown" if value is None else str(value)
     return f"{by} {shown if shown.isprintable() else repr(shown)}"
+
+
+ITEM_COLUMNS = (
+    Column("items", ("by", "value"), _label, is_words=True),
+    count("n", "n"),
+    count("correct", "correct"),
+    decimals("accuracy %", "accuracy_percent", 1),
+    count("ties", "ties"),
+    Column("95 % interval", ("interval_percent",), lambda ends: "{:.1f} to {:.1f}".format(*ends)),
+)

@@ -19,13 +19,20 @@ from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
-from ....tables import aligned
+from ....tables import Column, Table, count, decimals, printed_rows, words
 from ...options import needed
 from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...options.inputs import check_model, metric_in
 from ...terminal.console import say
 
-Row = dict[str, Any]
+SYSTEM_COLUMNS = (
+    words("language pair", "language_pair"),
+    words("system", "system"),
+    words("metric", "metric"),
+    decimals("corpus", "corpus"),
+    decimals("mean", "mean"),
+    count("segments", "segments"),
+)
 
 
 def is_test_set(values: Mapping[str, Any]) -> bool:
@@ -47,17 +54,16 @@ def run_eval_set(values: Mapping[str, Any]) -> int:
         raise InputError(
             "is missing", where="--language-pair", fix="Scores are written under one, such as en-de"
         )
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     for pair in pairs:
         rows += _scored(path, pair, metrics, values)
-    text = "".join(as_line(row).decode() for row in rows)
-    sys.stdout.write(_table(rows) if values["format"] == "text" else text)
+    sys.stdout.write(printed_system_rows([Table("", SYSTEM_COLUMNS, rows)], values["format"]))
     return 0
 
 
 def _scored(
     path: str, pair: str | None, metrics: Sequence[Utility], values: Mapping[str, Any]
-) -> list[Row]:
+) -> list[dict[str, Any]]:
     """One language pair: writes its scores, and returns those of its systems."""
     # scores of others are not written: those with holes stop nothing
     reading = {**values, "missing": "leave-out"}
@@ -72,7 +78,7 @@ def _scored(
     if values["metric_scores"]:
         written = write_metric_scores(scored, values["metric_scores"], own)
         say(f"{len(written)} files in {values['metric_scores']}", values["quiet"])
-    return _rows(scored, own)
+    return _system_rows(scored, own)
 
 
 def _form(values: Mapping[str, Any]) -> str:
@@ -85,9 +91,9 @@ def _is_own(name: MetricName, metrics: Sequence[Utility]) -> bool:
     return name.base in {base_name(metric) for metric in metrics}
 
 
-def _rows(eval_set: EvalSet, own: Sequence[MetricName]) -> list[Row]:
+def _system_rows(eval_set: EvalSet, own: Sequence[MetricName]) -> list[dict[str, Any]]:
     """The scores of every system by every metric, the metric's own direction turned so that higher is better."""
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     for name in own:
         by_system = eval_set.metric_scores[name, "sys"]
         by_segment = eval_set.metric_scores.get((name, "seg"), {})
@@ -104,13 +110,3 @@ def _rows(eval_set: EvalSet, own: Sequence[MetricName]) -> list[Row]:
                 }
             )
     return rows
-
-
-def _table(rows: Sequence[Row]) -> str:
-    head = ["language pair", "system", "metric", "corpus", "mean", "segments"]
-    cells = [head]
-    for row in rows:
-        mean = "-" if row["mean"] is None else f"{row['mean']:.4f}"
-        names = [row["language_pair"], row["system"], row["metric"]]
-        cells.append([*names, f"{row['corpus']:.4f}", mean, str(row["segments"])])
-    return aligned(cells) + "\n"
