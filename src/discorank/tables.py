@@ -77,7 +77,7 @@ def words(head: str, name: str) -> Column:
     return Column(head, (name,), str, is_words=True)
 
 
-def count(head: str, name: str) -> Column:
+def whole(head: str, name: str) -> Column:
     """A column of whole numbers, or of numbers that are text already."""
     return Column(head, (name,), str)
 

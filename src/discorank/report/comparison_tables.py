@@ -16,10 +16,10 @@ from ..tables import (
     Row,
     Table,
     between,
-    count,
     number,
     numbers,
     text_table,
+    whole,
     words,
 )
 from .summary_text import cut, is_tested, lead, short_names
@@ -301,9 +301,9 @@ def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Tab
     """Metrics against people, by systems, or by segments or documents; `means` are over so many ``sets``."""
     columns = [words("metric", "metric")]
     if means:
-        columns += [words("human scores", "human"), count("sets", "sets")]
+        columns += [words("human scores", "human"), whole("sets", "sets")]
     if any(row["by"] == "system" for row in rows):
-        columns += [count("systems", "systems")] if means else []
+        columns += [whole("systems", "systems")] if means else []
         columns += numbers(SYSTEM_STATISTICS)
     else:
         columns += [] if means else [words("unit", "by")]

@@ -43,7 +43,7 @@ from ....rerank.selection.significance import (
     least_p,
 )
 from ....rerank.selection.system_scores import DocumentOutputs
-from ....tables import CORRECTED, Column, Table, between, count, number, text_table, words
+from ....tables import CORRECTED, Column, Table, between, number, text_table, whole, words
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ..cite import signatures_of
@@ -232,7 +232,7 @@ def _dimension_table(
         words("chooser", "chooser"),
         Column(f"{judged.dimension}{direction}", ("score",)),
         Column("interval", ("low", "high"), between),
-        count("rank", "cluster"),
+        whole("rank", "cluster"),
         *_gain_columns("regret", "regret")[:2],
         *_gain_columns(f"gain over {judged.best}", "gain_over_best"),
         *_gain_columns("gain over a random system", "gain_over_random"),

@@ -27,11 +27,11 @@ from ....tables import (
     Format,
     Table,
     comma_separated,
-    count,
     numbers,
     of_set,
     printed,
     shown,
+    whole,
     words,
 )
 from ...row_files import complete_rows
@@ -112,7 +112,7 @@ def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
         columns = [
             words("chooser", "chooser"),
             words("human scores", "human"),
-            count("sets", "sets"),
+            whole("sets", "sets"),
             *numbers(_MEAN_GAINS),
             Column("oracle reached", ("oracle_reached",), percent),
         ]

@@ -26,7 +26,7 @@ from ....rerank.selection.meta_evaluation.task_results import (
     run_tasks,
     task_set,
 )
-from ....tables import Column, Table, count, number, of_set, printed, text_table, words
+from ....tables import Column, Table, number, of_set, printed, text_table, whole, words
 from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
@@ -217,7 +217,7 @@ def _p_tables(
 
 def task_tables(name: str, result: TaskSetResult, level: float) -> list[Table]:
     """The tasks of a set, every metric's value and rank in each, and the weighted average."""
-    columns = [words("metric", "metric"), count("rank", "rank"), Column("average", ("average",))]
+    columns = [words("metric", "metric"), whole("rank", "rank"), Column("average", ("average",))]
     lines: dict[str, dict[str, Any]] = {}
     rows = []
     for metric, rank in result.ranks.items():
@@ -230,7 +230,7 @@ def task_tables(name: str, result: TaskSetResult, level: float) -> list[Table]:
         tests = _p_tables(f"{name}: average", result.ranks, result.p_values, level, average)
     for each in result.results:
         task = each.task
-        columns += [Column(task.name, (f"value {task.name}",)), count("rank", f"rank {task.name}")]
+        columns += [Column(task.name, (f"value {task.name}",)), whole("rank", f"rank {task.name}")]
         of_task: dict[str, Any] = {
             "language_pairs": " ".join(task.language_pairs),
             "level": task.level,

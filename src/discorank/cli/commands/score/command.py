@@ -36,7 +36,7 @@ from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.runs.rows import as_line
-from ....tables import Table, count, decimals, printed_rows, words
+from ....tables import Table, decimals, printed_rows, whole, words
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetTexts
 from ...options.inputs import (
@@ -97,7 +97,7 @@ COLUMNS = (
     words("metric", "metric"),
     decimals("corpus", "corpus"),
     decimals("mean", "mean"),
-    count("segments", "segments"),
+    whole("segments", "segments"),
 )
 # what is said of some segments, by the name of a metric
 TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
