@@ -174,8 +174,10 @@ def agreement_tables(agreement: LevelAgreement, level: float) -> list[Table]:
             line[key] = values[key].value if key in values else None
             rank = line[f"rank {key}"] = agreement.ranks.get(key, {}).get(metric)
             if key in values:
-                row = {**about, "coefficient": key, "metric": metric}
-                rows.append({**row, **values[key]._asdict(), "rank": rank})
+                row = {**about, "coefficient": key, "metric": metric, "value": values[key].value}
+                further = {"epsilon": values[key].epsilon, "rank": rank}
+                row |= {name: value for name, value in further.items() if value is not None}
+                rows.append({**row, "counted": values[key].counted})
         lines.append(line)
     named = f"{agreement.human_scores} at level {agreement.level}"
     title = f"{named}, {len(agreement.systems)} systems, as the WMT metrics task counts"
