@@ -30,7 +30,7 @@ from benchmarks.metric_quality.people_table import BASE, Agreement, Cells, Facts
 from benchmarks.metric_quality.trained_elsewhere import trained
 from benchmarks.support.judged_sets import JudgedSet, paths, read_set
 from benchmarks.support.kept_scores import KeptScores
-from benchmarks.support.markdown import write_or_print
+from benchmarks.support.measuring import write_or_print
 from discorank import load_metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Utility
