@@ -1,4 +1,7 @@
-"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of a systems file."""
+"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of a systems file.
+
+The sets of systems with MQM that several studies read, and their segments whose every system is rated.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import random
 from pathlib import Path
 
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.rerank.lists import CandidateList
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -37,3 +41,25 @@ def real(path: str | Path) -> list[list[str]]:
     with open_lists(path, "systems") as lists:
         records = [entry.record for entry in lists if entry.record is not None]
     return [[str(candidate.text) for candidate in record.candidates] for record in records]
+
+
+SETS = (
+    "newstest2021.en-de",
+    "newstest2021.zh-en",
+    "ted.en-de",
+    "ted.zh-en",
+    "wmt23.en-de",
+    "wmt23.he-en",
+    "wmt23.zh-en",
+)
+
+
+def rated(path: str) -> list[CandidateList]:
+    """The lists whose every candidate has an MQM score."""
+    with open_lists(path, "systems", human=["mqm:lower"]) as lists:
+        records = [entry.record for entry in lists if entry.record is not None]
+    return [
+        record
+        for record in records
+        if all("mqm" in candidate.fields for candidate in record.candidates)
+    ]
