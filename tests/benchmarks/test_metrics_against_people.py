@@ -12,18 +12,22 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from benchmarks.metric_quality import metrics_against_people
+from benchmarks.metric_quality import metrics_against_people as kept_scores
 from benchmarks.metric_quality.metrics_against_people import (
+    Agreement,
     Bench,
+    Cells,
     Choices,
+    Facts,
+    KeptScores,
     NotForSetError,
     agreement,
     facts,
+    markdown,
+    mixed,
     table,
 )
-from benchmarks.metric_quality.people_table import Agreement, Cells, Facts, markdown
-from benchmarks.support import kept_scores
 from benchmarks.support.judged_sets import paths, read_set
-from benchmarks.support.kept_scores import KeptScores, mixed
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
