@@ -15,18 +15,12 @@ two where PERM-BOTH finds the metric better or worse than chrF at p < 0.05: on s
 else on documents, means of which are what is tested; there is no mark where systems' own scores differ the other way.
 A metric that a set cannot have is a dash with a note.
 
-The table of metrics against people, in Markdown: a panel of means, one for each group of sets, notes, the sets.
+Combinations are trained on other sets of the kind, without the documents that the set itself has. Features are
+utilities of single segments (whole summaries) against the references; two systems whose scores on a segment differ by
+more than a margin make a pair, in every dimension that people judged.
 
-Combinations of metrics for one set of system outputs, trained on other sets of its kind.
-
-Features are utilities of single segments (whole summaries) against the references; people's scores of two systems on a
-segment that differ by more than a margin make a pair, in every dimension they judged. Documents that the set itself has
-too are left out of the training.
-
-Scores of systems kept in a folder, so that a benchmark that was stopped goes on where it was.
-
-A file holds what `score_systems` found of one set under one metric. Its name has a digest of all that this depends on:
-the metric's signature and version, the bytes of the set, the references, the number of documents.
+A file of WORK holds the scores of one set under one metric. Its name has a digest of all that these depend on: the
+metric's signature and version, the bytes of the set, the references, the number of documents.
 """
 
 from __future__ import annotations
@@ -50,7 +44,6 @@ from discorank.metrics.base import Metric
 from discorank.metrics.combination import FORMAT
 from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Mix, Utility
-from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.selection.agreement import DRAWS, Statistic, pairwise_accuracy, perm_both
@@ -83,6 +76,11 @@ COMBINED = (
 STATISTICS: tuple[Statistic, Statistic] = ("pairwise_accuracy", "pearson")
 LEVEL = 0.05
 Both = tuple[FloatArray, FloatArray]  # of a metric and of chrF
+BASE = "chrf"
+HEAD = ["set", "systems", "documents", "segments", "judged", "references"]
+MARGIN = 0.5  # of MQM; scores of summaries have none
+START = 150  # characters of a source by which documents of two sets are told apart
+Examples = tuple[list[FloatArray], list[list[tuple[int, int]]], list[str]]  # of every segment
 
 
 class Choices(NamedTuple):
@@ -305,9 +303,6 @@ if __name__ == "__main__":
     main()
 
 
-BASE = "chrf"
-
-
 class Agreement(NamedTuple):
     """A metric against people on one dimension of a set.
 
@@ -324,6 +319,10 @@ class Agreement(NamedTuple):
     marks: tuple[str, str] = ("", "")
 
 
+# of set, dimension and metric; a text says why there is none
+Cells = dict[tuple[str, str, str], Agreement | str]
+
+
 class Facts(NamedTuple):
     """A set in the table."""
 
@@ -335,10 +334,6 @@ class Facts(NamedTuple):
     segments: int
     judged: int  # segments with a human score
     references: tuple[str, ...]
-
-
-# of set, dimension and metric; a text says why there is none
-Cells = dict[tuple[str, str, str], Agreement | str]
 
 
 def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str:
@@ -365,9 +360,6 @@ def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str
         ]
         panels.append(f"### Systems {group}\n\n{_table([group, *heads], rows)}")
     return "\n\n".join([*panels, *notes.lines(), _table(HEAD, map(_facts, sets))]) + "\n"
-
-
-HEAD = ["set", "systems", "documents", "segments", "judged", "references"]
 
 
 def _facts(facts: Facts) -> list[str]:
@@ -459,11 +451,6 @@ class _Notes:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
-
-
-MARGIN = 0.5  # of MQM; scores of summaries have none
-START = 150  # characters of a source by which documents of two sets are told apart
-Examples = tuple[list[FloatArray], list[list[tuple[int, int]]], list[str]]  # of every segment
 
 
 def trained(

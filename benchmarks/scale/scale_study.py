@@ -7,8 +7,6 @@ message, what an actor takes on its CPU per text, how many operations per token 
 bytes. Assumed, as there is no such GPU here: the operations per second of a GPU (the first lines of this file). The
 driver's side is then simulated with the engine's own policy (`simulated`), which is first held against runs with actors
 that only sleep, so that eight of them fit on two cores.
-
-What a run under Ray costs beside the model, and what the model costs by the operation, measured on this machine.
 """
 
 from __future__ import annotations
@@ -52,6 +50,7 @@ NETWORK = 12.5e9  # assumed: bytes per second of a node (100 Gbit/s)
 GPU_HOURS_TO_FAILURE = 5000.0  # assumed: of an actor, with all that it runs on
 RELOAD_SECONDS = 90.0  # assumed: a new actor, until its model is on the GPU
 DEPTH, BLOCK_SECONDS = 2, 1.0  # the engine's: blocks of an actor, and how long one should take
+MESSAGES = 2000
 
 
 class Simulated(NamedTuple):
@@ -288,9 +287,6 @@ def plans(base: Plan) -> dict[str, Plan]:
 
 if __name__ == "__main__":
     main()
-
-
-MESSAGES = 2000
 
 
 class Costs(NamedTuple):

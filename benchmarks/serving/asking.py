@@ -1,6 +1,6 @@
 """Requests over kept connections, with little work of their own, so that what is measured is the server.
 
-The scripted server and `discorank serve`, each in a process of its own.
+The scripted server and `discorank serve` run in a process each.
 """
 
 from __future__ import annotations

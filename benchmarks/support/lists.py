@@ -1,7 +1,4 @@
-"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of a systems file.
-
-The sets of systems with MQM that several studies read, and their segments whose every system is rated.
-"""
+"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of systems files, with MQM."""
 
 from __future__ import annotations
 
@@ -12,6 +9,15 @@ from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+SETS = (
+    "newstest2021.en-de",
+    "newstest2021.zh-en",
+    "ted.en-de",
+    "ted.zh-en",
+    "wmt23.en-de",
+    "wmt23.he-en",
+    "wmt23.zh-en",
+)
 
 
 def synthetic(n: int, seed: int, words: int = 25, change: float = 0.3) -> list[str]:
@@ -41,17 +47,6 @@ def real(path: str | Path) -> list[list[str]]:
     with open_lists(path, "systems") as lists:
         records = [entry.record for entry in lists if entry.record is not None]
     return [[str(candidate.text) for candidate in record.candidates] for record in records]
-
-
-SETS = (
-    "newstest2021.en-de",
-    "newstest2021.zh-en",
-    "ted.en-de",
-    "ted.zh-en",
-    "wmt23.en-de",
-    "wmt23.he-en",
-    "wmt23.zh-en",
-)
 
 
 def rated(path: str) -> list[CandidateList]:

@@ -1,9 +1,4 @@
-"""CPU seconds and peak memory of the calling process.
-
-`discorank decode` as a command of a process of its own, on one thread.
-
-Tables of a benchmark in Markdown, and where they go.
-"""
+"""CPU seconds and peak memory of a process, `discorank decode` as one of its own, and tables in Markdown."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from benchmarks.metric_quality import metrics_against_people
-from benchmarks.metric_quality import metrics_against_people as kept_scores
 from benchmarks.metric_quality.metrics_against_people import (
     Agreement,
     Bench,
@@ -160,7 +159,7 @@ def test_a_run_goes_on_where_it_was(
         raise AssertionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept_scores, "score_systems", never)
+        patch.setattr(metrics_against_people, "score_systems", never)
         assert table(folder, tmp_path / "work", [], names, None, Choices(draws=20)) == first
         with pytest.raises(AssertionError):  # fewer documents are other scores
             table(folder, tmp_path / "work", [], names, 6, Choices(draws=20))
