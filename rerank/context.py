@@ -28,7 +28,7 @@ def follows(before: int | None, position: int | None, after_gap: bool = False) -
 
 @dataclass(slots=True)
 class Lane:
-    """What the next sentence of one document reads.
+    """The context of the next sentence of one document.
 
     Args:
         width: how many preceding sentences are context, k.
@@ -69,7 +69,7 @@ class Lane:
 
 @dataclass(slots=True)
 class DocumentContext:
-    """What the next list of a document is decided in, and what its reader should know of that.
+    """The context of the next list of a document, and its flags.
 
     Args:
         lane: the sentences before.
@@ -83,7 +83,7 @@ class DocumentContext:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the reader of the next list should know."""
+        """The flags of the next list."""
         flags: tuple[str, ...] = ()
         if self.was_cut:
             flags = (*flags, "context-cut")
