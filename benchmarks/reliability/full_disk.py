@@ -105,7 +105,7 @@ def tried_disk(target: Target, tries: int, seed: int, folder: Path) -> Tried:
         for problem in wrong:
             print(f"full-disk: {target.command}: {size} bytes: {problem}", file=sys.stderr)
     detail = ", ".join(f"{n} ended {code}" for code, n in sorted(outcomes.items()))
-    promise = "a full disk ends the run, which then goes on"
+    promise = "a full disk ends the run, which then resumes"
     return Tried("full-disk", promise, target.command, tries, kept, detail)
 
 

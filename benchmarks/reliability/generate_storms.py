@@ -20,7 +20,7 @@ from tests.support.tiny_generators import TEXTS, model_of, tokenizer_of
 ANSWER_SECONDS = 0.05
 IN_CONTEXT = "{target_context} {source}"
 AT_MOST = "a signal costs at most the batch at work"
-SAME = "a run that goes on makes the same batches"
+SAME = "a resumed run makes the same batches"
 COUNTED = "benchmarks.reliability.counted_batches"
 LISTS_AT_ONCE = 2  # of 4 candidates, where 8 sequences make a batch
 
@@ -37,7 +37,7 @@ class MadeAgain:
         self.hits: Counter[Path] = Counter()  # signals, by the folder of the run
 
     def note_hit(self, folder: Path) -> list[str]:
-        """Counts a signal that hit the run in a folder; nothing is wrong yet, as this shows when the run goes on."""
+        """Counts a signal that hit the run in a folder; nothing is wrong yet, as this shows when the run resumes."""
         self.hits[folder] += 1
         return []
 

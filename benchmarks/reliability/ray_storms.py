@@ -1,6 +1,6 @@
 """Storms for ``decode --engine ray`` on a simulated cluster of two nodes: workers, nodes and drivers die.
 
-Every run must leave what a local one leaves. Workers and nodes die while a run goes on; a driver is started again.
+Every run must leave what a local one leaves. Workers and nodes die while a run resumes; a driver is started again.
 """
 
 from __future__ import annotations

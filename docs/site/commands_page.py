@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterator
 
-from discorank.cli.commands.train.command import KINDS
+from discorank.cli.commands.train import KINDS
 from discorank.cli.main import SUBCOMMANDS, main
 
 COLUMNS = "100"
@@ -48,7 +48,7 @@ def help_of(words: tuple[str, ...]) -> str:
     os.environ["COLUMNS"] = COLUMNS
     try:
         with contextlib.redirect_stdout(printed):
-            code = main([*words, "--help"])
+            code = main([*words, "--help-all"])
     finally:
         del os.environ["COLUMNS"]
         if before is not None:
