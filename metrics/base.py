@@ -12,8 +12,8 @@ from typing import Any, Self, final
 from .errors import InputError, excerpt
 from .execution import evaluate, segment_scores
 from .execution.by_sentence import compared, plan_of
-from .execution.explanations import explanations_of
 from .execution.failures import failures_named
+from .execution.segment_scores import explanations_of
 from .execution.store import Store
 from .metric_settings import MetricSettings
 from .reading_plan import comparisons_of

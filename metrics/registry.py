@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
-from .function import Function
-from .mixture import Mix, Utility
-from .model_names import metric_of_model
+from .metric_settings import metric_of_model
+from .mixture import Function, Mix, Utility
 from .spec.checked_settings import build
 from .spec.signature import Call, parse
 from .spec.user_code import AllowedCode, CodeRefusedError, user_module

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.execution.evaluate import Folded
-from ..metrics.execution.tiles import Tile, middle
+from ..metrics.execution.evaluate import Folded, Tile, middle
 from ..metrics.representations import Block, FloatArray, Reps
 from ..metrics.scorer import Scorer
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 import numpy as np
 
 from ..metrics.errors import InputError, MetricError, excerpt, unknown
+from ..metrics.metric_settings import metric_of_model
 from ..metrics.mixture import Mix, Utility, added
-from ..metrics.model_names import metric_of_model
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, settings

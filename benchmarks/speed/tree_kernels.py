@@ -21,8 +21,7 @@ import numpy as np
 from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.representations import Block
 from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
-from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Preprocessing, represent
-from discorank.metrics.rst.trees import Tree
+from discorank.metrics.rst.trees import REPRESENTATIONS, Preprocessing, Tree, represent
 from discorank.metrics.text.texts import RSTTree
 
 SAMPLED_PAIRS = 400

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.execution.batches import in_batches, in_halves
+from ...metrics.execution.store import in_batches, in_halves
 from ...metrics.neural.causal.prompted_sequences import first_ids
 from ...metrics.neural.models.attention import ROWS
 from ...metrics.neural.models.causal_lm import CausalLM

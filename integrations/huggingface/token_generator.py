@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.execution.batches import in_halves
+from ...metrics.execution.store import in_halves
 from .model_loading import ModelPool
 from .sampling import drawing, uniforms
 from .token_draws import CELLS

@@ -15,8 +15,15 @@ from typing import Any, Literal, NamedTuple, Protocol
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
-from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples, warn_of_two_blanks
-from ...metrics.text.prompt_template import SOURCE, TARGET_CONTEXT, Template
+from ...metrics.text.prompt_template import (
+    SEPARATOR,
+    SOURCE,
+    TARGET,
+    TARGET_CONTEXT,
+    FewShotExamples,
+    Template,
+    warn_of_two_blanks,
+)
 from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.order import DocumentStream

@@ -30,8 +30,7 @@ from ..representations import TRUNCATION_COLUMN, Block, FloatArray
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Comparison, Item, Truncation
 from .aligned import AlignedPlan, OwnMeans, Pairing, UnitPiece, check_own_context, shares_of
-from .units import Span, letters_of, sentences_of, span
-from .wrapper import Spans, Wrapper
+from .wrapper import Span, Spans, Wrapper, letters_of, sentences_of, span
 
 
 @settings

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import DiscorankError, MetricError, is_interrupt
 from ..optional_packages import missing_package
-from .batches import is_out_of_memory
+from .store import is_out_of_memory
 
 
 @contextmanager

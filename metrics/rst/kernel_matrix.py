@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
-from .labelled_trees import Labelled
+from .trees import Labelled
 
 
 class Node(NamedTuple):

@@ -2,15 +2,30 @@
 
 The contexts are the preceding sentences of the document, joined: its sources, and what was chosen for them. Any other
 field is a key of the input that holds a text. ``{{`` and ``}}`` are braces.
+
+Few-shot examples before the input of a prompt, from a file of JSON lines.
+
+    {"source": "How are you?", "target": "Wie geht es dir?"}        and any other field of the template, texts all
+An example is the template filled with its fields, then its target, then a separator, an empty line if not given:
+    text = concat_i(template(example_i) + target_i + separator)
+What counts of the file is the examples, in their order: its digest is the same wherever it lies.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from ..errors import InputError, excerpt
+from ..storage.checksums import DIGITS
+from ..storage.json_and_yaml import parse_small_json, unique_members
+from ..storage.limits import limits
+from .sentence_splitting import numbered_lines
 from .texts import Context
 
 SOURCE = "source"
@@ -108,3 +123,121 @@ class Template:
             where=self.where,
             fix=f"Give every input the key {name}, or take {{{name}}} out",
         )
+
+
+TARGET = "target"
+SEPARATOR = "\n\n"
+FIX = 'Write {"source": "...", "target": "..."} on every line'
+
+
+@dataclass(frozen=True, slots=True)
+class FewShotExamples:
+    """Few-shot examples, each with the texts of its fields.
+
+    Args:
+        rows: fields and their texts; `source` and `target` are among them.
+        name: what they are called in errors, such as their file.
+    """
+
+    rows: tuple[Mapping[str, str], ...]
+    name: str = "examples"
+
+    @property
+    def digest(self) -> str:
+        """A digest of the examples in their order: 16 hexadecimal digits."""
+        whole = sha256()
+        for row in self.rows:
+            for key in sorted(row):
+                for text in (key, row[key]):
+                    data = text.encode()
+                    whole.update(len(data).to_bytes(8, "little") + data)
+            whole.update(b"\xff" * 8)
+        return whole.hexdigest()[:DIGITS]
+
+    def plain(self, plain: Callable[[str], str]) -> FewShotExamples:
+        """The examples with `plain` of all their texts: without tokens that control a model."""
+        rows = [{key: plain(text) for key, text in row.items()} for row in self.rows]
+        return replace(self, rows=tuple(rows))
+
+    def text(self, template: Template, separator: str = SEPARATOR) -> str:
+        """The examples before the prompt of an input; empty without examples.
+
+        The template's contexts are fields of an example too, empty where it has none.
+
+        Raises:
+            InputError: an example lacks a field of the template.
+        """
+        pieces = []
+        for number, row in enumerate(self.rows, 1):
+            context = Context(_sentences(row, SOURCE_CONTEXT), _sentences(row, TARGET_CONTEXT))
+            try:
+                filled = template.filled(row[SOURCE], context, row)
+            except InputError as error:
+                where = f"{self.name}: example {number}"
+                fix = f"Give it the fields of {template.where}"
+                raise InputError(error.problem, where=where, fix=fix) from None
+            pieces.append(f"{filled}{row[TARGET]}{separator}")
+        return "".join(pieces)
+
+
+def warn_of_two_blanks(examples: FewShotExamples | None, template: Template) -> None:
+    """Warns where a template ends with white space and the target of an example begins with it.
+
+    Then more stands before targets of examples than before what the model is to write, which is another text to it.
+    """
+    if examples is None or not template.text[-1:].isspace():
+        return
+    for number, row in enumerate(examples.rows, 1):
+        if row[TARGET][:1].isspace():
+            message = (
+                f"{examples.name}: example {number}: its target begins with white space, and the {template.where} "
+                "ends with it: both stand in the example. Take one of them out"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+            return
+
+
+def _sentences(row: Mapping[str, str], key: str) -> tuple[str, ...]:
+    return (row[key],) if key in row else ()
+
+
+def read_examples(path: str | Path) -> FewShotExamples:
+    """The examples of a file, at least one; blank lines are passed over.
+
+    Raises:
+        InputError: it cannot be read, has no example, more than the limit `candidates`, or more bytes than
+            `text_bytes`; a line is no object of texts with `source` and `target`, or has a key twice; with the line.
+    """
+    rows: list[Mapping[str, str]] = []
+    num_bytes = 0
+    for number, line in numbered_lines(path, "Name a file of examples"):
+        where = f"{path}:{number}"
+        num_bytes += len(line)
+        limits().check("text_bytes", num_bytes, where)
+        limits().check("candidates", len(rows) + 1, where)
+        rows.append(_read_row(line, where))
+    if not rows:
+        raise InputError("there is no example in it", where=str(path), fix=FIX)
+    return FewShotExamples(tuple(rows), str(path))
+
+
+def _read_row(line: str, where: str) -> Mapping[str, str]:
+    """The fields of one example; raises InputError."""
+    value = parse_small_json(line.encode(), where, FIX, unique_members)
+    if not isinstance(value, dict):
+        raise InputError(f"found {excerpt(value)}, expected an object", where=where, fix=FIX)
+    for key in (SOURCE, TARGET):
+        if key not in value:
+            raise InputError(f"no {key}", where=where, fix=FIX)
+    for key, text in value.items():
+        if not isinstance(text, str):
+            problem = f"{key} is {excerpt(text)}, expected a text"
+            raise InputError(problem, where=where, fix=FIX)
+        if not _is_unicode(text) or not _is_unicode(key):
+            raise InputError(f"half a character in {key!r:.60}", where=where, fix=FIX)
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no lone half of a surrogate pair."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

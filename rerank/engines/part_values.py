@@ -10,11 +10,10 @@ import numpy as np
 from ...metrics.base import Metric
 from ...metrics.errors import MetricError
 from ...metrics.execution.by_sentence import lift
-from ...metrics.execution.evaluate import Folded, matrices, shape_of, tile_values
+from ...metrics.execution.evaluate import Folded, Tile, is_large, matrices, shape_of, tile_values
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
-from ...metrics.execution.tiles import Tile, is_large
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison
 from ..expectation import (

@@ -21,8 +21,7 @@ from discorank.integrations.scoring.list_prompts import (
 )
 from discorank.integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
 from discorank.metrics.errors import InputError, ResumeError
-from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
-from discorank.metrics.text.prompt_template import Template
+from discorank.metrics.text.prompt_template import SEPARATOR, FewShotExamples, Template
 from discorank.rerank.runs.written_outcomes import StoppedByErrorsError
 
 from ..support.lists import write_lists

@@ -23,7 +23,7 @@ from discorank.cli.terminal.watching import (
     starving,
     time_table,
 )
-from discorank.metrics.execution import tiles
+from discorank.metrics.execution import evaluate as tiles
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine

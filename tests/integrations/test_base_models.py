@@ -23,8 +23,7 @@ from discorank.integrations.huggingface import HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import GenerationSettings, LoadedModel, load
 from discorank.integrations.server.generator import candidates_in, tokens_in
 from discorank.integrations.server.settings import ServerSettings
-from discorank.metrics.text.few_shot import FewShotExamples
-from discorank.metrics.text.prompt_template import Template
+from discorank.metrics.text.prompt_template import FewShotExamples, Template
 from discorank.rerank.lists import Candidate
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, serving

@@ -25,10 +25,9 @@ from torch.nn import functional
 
 from discorank import InputError, MBRDecoder, ModelLoadError, load_metric
 from discorank.cli.main import main as discorank
-from discorank.metrics.execution.evaluate import matrices
+from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
-from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.neural.bertscore.token_scorer import best_matches
 from discorank.metrics.neural.comet.network import Head, PairHead
 from discorank.metrics.neural.models.attention import attention_within, slabs_of

@@ -31,10 +31,9 @@ from discorank import (
 )
 from discorank.metrics.documents.aligned import Aligned
 from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices
+from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
-from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.registry import BUILT_IN, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps

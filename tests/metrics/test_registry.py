@@ -13,9 +13,8 @@ import pytest
 
 from discorank import DiscorankError, Document, InputError, MetricError, ModelLoadError, load_metric
 from discorank.metrics import registry
-from discorank.metrics.function import Function
 from discorank.metrics.lexical.chrf import ChrF
-from discorank.metrics.mixture import Mix
+from discorank.metrics.mixture import Function, Mix
 
 BLEU_ZH = 'bleu(tokenize="zh")'
 

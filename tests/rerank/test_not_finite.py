@@ -19,8 +19,8 @@ from discorank.cli.main import main
 from discorank.cli.terminal.stopping import TerminatedError
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import DiscorankError, InputError, MetricError
+from discorank.metrics.execution.evaluate import Tile
 from discorank.metrics.execution.meter import Meter
-from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.mixture import Mix
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Scorer

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import InputError, excerpt
 from ...representations import Array
-from ...text.lines import numbered_lines
+from ...text.sentence_splitting import numbered_lines
 
 
 def components(vectors: Array, threshold: float) -> list[list[int]]:

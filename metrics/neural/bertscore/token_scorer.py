@@ -31,8 +31,7 @@ from ...text.texts import Item
 from ..models.attention import ROWS, Slab, slabs_of
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
-from ..models.model_scorers import EncoderScorer
-from ..models.settings import ContextModelMetric
+from ..models.settings import ContextModelMetric, EncoderScorer
 
 # Tokens of the texts that are rows, and of those that are columns, of one product.
 CPU_TILE, GPU_TILE = (512, 4096), (8192, 16384)

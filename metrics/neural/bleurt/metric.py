@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...execution.batches import in_batches
+from ...execution.store import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
@@ -33,8 +33,7 @@ from ...text.texts import Item
 from ..comet.network import Head
 from ..models.encoder import Encoder
 from ..models.files.folder_contents import read_settings
-from ..models.model_scorers import JoinedScorer
-from ..models.settings import ModelMetric
+from ..models.settings import JoinedScorer, ModelMetric
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
 # Special tokens of a pair: [CLS] and two [SEP].

@@ -29,8 +29,7 @@ import numpy as np
 
 from ...errors import ModelLoadError
 from ...representations import IntArray, Ragged
-from ...text.few_shot import TARGET, FewShotExamples
-from ...text.prompt_template import SOURCE, Template
+from ...text.prompt_template import SOURCE, TARGET, FewShotExamples, Template
 from ...text.texts import Context, Item, Truncation
 from ..models.prompt_pass import Prompted, num_common
 

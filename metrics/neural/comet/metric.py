@@ -29,8 +29,7 @@ from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .checkpoint import CometCheckpoint, read_checkpoint
 from .network import Head, Mixer, sparsemax
-from .scorers import RegressionScorer, UnifiedScorer
-from .side_by_side import SideBySide, TokenLimits
+from .scorers import RegressionScorer, SideBySide, TokenLimits, UnifiedScorer
 
 
 class CometParts(NamedTuple):

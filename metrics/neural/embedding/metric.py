@@ -28,9 +28,8 @@ from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files.folder_checks import check_model
 from ..models.inner_products import products
-from ..models.model_scorers import EncoderScorer
 from ..models.pretrained import pretrained, tokenizer_of
-from ..models.settings import ModelMetric
+from ..models.settings import EncoderScorer, ModelMetric
 from .sentence_transformer import (
     IN_CONTEXT,
     OWN_FILES,

@@ -30,7 +30,7 @@ from warnings import warn
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...execution.batches import in_batches
+from ...execution.store import in_batches
 from ...representations import (
     Block,
     FloatArray,
@@ -48,9 +48,8 @@ from ...text.texts import Item
 from ..models.context_tokens import broken_up, special_tokens
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
-from ..models.model_scorers import JoinedScorer
 from ..models.pretrained import tokenizer_of
-from ..models.settings import ModelMetric
+from ..models.settings import JoinedScorer, ModelMetric
 
 Version = Literal[23, 24]
 Part = Literal["source", "candidate", "reference"]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelLoadError
-from ...execution.batches import in_halves
+from ...execution.store import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, padded_rows
 from .encoder import DType, Stack, device_of

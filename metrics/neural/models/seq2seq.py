@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelLoadError
-from ...execution.batches import in_halves
+from ...execution.store import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, Attention, Spans, padded_rows
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, Stack, device_of

@@ -1,22 +1,30 @@
 """Settings that all metrics with a model have: they name the model and say how it is run.
 
 A signature names a model with a digest of its files; a metric made from one checks that the files are still the same.
+
+Bases of scorers with a model: a forward pass for every text, or one for every pair of texts read together.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
+
 from ...base import Metric
 from ...errors import ModelLoadError
-from ...scorer import Reading, Scorer
+from ...representations import Block, IntArray, Reps
+from ...scorer import Passes, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage.checksums import MARK
-from .context_tokens import TruncationRule
-from .encoder import DType
+from ...text.texts import Item, Truncation
+from .context_tokens import Reader, TruncationRule
+from .encoder import DType, Encoder
 from .files import model_files
 
 
@@ -185,3 +193,68 @@ class CheckpointMetric(ContextModelMetric):
 
     encoder_path: str | None
     folder_settings: ClassVar[tuple[str, ...]] = ("encoder_path",)
+
+
+class EncoderScorer(Scorer):
+    """Represents every text by a pass of an encoder; pairs are algebra.
+
+    Args:
+        metric: the metric.
+        encoder: makes states of ids.
+        reader: makes ids of texts.
+    """
+
+    def __init__(self, metric: ModelMetric, encoder: Encoder, reader: Reader | None) -> None:
+        self.info = metric.info
+        self.encoder = encoder
+        self.reader: Any = reader
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids, and where the sentence starts behind its context."""
+        read = self.reader.read(items)
+        return read, read["ids"].lengths
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every text."""
+        sources = [block.source] if block.source >= 0 else []
+        rows = np.unique(np.concatenate((block.hypotheses, block.references, sources)))
+        lengths = reps["ids"].lengths[rows.astype(np.int64)]
+        return Passes(lengths, self.encoder.flops(lengths))
+
+
+class JoinedScorer(Scorer):
+    """Reads the texts of a pair in one sequence: every pair is a forward pass.
+
+    Attributes:
+        max_tokens: of a sequence; what is longer is cut.
+    """
+
+    max_tokens: int
+
+    @abstractmethod
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
+        """Tokens of every sequence of a block before any cut, [sequences]; lengths: of all texts, [rows]."""
+
+    @abstractmethod
+    def flops(self, lengths: IntArray) -> float:
+        """Floating point operations of passes over sequences of these lengths, [n]."""
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Summed lengths of all sequences of a block, before any cut."""
+        return int(self.sequence_lengths(reps["ids"].lengths, block).sum())
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every sequence."""
+        lengths = self.sequence_lengths(reps["ids"].lengths, block)
+        read = np.minimum(lengths, self.max_tokens)
+        return Passes(read, self.flops(read))
+
+    def longest(self, reps: Reps, block: Block) -> int:
+        """Tokens of the longest sequence of a block before any cut."""
+        return int(self.sequence_lengths(reps["ids"].lengths, block).max(initial=0))
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """Whether the longest sequence of a block loses its end."""
+        return Truncation.TEXT if self.longest(reps, block) > self.max_tokens else Truncation.NONE

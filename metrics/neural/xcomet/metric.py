@@ -10,6 +10,19 @@ mistakes, not mistakes per word, so scores of long texts are low. With ``output=
 penalties, as in MQM: lower is better, and the mean over a system's segments tells systems apart whose texts all have
 the worst mqm. With ``context=1`` two sentences, joined by a blank,
 are scored as one text; a document is the mean of its windows.
+
+XCOMET's spans of mistakes, from the label probabilities of tokens, and their penalties.
+
+    label_t = argmax_l p_t(l),   l = none, minor, major, critical
+
+A span begins at a token with a mistake behind one without, has that token's severity whatever follows, and ends before
+the next token without a mistake. Penalties are 1, 5 and 10; mqm = (25 - min(25, their sum)) / 25.
+
+Two rules: "reference" is that of the released code, which labels the tokens around the text too, as if they were words,
+and drops a span that reaches the last of them; "clean" labels the text alone and keeps every span. There a token that
+is nothing but a blank continues a mistake and begins none.
+
+Scorer of XCOMET: up to three inputs per pair; that of hypothesis and source is shared by all its pairs.
 """
 
 from __future__ import annotations
@@ -17,16 +30,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from warnings import warn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import InputError, ModelLoadError
-from ...execution.store import Store
+from ...execution.store import Store, in_batches
+from ...representations import (
+    TRUNCATION_COLUMN,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    by_hypothesis,
+    cell_rows,
+    hypothesis_rows,
+)
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
-from ...text.texts import Text
+from ...text.texts import Item, Text, Truncation
 from ..comet.metric import CometCheckpointMetric
-from .error_spans import ErrorSpan, Rule
-from .xcomet_scorer import InputReader, Output, Settings, XCometScorer
+from ..comet.network import Head, Mixer
+from ..comet.scorers import JoinedTexts, SideBySide
+from ..models.context_tokens import Reader
+from ..models.encoder import Encoder
+from ..models.settings import ContextModelMetric, JoinedScorer
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 1
@@ -170,3 +202,383 @@ class XCometQE(XCometMetric):
         bucketed=True,
         version=2,
     )
+
+
+Rule = Literal["reference", "clean"]
+Severity = Literal["minor", "major", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
+# Penalty of each label.
+PENALTIES = np.array([0.0, 1.0, 5.0, 10.0])
+WORST = 25.0
+
+
+class TokenSpans(NamedTuple):
+    """Spans of many texts: text, first token, token behind the last one (counted in the text), label; [spans] each."""
+
+    text: IntArray
+    first: IntArray
+    end: IntArray
+    label: IntArray
+
+
+class ErrorSpan(NamedTuple):
+    """A mistake in a hypothesis: its text, characters from `start` to before `end`, severity, confidence (0 to 1)."""
+
+    text: str
+    start: int
+    end: int
+    severity: Severity
+    confidence: float
+
+
+def labels_of(probabilities: NDArray[np.float32], threshold: float | None) -> IntArray:
+    """The label of every token [tokens] from label probabilities [tokens, 4].
+
+    With a threshold, a token has a mistake, the most probable one, where those of mistakes add up to more.
+    """
+    if threshold is None:
+        most_probable: IntArray = probabilities.argmax(axis=1)
+        return most_probable
+    mistakes = probabilities[:, 1:]  # [tokens, 3]
+    is_mistake = mistakes.sum(axis=1) > threshold
+    return np.where(is_mistake, mistakes.argmax(axis=1) + 1, 0)
+
+
+def spans_of(labels: Ragged, is_blank: NDArray[np.bool_], rule: Rule) -> TokenSpans:
+    """The spans of texts from the labels of their tokens, those around each text included.
+
+    is_blank: which tokens are nothing but a blank, [tokens].
+    """
+    values = labels.values
+    first_tokens, ends = labels.offsets[:-1], labels.offsets[1:]
+    if rule == "clean":
+        values = values.copy()
+        values[first_tokens] = 0
+        values[ends - 1] = 0
+        before = np.concatenate(([0], values[:-1]))
+        values = np.where(is_blank, before, values)  # the first token of a text is no blank
+    is_mistake = values > 0
+    # A span begins where a mistake follows none, or at the first token of a text.
+    follows_one = np.concatenate(([False], is_mistake[:-1]))
+    follows_one[first_tokens] = False
+    begin = np.flatnonzero(is_mistake & ~follows_one)
+    # It ends before the next token without a mistake; one that reaches the end of its text is dropped.
+    right = np.flatnonzero(~is_mistake)
+    places = np.searchsorted(right, begin)
+    end = np.append(right, len(values))[places]
+    text = np.searchsorted(labels.offsets, begin, "right") - 1
+    closed = end < ends[text]
+    begin, end, text = begin[closed], end[closed], text[closed]
+    start = first_tokens[text]
+    return TokenSpans(text, begin - start, end - start, values[begin])
+
+
+def penalties_of(spans: TokenSpans, num_texts: int) -> FloatArray:
+    """The summed penalties of every text, [texts]."""
+    return np.bincount(spans.text, PENALTIES[spans.label], num_texts).astype(np.float64)
+
+
+def mqm_of(penalties: FloatArray) -> FloatArray:
+    """(25 - min(25, penalties)) / 25 of every text, [texts]."""
+    return (WORST - np.minimum(WORST, penalties)) / WORST
+
+
+# Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
+SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
+LABEL_WEIGHTS = (1 / 6, 1 / 3, 1 / 2)
+# Where there is one input, its score has the weights of all three.
+ONE_INPUT_WEIGHT = sum(SENTENCE_WEIGHTS)
+# Pairs whose label probabilities are held together.
+PAIRS = 1 << 12
+# How tokenizers write a token that is a blank alone.
+BLANKS = ("▁", "Ġ", " ")
+# From about this length on, scores are known to sink with length.
+LONG_TOKENS = 200
+
+# What a value is: the whole score, mqm alone, or the summed penalties that mqm is made of.
+Output = Literal["score", "mqm", "errors"]
+
+
+class XCometScorer(JoinedScorer):
+    """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
+
+    def __init__(
+        self, metric: ContextModelMetric, reader: Reader, inputs: InputReader, settings: Settings
+    ) -> None:
+        self.info = metric.info
+        self.reader = reader
+        self.inputs = inputs
+        encoder = inputs.encoder
+        self.encoder = encoder
+        self.settings = settings
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.joining = inputs.joining
+        self.max_tokens = inputs.joining.max_tokens
+        self.is_warned = False
+        # Tokens that are nothing but a blank.
+        tokenizer = reader.tokenizer
+        vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        blank = [number for number, token in enumerate(vocabulary) if token in BLANKS]
+        self.blank_tokens = np.array(blank, np.int64)
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids of every window, the sentence behind its context; and its characters, as UTF-8."""
+        windows = [item.window for item in items]
+        read = self.reader.read([Item(window) for window in windows])
+        ids = read["ids"]
+        encoded = [window.encode("utf-8", "surrogatepass") for window in windows]
+        characters = Ragged.of_rows([np.frombuffer(text, np.uint8) for text in encoded])
+        truncation = read[TRUNCATION_COLUMN]
+        return Reps({"ids": ids, "text": characters, TRUNCATION_COLUMN: truncation}), ids.lengths
+
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        return self.joining.lengths(lengths, block, block.source >= 0, self.info.needs_references)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
+        longest = self.longest(reps, block)
+        if longest > LONG_TOKENS and not self.is_warned:
+            self.is_warned = True
+            warn(
+                f"xcomet: {longest} tokens are read together; scores of long texts sink with their length. "
+                "Score sentences, and compare no texts of very different length",
+                stacklevel=2,
+            )
+        return super().pair_truncation(reps, block)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block, or [H, 1] without references."""
+        values: list[FloatArray] = [np.empty(0)] * len(blocks)
+        # What a block reads decides which inputs there are.
+        for sourced in (False, True):
+            numbers = [i for i, block in enumerate(blocks) if (block.source >= 0) == sourced]
+            chosen = [blocks[i] for i in numbers]
+            if chosen:
+                for i, matrix in zip(numbers, self._alike(reps, chosen), strict=True):
+                    values[i] = matrix
+        return values
+
+    def _alike(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values of blocks that all have a source or all have none."""
+        ids = reps["ids"]
+        h, s = hypothesis_rows(blocks)
+        if not self.info.needs_references:
+            return by_hypothesis(self._in_parts(ids, h, None, s, np.arange(len(h))), blocks)
+        hypotheses, references = cell_rows(blocks)
+        if blocks[0].source < 0:
+            return by_block(self._in_parts(ids, hypotheses, references, None, None), blocks)
+        # The place of each pair's hypothesis among those of all blocks.
+        num_references = np.repeat(
+            [len(block.references) for block in blocks], [len(block.hypotheses) for block in blocks]
+        )
+        owner = np.repeat(np.arange(len(h)), num_references)
+        return by_block(self._in_parts(ids, hypotheses, references, s[owner], owner), blocks)
+
+    def _in_parts(
+        self,
+        ids: Ragged,
+        hypotheses: IntArray,
+        references: IntArray | None,
+        sources: IntArray | None,
+        owner: IntArray | None,
+    ) -> FloatArray:
+        """Values [pairs], some pairs at a time; owner: which pairs have the same hypothesis and source."""
+        values = []
+        for start in range(0, len(hypotheses), PAIRS):
+            part = slice(start, start + PAIRS)
+            judged = self._judged(
+                ids,
+                hypotheses[part],
+                None if references is None else references[part],
+                None if sources is None else sources[part],
+                None if owner is None else owner[part],
+            )
+            values.append(judged.values)
+        return np.concatenate(values)
+
+    def _judged(
+        self,
+        ids: Ragged,
+        hypotheses: IntArray,
+        references: IntArray | None,
+        sources: IntArray | None,
+        owner: IntArray | None = None,
+    ) -> JudgedPairs:
+        """Values and label probabilities of pairs; rows of their texts, [pairs] each, None where there are none."""
+        reads: list[Read] = []
+        if sources is not None:
+            # Once for every hypothesis with its source.
+            owner = np.arange(len(hypotheses)) if owner is None else owner
+            _, first, place = np.unique(owner, return_index=True, return_inverse=True)
+            of_distinct = self.inputs.read(ids, [hypotheses[first], sources[first]])
+            reads.append(of_distinct.take(place))
+        if references is not None:
+            reads.append(self.inputs.read(ids, [hypotheses, references]))
+            if sources is not None:
+                reads.append(self.inputs.read(ids, [hypotheses, sources, references]))
+        probabilities = reads[0].labels
+        clamped = [np.minimum(read.scores, 1) for read in reads]
+        sentence = ONE_INPUT_WEIGHT * clamped[0]
+        if len(reads) > 1:
+            # Added up in the order source, reference, both.
+            weighted = [w * x for w, x in zip(SENTENCE_WEIGHTS, clamped, strict=True)]
+            sentence = weighted[0] + weighted[1] + weighted[2]
+            of_labels = [
+                np.float32(w) * read.labels.values
+                for w, read in zip(LABEL_WEIGHTS, reads, strict=True)
+            ]
+            total = of_labels[0] + of_labels[1] + of_labels[2]  # [tokens, 4]
+            probabilities = Ragged(total, probabilities.offsets)
+        spans = self._spans(probabilities, ids[hypotheses].values)
+        penalties = penalties_of(spans, len(hypotheses))
+        mqm = mqm_of(penalties)
+        of_output = {"score": sentence + MQM_WEIGHT * mqm, "mqm": mqm, "errors": penalties}
+        return JudgedPairs(of_output[self.settings.output], probabilities, spans)
+
+    def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
+        """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""
+        labels = labels_of(probabilities.values, self.settings.threshold)
+        is_blank = np.isin(tokens, self.blank_tokens)
+        return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.settings.rule)
+
+    def spans(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> list[ErrorSpan]:
+        """The mistakes of a pair (positions in the block), in order."""
+        row = block.hypotheses[hypothesis : hypothesis + 1]
+        references = None
+        if self.info.needs_references:
+            references = block.references[reference : reference + 1]
+        sources = np.array([block.source]) if block.source >= 0 else None
+        judged = self._judged(reps["ids"], row, references, sources)
+        text = bytes(reps["text"][row].values).decode("utf-8", "surrogatepass")
+        return self._in_characters(text, judged.probabilities.values, judged.spans)
+
+    def _in_characters(
+        self, text: str, probabilities: NDArray[np.float32], spans: TokenSpans
+    ) -> list[ErrorSpan]:
+        """The spans of one text in characters; probabilities: of its tokens, [tokens, 4]."""
+        offsets = self.reader.character_offsets(text)  # [tokens, 2]
+        labels = labels_of(probabilities, self.settings.threshold)
+        result = []
+        for first, end, label in zip(spans.first, spans.end, spans.label, strict=True):
+            # how sure the model is of it: the mean probability of its tokens' labels
+            inside = np.arange(first, end)
+            winning = probabilities[inside, labels[inside]]
+            start, stop = int(offsets[first, 0]), int(offsets[end - 1, 1])
+            # tokens begin with the white space before them
+            if self.settings.rule == "clean":
+                start += len(text[start:stop]) - len(text[start:stop].lstrip())
+            marked = text[start:stop].strip()
+            severity = SEVERITIES[label - 1]
+            result.append(ErrorSpan(marked, start, stop, severity, float(winning.mean())))
+        return result
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The mistakes of a pair, in characters of the hypothesis."""
+        spans = self.spans(reps, block, hypothesis, reference)
+        return {"errors": [span._asdict() for span in spans]}
+
+
+class Read(NamedTuple):
+    """Values of one input for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
+
+    scores: FloatArray
+    labels: Ragged  # float32 [tokens, 4] of each pair
+
+    def take(self, rows: IntArray) -> Read:
+        """Those of some pairs."""
+        return Read(self.scores[rows], self.labels[rows])
+
+
+class InputReader:
+    """Runs the encoder, the estimator and the labels.
+
+    Args:
+        encoder: the encoder.
+        mixer: makes one vector of its layers.
+        head: the estimator of the sentence score.
+        word_layer: whose states give labels.
+        word_labels: weight [4, d] and bias [4] of the labels.
+        joining: how the texts of an input stand side by side.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
+        word_layer: int,
+        word_labels: tuple[Any, Any],
+        joining: SideBySide,
+    ) -> None:
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.word_layer = word_layer
+        weight, bias = word_labels
+        self.label_weight = weight.float().to(encoder.device)  # [4, d]
+        self.label_bias = bias.float().to(encoder.device)  # [4]
+        self.joining = joining
+
+    def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
+        """Values of the input made of one row of each part, the hypothesis first; rows of the texts, [n] each."""
+        joined = self.joining.sequences(ids, parts)
+        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
+
+        def run(numbers: IntArray) -> Read:
+            return self._batch(joined.take(numbers), num_tokens[numbers])
+
+        batches, places = in_batches(joined.ids.lengths, self.encoder.batch_tokens, run)
+        scores = np.concatenate([batch.scores for batch in batches])
+        values = np.concatenate([batch.labels.values for batch in batches])
+        of_batches = [batch.labels.lengths for batch in batches]
+        labels = Ragged.of_lengths(values, np.concatenate(of_batches))
+        return Read(scores, labels).take(places)
+
+    def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
+        """Values of some sequences; num_tokens: of their hypotheses, [n]."""
+        width = self.encoder.config.hidden_size
+        first = np.empty((len(joined.ids), width), np.float32)
+        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
+        for rows, states in self.encoder.states(joined.ids, True, joined.types):
+            # the vector of the whole input, mixed over the layers, is what its score is made of
+            used = states if self.mixer.shares is not None else states[-1:]
+            first[rows] = self.mixer.vectors(used, None).cpu().numpy()
+            # the tokens of the hypothesis, which stands first, have labels
+            of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
+            for place, row in enumerate(rows.tolist()):
+                labels[row] = of_tokens[place, : num_tokens[row]]
+        with self.encoder.torch.inference_mode():
+            vectors = self.encoder.torch.from_numpy(first).to(self.encoder.device)
+            scores = self.head.whole(vectors)
+        return Read(scores, Ragged.of_rows(labels))
+
+    def _label_probabilities(self, states: Any) -> NDArray[np.float32]:
+        """Probabilities of the four labels, float32 [n, length, 4], of states [n, length, d]."""
+        with self.encoder.torch.inference_mode():
+            # Products and sums of single rows: no probability depends on other tokens.
+            logits = [(states * weight).sum(2) for weight in self.label_weight]
+            stacked = self.encoder.torch.stack(logits, 2) + self.label_bias  # [n, length, 4]
+            probabilities: NDArray[np.float32] = stacked.softmax(2).cpu().numpy()
+            return probabilities
+
+
+class Settings(NamedTuple):
+    """The rule for spans, and the kind of value."""
+
+    rule: Rule
+    threshold: float | None
+    output: Output
+
+
+class JudgedPairs(NamedTuple):
+    """Values of all inputs for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
+
+    values: FloatArray
+    probabilities: Ragged
+    spans: TokenSpans

@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import InputError, MetricError, ModelLoadError
-from ...execution.batches import in_batches
+from ...execution.store import in_batches
 from ...neural.models.attention import ROWS
 from ...neural.models.context_tokens import Frame
 from ...neural.models.encoder import Encoder

@@ -14,8 +14,7 @@ from math import ceil
 from typing import Any
 
 from ....metrics.base import Metric
-from ....metrics.execution.evaluate import is_square, shape_of
-from ....metrics.execution.tiles import Tile, is_large, tiles_of
+from ....metrics.execution.evaluate import Tile, is_large, is_square, shape_of, tiles_of
 from ..part_values import is_linear
 from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .worker import Layout, SentTask

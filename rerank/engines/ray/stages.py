@@ -17,11 +17,16 @@ from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
 from ....metrics.execution.by_sentence import lift, plan_of
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.evaluate import check_memory, matrices_of_plans, shape_of
+from ....metrics.execution.evaluate import (
+    Tile,
+    check_memory,
+    matrices_of_plans,
+    shape_of,
+    with_their_transposed,
+)
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
-from ....metrics.execution.tiles import Tile, with_their_transposed
 from ....metrics.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, ResourceError, is_interrupt
 from ....metrics.execution.cache import Cache
+from ....metrics.execution.evaluate import Tile
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
-from ....metrics.execution.tiles import Tile
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer

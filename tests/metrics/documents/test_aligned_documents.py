@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 import discorank
 from discorank import Context, Document, InputError, MBRDecoder, Metric, load_metric
 from discorank.cli.main import main
-from discorank.metrics.documents import aligned, monotone
+from discorank.metrics.documents import aligned
+from discorank.metrics.documents import aligned as monotone
 from discorank.metrics.documents.aligned import Aligned, source_spans
 from discorank.metrics.documents.windows import Windows
 from discorank.metrics.documents.wrapper import Split
 from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices, tile_values
+from discorank.metrics.execution.evaluate import matrices, tile_values, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
-from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.lexical.ter import TER
 from discorank.metrics.reading_plan import comparisons_of
@@ -248,8 +248,8 @@ def test_tiles_and_stages_have_the_bytes_of_the_whole(
     monkeypatch.setattr(aligned, "PIECE_CELLS", 900)
     (pieces,) = matrices(metric, [comparison])
     assert pieces.tobytes() == whole.tobytes()
-    monkeypatch.setattr("discorank.metrics.execution.tiles.WIDEST", 16)
-    monkeypatch.setattr("discorank.metrics.execution.tiles.UNCUT", 16)
+    monkeypatch.setattr("discorank.metrics.execution.evaluate.WIDEST", 16)
+    monkeypatch.setattr("discorank.metrics.execution.evaluate.UNCUT", 16)
     for tile, values in tile_values(metric, comparison, Store(metric.scorer)):
         part = whole[tile.top : tile.bottom, tile.left : tile.right]
         assert values.tobytes() == np.ascontiguousarray(part).tobytes()

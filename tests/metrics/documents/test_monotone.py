@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.metrics.documents.monotone import BEADS, Beads, Gains, monotone
+from discorank.metrics.documents.aligned import BEADS, Beads, Gains, monotone
 from discorank.metrics.representations import FloatArray
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)

@@ -21,9 +21,8 @@ from discorank.metrics.documents.windows import WindowRule, Windows
 from discorank.metrics.documents.wrapper import Spans
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices_of_plans
+from discorank.metrics.execution.evaluate import Tile, matrices_of_plans
 from discorank.metrics.execution.store import Store
-from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.metrics.execution import tiles as tiling
-from discorank.metrics.execution.evaluate import matrices
-from discorank.metrics.execution.tiles import (
+from discorank.metrics.execution import evaluate as tiling
+from discorank.metrics.execution.evaluate import (
     UNCUT,
     Tile,
     halved,
     is_large,
+    matrices,
     tiles_of,
     with_their_transposed,
 )

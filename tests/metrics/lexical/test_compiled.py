@@ -23,9 +23,9 @@ from sacrebleu.metrics import ter as sacrebleu
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.lexical import compiled, meteor, ngrams
+from discorank.metrics.lexical import ngrams as list_matches
 from discorank.metrics.lexical.bleu import BLEU
 from discorank.metrics.lexical.chrf import ChrF
-from discorank.metrics.lexical.compiled import list_matches
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.lexical.rouge import RougeW
 from discorank.metrics.lexical.ter import TER

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.metrics.lexical import clipped_matches as clipped
+from discorank.metrics.lexical import ngrams as clipped
 from discorank.metrics.lexical.ngrams import matches
 from discorank.metrics.representations import Block, FloatArray, Ragged
 

@@ -19,7 +19,7 @@ from discorank import Context, Document, InputError, MBRDecoder, ModelLoadError,
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.neural.bertscore.metric import BERTScore
-from discorank.metrics.neural.models.files.bundled_models import BUNDLED
+from discorank.metrics.neural.models.files.model_files import BUNDLED
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block, FloatArray
 from discorank.metrics.text.texts import Item

@@ -15,8 +15,7 @@ from discorank import Context, InputError, MBRDecoder, ModelLoadError, load_metr
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
-from discorank.metrics.neural.causal.causal_scorer import CausalScorer
-from discorank.metrics.neural.causal.metric import LM
+from discorank.metrics.neural.causal.metric import LM, CausalScorer
 from discorank.metrics.neural.causal.prompted_sequences import FewShotPrompt, SequenceReader
 from tests.support.lists import write_lists
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal

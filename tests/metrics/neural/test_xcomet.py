@@ -13,8 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import InputError, Metric, ModelLoadError, load_metric
-from discorank.metrics.neural.xcomet.error_spans import labels_of, mqm_of, penalties_of, spans_of
-from discorank.metrics.neural.xcomet.metric import XCometMetric
+from discorank.metrics.neural.xcomet.metric import (
+    XCometMetric,
+    labels_of,
+    mqm_of,
+    penalties_of,
+    spans_of,
+)
 from discorank.metrics.representations import Ragged
 
 from ...support.learned_golden import GOLDEN, ODD, cases_of, column, grouped

@@ -16,15 +16,22 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.rst.formats.lisp import read_lisp, write_lisp
-from discorank.metrics.rst.formats.rs3 import read_rs3
-from discorank.metrics.rst.formats.tree_files import read_dmrst, read_isanlp, read_plain, read_trees
-from discorank.metrics.rst.labelled_trees import CLASSES, coarse
-from discorank.metrics.rst.tree_sources import isanlp
+from discorank.metrics.rst.formats.tree_files import (
+    read_dmrst,
+    read_isanlp,
+    read_lisp,
+    read_plain,
+    read_rs3,
+    read_trees,
+    write_lisp,
+)
+from discorank.metrics.rst.metric import isanlp
 from discorank.metrics.rst.trees import (
+    CLASSES,
     Tree,
     check_tree,
     check_words,
+    coarse,
     edus,
     joined,
     letters,

@@ -17,15 +17,16 @@ from discorank import Document, InputError, load_metric
 from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.rst import kernel_matrix
 from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
-from discorank.metrics.rst.labelled_trees import (
+from discorank.metrics.rst.trees import (
     REPRESENTATIONS,
     Labelled,
     Lexical,
     Preprocessing,
+    Tree,
     bracketed,
+    plain,
     represent,
 )
-from discorank.metrics.rst.trees import Tree, plain
 from discorank.metrics.text.texts import RSTTree
 
 from ...support.trees import GOLDEN, trees

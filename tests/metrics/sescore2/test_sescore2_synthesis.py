@@ -32,7 +32,6 @@ from discorank.metrics.sescore2.training.edits import (
     stop_words,
     word_splitter,
 )
-from discorank.metrics.sescore2.training.neighbours import Search, margins, means, unit
 from discorank.metrics.sescore2.training.severity import (
     Judge,
     MaskedLM,
@@ -41,6 +40,7 @@ from discorank.metrics.sescore2.training.severity import (
     by_rule,
     inverse_frequencies,
 )
+from discorank.metrics.sescore2.training.synthesis import Search, margins, means, unit
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
@@ -300,7 +300,7 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
     vectors = unit(np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
     texts = [str(i // 2) for i in range(30)]
     plain, plain_margins = nearest(vectors, texts, 7)
-    module = "discorank.metrics.sescore2.training.neighbours"
+    module = "discorank.metrics.sescore2.training.synthesis"
     monkeypatch.setattr(f"{module}.FAISS_FROM", 1)
     monkeypatch.setattr(f"{module}.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from discorank import InputError, use_limits
-from discorank.metrics.text.few_shot import FewShotExamples, read_examples, warn_of_two_blanks
-from discorank.metrics.text.prompt_template import Template
+from discorank.metrics.text.prompt_template import (
+    FewShotExamples,
+    Template,
+    read_examples,
+    warn_of_two_blanks,
+)
 
 TEMPLATE = Template("English: {source}\nGerman:")
 LINES = (

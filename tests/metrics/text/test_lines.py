@@ -13,7 +13,7 @@ import pytest
 from discorank import InputError
 from discorank.metrics.storage import bounded_inflation
 from discorank.metrics.storage.limits import limits
-from discorank.metrics.text.lines import numbered_lines
+from discorank.metrics.text.sentence_splitting import numbered_lines
 
 DATA = "a\n\nÄ b\n".encode()
 

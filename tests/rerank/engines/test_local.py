@@ -13,7 +13,7 @@ import pytest
 
 from discorank.metrics.errors import MetricError
 from discorank.metrics.execution import evaluate
-from discorank.metrics.execution import tiles as tiling
+from discorank.metrics.execution import evaluate as tiling
 from discorank.rerank.choice import Ranking
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine

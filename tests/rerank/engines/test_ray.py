@@ -23,7 +23,7 @@ from discorank.cli.main import main
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
 from discorank.metrics.execution.cache import Cache
-from discorank.metrics.execution.tiles import is_large
+from discorank.metrics.execution.evaluate import is_large
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.budget.plan import METHODS

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....execution.batches import in_batches
+from ....execution.store import in_batches
 from ....logistic import folds
 from ....neural.models.context_tokens import Frame, Reader
 from ....neural.models.encoder import device_of
@@ -36,7 +36,7 @@ from ....spec.checked_settings import Field, settings
 from ....storage.atomic_files import complete_folder
 from ....storage.checksums import MARK
 from ....storage.json_and_yaml import parse_small_json
-from ....text.lines import numbered_lines
+from ....text.sentence_splitting import numbered_lines
 from ....text.texts import Document, Item
 from ..classifier import (
     CONFIG,

@@ -19,9 +19,8 @@ from zlib import crc32
 
 from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.json_and_yaml import parse_small_json
-from ....text.lines import numbered_lines
-from ...labelled_trees import coarse
-from ...trees import split_right
+from ....text.sentence_splitting import numbered_lines
+from ...trees import coarse, split_right
 from ..parser import Cut, Cuts
 
 Tagger = Literal["auto", "hanta", "none"]

@@ -17,8 +17,7 @@ from ...integrations.huggingface.model_loading import GenerationSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...metrics.text.few_shot import read_examples
-from ...metrics.text.prompt_template import Template
+from ...metrics.text.prompt_template import Template, read_examples
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
 from ..options import Options, build, needed

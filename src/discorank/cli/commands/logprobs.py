@@ -21,8 +21,7 @@ from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, settings
-from ...metrics.text.few_shot import SEPARATOR, read_examples
-from ...metrics.text.prompt_template import Template
+from ...metrics.text.prompt_template import SEPARATOR, Template, read_examples
 from ..options import MODEL_OPTIONS, Options, build, needed
 from ..options.inputs import InputOptions, file_key, open_input, reading_in
 from ..running import OutputOptions, check_output, closing_line

@@ -20,9 +20,10 @@ from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGe
 from discorank.integrations.huggingface.model_loading import load
 from discorank.metrics import optional_packages
 from discorank.metrics.neural.models import pretrained
-from discorank.metrics.neural.models.files import bundled_models, model_files
-from discorank.metrics.neural.models.files.bundled_models import Bundled, bundled_model
+from discorank.metrics.neural.models.files import model_files
+from discorank.metrics.neural.models.files import model_files as bundled_models
 from discorank.metrics.neural.models.files.gguf_files import check_gguf, read_gguf
+from discorank.metrics.neural.models.files.model_files import Bundled, bundled_model
 from discorank.metrics.storage import checksums
 from discorank.metrics.storage.checksums import digest_of
 from tests.support import tiny_gguf

@@ -15,7 +15,7 @@ import pytest
 
 from discorank import InputError, Metric, ModelLoadError
 from discorank.metrics.neural.models.files import model_files
-from discorank.metrics.neural.models.files.bundled_models import BUNDLED, Bundled
+from discorank.metrics.neural.models.files.model_files import BUNDLED, Bundled
 from discorank.metrics.registry import load_metric as load_any
 from discorank.metrics.spec.signature import portable
 
