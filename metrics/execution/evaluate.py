@@ -10,8 +10,7 @@ A matrix of values [H, R] in tiles, each some hypotheses against some references
 A large matrix need not be whole anywhere: its tiles are compared one after the other, here or on several workers, and
 each can be reduced at once. So that sums of its rows do not depend on tiles, columns are cut only where numpy's own
 pairwise summation halves a row: the sum of a range of columns is that of its two halves, and so is added up again.
-Tiles beside the diagonal of a square matrix come with the same ones transposed, which share some or all of the work. It
-knows neither scorers nor weights.
+Tiles beside the diagonal of a square matrix come with the same ones transposed, which share some or all of the work.
 """
 
 from __future__ import annotations

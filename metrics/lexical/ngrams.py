@@ -20,7 +20,7 @@ Each position of a text is packed into one integer:
 
 Clipped n-gram matches of many small lists by the kernel in C.
 
-It knows neither characters nor scores: texts arrive as integers.
+
 """
 
 from __future__ import annotations

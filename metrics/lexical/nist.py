@@ -15,8 +15,7 @@ Clipped n-gram matches of all pairs of one list where every n-gram has a weight,
 
     sum_g w(g) min(c_h(g), c_r(g)) = sum_{g,k} w(g) [c_h(g) > k] [c_r(g) > k]
 Each (n-gram g, k-th occurrence in its text) that texts share is a column of a 0/1 matrix A; the sums are A diag(w) A'.
-Weights are whole numbers and their sums stay below 2^53, so no order of summing changes them. It knows neither texts
-nor scores: words arrive as integers.
+Weights are whole numbers and their sums stay below 2^53, so no order of summing changes them.
 """
 
 from __future__ import annotations

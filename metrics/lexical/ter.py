@@ -14,8 +14,7 @@ Tercom's search: the fewest edits between two texts when blocks of words may mov
 
 Every pair makes the block shift that lowers its edit distance most, until none lowers it. One dynamic programme goes
 through all cells of all pairs, antidiagonal by antidiagonal, within Tercom's beam. This is the definition, of any width
-of the beam; the kernel in C (`compiled/shift_edits.c`) finds the same edits many times faster. It knows neither texts
-nor scores: words arrive as integers.
+of the beam; the kernel in C (`compiled/shift_edits.c`) finds the same edits many times faster.
 """
 
 from __future__ import annotations
