@@ -504,7 +504,7 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"metric": "chrf", "system": "A", "score": 61.5, "low": 60.0, "high": 62.25},
     {"metric": "chrf", "system": "=B", "score": None, "low": None, "high": None},
 ]
