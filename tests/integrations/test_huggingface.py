@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from discorank.integrations import huggingface
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
-from discorank.integrations.huggingface.sampling import drawn, uniforms
+from discorank.integrations.huggingface.sampling import uniforms
+from discorank.integrations.huggingface.token_draws import drawn
 from discorank.integrations.huggingface.token_generator import TokenGenerator
 from discorank.metrics.errors import InputError
 from discorank.rerank.choice import Ranking
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of
