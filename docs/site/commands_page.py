@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterator
 
-from discorank.cli.commands.train.command import KINDS
+from discorank.cli.commands.train import KINDS
 from discorank.cli.main import SUBCOMMANDS, main
 
 COLUMNS = "100"

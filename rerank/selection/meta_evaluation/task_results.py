@@ -3,7 +3,8 @@
 A metric's score is sum_t weight_t (value_t - low_t) / (high_t - low_t), of the metrics that are in all tasks. Ranks
 come from one-sided tests of all pairs, the better metric first (`cell_permutation`, for calibrated accuracy
 `pair_permutation_test`); the test of averages adds up the weighted differences of the tasks' draws, lists that ended
-early repeated to the length of the longest. Without draws every metric has its own rank. A value that is not defined is 0.
+early repeated to the length of the longest. Without draws every metric has its own rank. A value that is not defined
+is 0.
 
 What the WMT metrics task asks of a metric: a set of weighted tasks per year, by name.
 
