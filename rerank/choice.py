@@ -3,25 +3,61 @@
     h* = argmax_h value(h)
 Everything within 1e-9 (relative) of the best is equally good and the lowest index wins. A value that is not finite
 never wins, whatever its sign.
+
+The tie rule of the project: wherever only the verdict "as good as" is needed, this one limit holds, for utilities of
+candidates, for what choosers reach, and for draws of a test against the observed difference. Standardised scores are
+about 1 in size, so there it is an absolute limit. Where ties themselves are counted, as by Kendall's tau, the limit is
+narrower: two scores that a metric tells apart must not become one, only the rounding of sums may be dropped.
+
+A diverse k-best list has texts of high expected utility that are unlike each other (Jinnai et al. 2024b, DMBR):
+
+    C* = argmax over C of k texts of  F(C) = sum over h in C of mu(h) - lambda / k  sum over h != h' in C of u(h, h')
+The second sum has every pair in both directions. Utility and similarity are of one matrix and so of one scale; with
+lambda = 0 it is the plain k-best list. The best set is searched for greedily, text by text, and then by swaps of a text
+in the set for one outside, the best swap first, until none gains. Sums over the set are kept up to date: O(k N) a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.representations import FloatArray
+from ..metrics.errors import InputError
+from ..metrics.optional_packages import imported
+from ..metrics.representations import FloatArray, IntArray
+from ..metrics.spec.checked_settings import Field, settings
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
-from .distinct import Distinct
-from .lists import NOTHING, Candidate, CandidateList, plain
-from .shown_texts import SHOWN_PLACES, html_table, short_number, short_text
-from .ties import TIE
+from .capabilities import (
+    ALL_PAIRS,
+    EVERY_VALUE,
+    MATRIX,
+    OWN_CONTEXT,
+    PLAIN_SUMS,
+    PSEUDO_REFERENCES,
+    SINGLE_LISTS,
+    Costs,
+    Needs,
+)
+from .lists import (
+    NOTHING,
+    SHOWN_PLACES,
+    Candidate,
+    CandidateList,
+    Distinct,
+    html_table,
+    plain,
+    short_number,
+    short_text,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -184,6 +220,65 @@ class Ranking(Generic[TextT]):
         return html_table(caption, ["place", "text", "expected utility", "times"], rows)
 
 
+@settings
+class Choice:
+    """What is chosen.
+
+    Args:
+        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
+        diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
+            against expected utility; without it the best ones.
+        choose: segment: from every list its best text; document: for all lists of a document the sentences of one
+            system, or of one sample.
+        keep_matrix: whether rankings carry their utility matrix.
+    """
+
+    heading: ClassVar = "choice"
+
+    nbest: Annotated[int, Field(ge=1)] | None = 1
+    diverse: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None,
+        Needs(MATRIX, ALL_PAIRS, PSEUDO_REFERENCES, PLAIN_SUMS),
+        Costs(EVERY_VALUE),
+    ] = None
+    choose: Annotated[Literal["segment", "document"], Needs(OWN_CONTEXT), Costs(SINGLE_LISTS)] = (
+        "segment"
+    )
+    keep_matrix: bool = False
+
+    def __post_init__(self) -> None:
+        if self.diverse is not None and (self.nbest is None or self.nbest < 2):
+            problem = "a diverse list needs a number of places, at least 2"
+            raise InputError(problem, where="diverse", fix="Give nbest")
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether the utility matrix is used after expected utilities are known."""
+        return self.keep_matrix or self.diverse is not None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        identity: dict[str, Any] = {"nbest": self.nbest}
+        if self.diverse is not None:
+            identity["diverse"] = self.diverse
+        if self.choose == "document":
+            identity["choice"] = self.choose
+        return identity
+
+    def alike(self, values: FloatArray, matrix: FloatArray | None) -> IntArray:
+        """The numbers of the texts that a diverse list leaves out for others; none where the best are chosen.
+
+        Args:
+            values: expected utilities, [H].
+            matrix: the utilities of every two texts, [H, H].
+        """
+        if self.diverse is None or self.nbest is None or matrix is None:
+            return np.empty(0, np.int64)
+        chosen = diverse(values, matrix, self.nbest, self.diverse)
+        return np.setdiff1d(np.arange(len(values)), chosen)
+
+
 def choose(
     record: CandidateList,
     values: FloatArray,
@@ -274,3 +369,123 @@ def in_order(expected: FloatArray) -> Iterator[int]:
         taken.add(index)
         yield index
     yield from (i for i, value in enumerate(values) if not value < inf)
+
+
+TIE = 1e-9  # relative: as good as the best
+ROUNDING = 1e-12  # relative: sums of scores that only rounding tells apart
+
+
+def objective(
+    values: FloatArray, similarity: FloatArray, chosen: IntArray, penalty: float
+) -> float:
+    """F of some texts, higher is better.
+
+    Args:
+        values: expected utilities, [N].
+        similarity: u(h, h'), [N, N]; its diagonal does not count.
+        chosen: which texts, [k].
+        penalty: lambda.
+    """
+    pairs = _of_pairs(similarity)[np.ix_(chosen, chosen)]
+    return float(values[chosen].sum() - penalty / len(chosen) * pairs.sum() / 2)
+
+
+def diverse(values: FloatArray, similarity: FloatArray, count: int, penalty: float) -> IntArray:
+    """The texts of a diverse k-best list [k], the highest expected utility first, of equal ones the lowest index.
+
+    Texts whose expected utility or similarity to others is not finite come last, without being searched.
+
+    Args:
+        values: expected utilities, [N].
+        similarity: u(h, h'), [N, N]; its diagonal does not count.
+        count: k; all texts if it is more than N.
+        penalty: lambda, at least 0.
+    """
+    pairs = _of_pairs(similarity)
+    is_usable = np.isfinite(values) & np.isfinite(pairs).all(axis=1)
+    usable, others = np.flatnonzero(is_usable), np.flatnonzero(~is_usable)
+    size = min(count, len(usable))
+    costs = penalty / max(size, 1) * pairs[np.ix_(usable, usable)]
+    chosen = _swapped(values[usable], costs, _greedy(values[usable], costs, size))
+    best_first = np.lexsort((usable[chosen], -values[usable[chosen]]))
+    return np.concatenate([usable[chosen][best_first], others])[:count]
+
+
+def _of_pairs(similarity: FloatArray) -> FloatArray:
+    """The similarity of every two texts in both directions, 0 of a text with itself, [N, N]."""
+    both = similarity + similarity.T
+    np.fill_diagonal(both, 0.0)
+    return both
+
+
+def _greedy(values: FloatArray, costs: FloatArray, count: int) -> IntArray:
+    """Texts [count], each the one that adds most to F of those before."""
+    gains = values.copy()
+    chosen = []
+    for _ in range(count):
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        gains -= costs[best]
+        gains[best] = -np.inf
+    return np.array(chosen, np.int64)
+
+
+def _swapped(values: FloatArray, costs: FloatArray, chosen: IntArray) -> IntArray:
+    """The texts after the swaps that add most to F; a gain within rounding is none, so that the search ends."""
+    if not 0 < len(chosen) < len(values):
+        return chosen
+    of_set = costs[:, chosen].sum(axis=1)  # what each text shares with the set
+    scale = float(np.abs(values).max() + np.abs(of_set).max())
+    while True:
+        outside = np.setdiff1d(np.arange(len(values)), chosen)
+        entering = values[outside] - of_set[outside]
+        leaving = values[chosen] - of_set[chosen]
+        # the entering text no longer shares anything with the one that leaves
+        gains = entering - leaving[:, None] + costs[np.ix_(chosen, outside)]
+        place, number = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        if gains[place, number] <= TIE * scale:
+            return chosen
+        old, new = chosen[place], outside[number]
+        of_set += costs[:, new] - costs[:, old]
+        chosen = np.sort(np.append(np.delete(chosen, place), new))
+
+
+CHOICES = ("id", "index", "text", "utility", "gap", "flags")
+PLACES = ("id", "place", "index", "count", "utility", "text")
+
+
+def to_pandas(rankings: Iterable[Ranking] | Ranking, *, places: bool = False) -> DataFrame:
+    """Rankings as a data frame, a row per list in the order given.
+
+    Args:
+        rankings: of `MBRDecoder.decode` or `Reranker.decode`, or the one of `discorank.decode`.
+        places: a row per place of every ranking instead, from 1.
+
+    Returns:
+        columns id, index, text, utility, gap, flags and the other keys of the lists; or id, place, index, count,
+        utility, text. The text of a document is a list of its sentences.
+
+    Raises:
+        ModelLoadError: the package pandas is not installed.
+        DiscorankError: what `rankings` raises.
+    """
+    pandas = imported("pandas", "to_pandas")
+    if isinstance(rankings, Ranking):
+        rankings = [rankings]
+    if places:
+        by_place = [row for ranking in rankings for row in _places(ranking)]
+        return pandas.DataFrame(by_place, columns=list(PLACES))
+    rows = [_choice(ranking) for ranking in rankings]
+    extra = dict.fromkeys(key for row in rows for key in row if key not in CHOICES)
+    return pandas.DataFrame(rows, columns=[*CHOICES, *extra])
+
+
+def _choice(ranking: Ranking) -> dict[str, Any]:
+    row = {**ranking.to_dict(), "flags": list(ranking.flags)}
+    del row["ranking"]
+    return row
+
+
+def _places(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
+    for number, place in enumerate(ranking.ranking, start=1):
+        yield ranking.id, number, place.index, place.count, place.utility, plain(place.text)

@@ -2,62 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any, Self, cast, overload
 
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
-from ..metrics.mixture import Utility, added
-from ..metrics.representations import FloatArray
+from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context
-from .choice import Ranking
-from .dataset_rows import list_rows
-from .engines.interface import Engine, Result
+from .choice import Choice, Ranking
+from .engines.interface import Engine
 from .engines.local import LocalEngine
-from .lists import CandidateList
-from .normalization import Normalize, normalized
-from .plain_lists import list_of
+from .lists import CandidateList, list_of, list_rows
+from .order import Order, Strategy
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
-from .strategies import Strategy
+from .whole_documents import document_outcomes
 
 
-class Decider(Protocol):
-    """What decides lists."""
+class Decider(ABC):
+    """What decides lists.
+
+    Attributes:
+        choice: what is chosen.
+        order: where the context of a list comes from.
+    """
+
+    choice: Choice
+    order: Order
 
     @property
+    @abstractmethod
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every metric it uses, in the order of use."""
+
+    @property
+    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
 
     @property
-    def resolved_strategy(self) -> Strategy:
-        """Where the context of a list comes from."""
+    @abstractmethod
+    def reads_logprobs(self) -> bool:
+        """Whether it looks at the log-probabilities of candidates."""
 
-    @property
-    def metrics(self) -> tuple[Utility, ...]:
-        """Every metric it uses."""
+    @abstractmethod
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+
+    def with_settings(self, **settings: Any) -> Self:
+        """The same with other settings, its own or those of its values by their names."""
+        changed: Self = replace(cast(Any, self), **settings)
+        return changed
 
     @property
     def width(self) -> int:
         """How many preceding sentences its metrics read."""
+        return max((metric.reads.context for metric in self.metrics), default=0)
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """Where the context of a list comes from; errors as `Order.resolved`."""
+        return self.order.resolved(self.width)
+
+    @property
+    def decides_documents(self) -> bool:
+        """Whether the lists of a document are decided as one."""
+        return self.choice.choose == "document"
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[str]], engine: Engine | None = None
+    ) -> Iterator[Ranking[str]]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    @overload
+    def decode(
+        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]: ...
+
+    def decode(
+        self,
+        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
+        engine: Engine | None = None,
+    ) -> Iterator[Ranking]:
+        """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
+
+        A list is a `CandidateList`, its JSON form, or its candidates alone; one without an id has its number, from 0.
+        A `datasets.Dataset` or `IterableDataset` is one too; `discorank.to_dataset` makes a dataset of the rankings.
+
+        Raises:
+            InputError: a list that cannot be decoded; the error names its id.
+        """
+        return decide_all(self, lists, engine)
 
     def outcomes(
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record)."""
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`.
 
-    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        """The decision of one list, task by task."""
+        Where documents are chosen whole, the outcome of a document stands at each of its lists.
+        """
 
+        def decided(groups: Iterable[Any], accept: Accept) -> Iterator[tuple[Any, Outcome]]:
+            strategy, width = self.resolved_strategy, self.width
+            return Scheduler(self.program, engine, strategy, width, accept).run(groups)
 
-def scheduled(
-    decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
-) -> Iterator[tuple[Any, Outcome]]:
-    """The outcomes of a decider's programs; see `Scheduler`."""
-    scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
-    return scheduler.run(records)
+        if self.decides_documents:
+            return document_outcomes(lambda groups: decided(groups, accept_all), records, accept)
+        return decided(records, accept)
 
 
 LISTS_PER_RECORD = 1000  # of the log
@@ -91,46 +149,3 @@ def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]
         is_known = isinstance(identity, str)
         return (f"list {identity!r}" if is_known else f"list number {number}"), error
     return f"list {record.id!r}", record
-
-
-def combined_values(utility: Utility, result: Result, normalize: Normalize = "none") -> FloatArray:
-    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated, each normalised first.
-
-    Raises:
-        MetricError: as `added`.
-    """
-    if normalize != "none":
-        return _sum_of_normalized(utility, result, normalize)
-    factors = [weight * part.utility_sign for weight, part in utility.parts]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if len(factors) == 1:
-            # -0 becomes 0, as in a sum
-            values = np.asarray(factors[0] * result.values[0] + 0.0, np.float64)
-        else:
-            of_parts = np.array(factors)[:, None] * result.values
-            values = np.asarray(of_parts.sum(axis=0), np.float64)
-    if np.isfinite(values).all():
-        return values
-    values = np.zeros(values.shape)
-    for factor, part_values in zip(factors, result.values, strict=True):
-        values = added(values, factor, part_values, utility.signature())
-    return values
-
-
-def _sum_of_normalized(utility: Utility, result: Result, normalize: Normalize) -> FloatArray:
-    """The weighted sum of the parts' expectations [H], each as a utility and normalised within the list."""
-    values = np.zeros(result.values.shape[1])
-    for (weight, part), part_values in zip(utility.parts, result.values, strict=True):
-        column = normalized(part.utility_sign * part_values, normalize)
-        values = added(values, weight, column, utility.signature())
-    return values
-
-
-def combined_matrix(utility: Utility, result: Result) -> FloatArray | None:
-    """The utility matrix [H, R] in the same way, if the task kept its matrices; errors as well."""
-    if not result.matrices:
-        return None
-    matrix = np.zeros(1)
-    for (weight, part), part_matrix in zip(utility.parts, result.matrices, strict=True):
-        matrix = added(matrix, weight * part.utility_sign, part_matrix, utility.signature())
-    return matrix

@@ -1,19 +1,23 @@
 """Candidate lists: one input with the candidates to choose from, as objects and as JSON data.
 
 It knows neither files nor metrics.
+Python may give them as texts alone, as the JSON form without an id, or as rows of Hugging Face datasets. Distinct texts
+of a list are compared once, and weigh as often as they occur.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
 from typing import Any
 
+import numpy as np
+
 from ..metrics.errors import InputError, excerpt
+from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .shown_texts import short_text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -359,3 +363,147 @@ def finite(value: object) -> float | None:
         return float(value) if isfinite(value) else None
     except OverflowError:
         return None
+
+
+class Distinct:
+    """The distinct texts of some candidates, in order of first appearance."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        texts = [candidate.text for candidate in candidates]
+        self.texts: tuple[Text, ...] = tuple(dict.fromkeys(texts))
+        self.of: IntArray = np.arange(len(texts))  # [N] number of each candidate's text
+        self.first: IntArray = self.of  # [D] index of the first copy
+        if len(self.texts) < len(texts):
+            number = {text: i for i, text in enumerate(self.texts)}
+            self.of = np.array([number[text] for text in texts], np.int64)
+            first = {text: i for i, text in reversed([*enumerate(texts)])}
+            self.first = np.array([first[text] for text in self.texts], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pooled(self, weights: FloatArray) -> FloatArray:
+        """Summed weights of each text's copies, [D]."""
+        return np.asarray(np.bincount(self.of, weights, minlength=len(self)), np.float64)
+
+
+def list_of(data: Any, number: int) -> CandidateList:
+    """A candidate list of any form; one without an id has its number.
+
+    Args:
+        data: a `CandidateList`, its JSON form, or the candidates alone (texts, `Candidate` objects or their JSON form).
+        number: which list it is, from 0.
+
+    Raises:
+        InputError: as `read_list`, and for a text in the place of a list of them.
+    """
+    if isinstance(data, CandidateList):
+        return data
+    if isinstance(data, Mapping):
+        return read_list(data if "id" in data else {"id": str(number), **data})
+    return read_list({"id": str(number), "candidates": candidates_of(data)})
+
+
+def candidates_of(texts: Any) -> list[Any]:
+    """The candidates of a list given as them alone.
+
+    Raises:
+        InputError: they are no sequence, or one is a list of strings: in Python a document is a `Document`.
+    """
+    if isinstance(texts, str | Document) or not isinstance(texts, Sequence):
+        fix = "Give a list of texts"
+        raise InputError(f"found {excerpt(texts)}", where="candidates", fix=fix)
+    refuse_plain_documents(texts, "candidates")
+    return list(texts)
+
+
+def refuse_plain_documents(texts: Any, name: str) -> None:
+    """Raises InputError for a list of strings in the place of a text: in Python a document is a `Document`."""
+    if not isinstance(texts, list | tuple):
+        return
+    for i, text in enumerate(texts):
+        if isinstance(text, list | tuple):
+            fix = "A document is written discorank.Document([...])"
+            raise InputError(f"found {excerpt(text)}", where=f"{name}[{i}]", fix=fix)
+
+
+_NAMES = ("id", "document")  # keys that are texts, and often numbers in tables
+
+
+def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
+    """The lists in an iterable: of a `datasets.Dataset` or `IterableDataset`, its rows without what is null.
+
+    Rows without an id have their number, from 0; ids that are whole numbers become their digits.
+
+    Raises:
+        InputError: it is a dictionary of splits.
+    """
+    kind = type(lists)
+    if kind.__module__.partition(".")[0] != "datasets":
+        return lists
+    if isinstance(lists, dict):
+        problem = f"found a {kind.__name__} of the splits {', '.join(map(str, lists))!s:.80}"
+        raise InputError(problem, where="lists", fix="Give one: dataset['train']")
+    return _rows(lists)
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without what is null in objects; null in a list stays."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value]
+    return value
+
+
+def with_text_names(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table whose ids of list and document are texts: of whole numbers, their digits."""
+    return row | {key: str(row[key]) for key in _NAMES if type(row.get(key)) is int}
+
+
+def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(dataset.with_format(None)):
+        yield with_text_names({"id": number, **without_nulls(dict(row))})
+
+
+SHOWN = 60  # characters of a text on one line
+SHOWN_PLACES = 10  # rows of a table in a notebook
+
+
+def short_text(text: Text, longest: int = SHOWN) -> str:
+    r"""The start of a text as a Python string, with what a terminal would obey as escapes.
+
+    >>> short_text("the cat sat on the mat", longest=12)
+    "'the cat sat…'"
+    >>> short_text("a\x1b[2Jb")
+    "'a\\x1b[2Jb'"
+    """
+    plain = str(text)
+    return repr(plain if len(plain) <= longest else plain[: longest - 1] + "…")
+
+
+def short_number(value: float | None) -> str:
+    """Four significant digits.
+
+    >>> short_number(57.41043), short_number(None)
+    ('57.41', 'None')
+    """
+    return "None" if value is None else f"{value:.4g}"
+
+
+def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in HTML, everything escaped, without style or script; no cell turns the direction of others.
+
+    >>> html_table("<a>", ["x"], [["1 & 2"]])
+    '<table><caption>&lt;a&gt;</caption><tr><th dir="auto">x</th></tr><tr><td dir="auto">1 &amp; 2</td></tr></table>'
+    """
+    from html import escape
+
+    lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    from html import escape
+
+    return "<tr>" + "".join(f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"

@@ -4,92 +4,136 @@
     mu(h) = sum_r w(r) u(h, r) / W,   W = sum_r w(r)      O(N^2) comparisons of N candidates
     mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
-Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
-(as candidates and pseudo-references) and the expensive utility decides among them. With a budget, some of the pairs are
-computed (`budgeted_list`). `expectation` computes both forms of mu from an engine's comparisons, `choice` the argmax
-with its ties, `diverse` a k-best list of texts that are unlike; `pseudo_references` says what r and w are.
+It is composed of five values: the utility u; the pool, which says what r and w are; the estimator, which has mu
+computed from all pairs or from some; the choice, which takes the argmax with its ties; and the order of lists. Each
+text is represented once, and copies of a text count as often as they occur.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
 import numpy as np
 
 from ..metrics.errors import InputError
 from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
-from ..metrics.representations import FloatArray, IntArray
+from ..metrics.registry import MetricLike, load_metric
+from ..metrics.representations import IntArray
+from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
-from .budget.settings import Budget
-from .choice import Spent, choose
-from .decider import combined_matrix, combined_values
-from .distinct import Distinct
-from .diverse import diverse
+from .capabilities import check_together
+from .choice import Choice, Ranking, choose
+from .decider import Decider
 from .engines.interface import Result, Task
-from .lists import CandidateList
-from .normalization import Normalize
-from .pseudo_references import Weigh, human_references, pseudo_references
+from .estimator import Estimator, Expected
+from .lists import CandidateList, Distinct, candidates_of, refuse_plain_documents
+from .order import Order
+from .part_sums import combined_values
+from .pool import Pool
 from .scheduler import Program
 
 
-class Expected(NamedTuple):
-    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+@settings
+class MBRDecoder(Decider):
+    """Chooses by expected utility.
 
-    Under a budget also what was computed, and which hypotheses were given up.
-    """
-
-    values: FloatArray
-    flags: tuple[str, ...]
-    matrix: FloatArray | None
-    spent: Spent | None = None
-    given_up: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MBR:
-    """The algorithm over loaded utilities; `MBRDecoder` is its settings.
+    Settings of the five values are given in them, ``MBRDecoder("chrf", choice=Choice(nbest=5))``, or by their names,
+    ``MBRDecoder("chrf", nbest=5)``.
 
     Args:
-        utility: u.
-        weigh: the weights w of pseudo-references.
-        self_pair: whether a candidate is a pseudo-reference for itself.
-        nbest: how many places a ranking has; None for every distinct text.
-        shortlist: the utility of a first stage, if there is one.
-        top_k: how many distinct texts the first stage keeps.
-        oracle: decide against the human references instead.
-        keep_matrix: whether rankings carry their utility matrix.
-        diverse: lambda of a diverse list; None for the best places.
-        budget: which pairs are computed; None for all.
-        normalize: what is done to each part's expected utilities within a list.
+        utility: a metric, its name or signature, or a function u(h, r).
+        pool: which texts count as pseudo-references, and how much.
+        estimator: how expected utilities come from pairs.
+        choice: what is chosen.
+        order: where context comes from in lists of a document.
+
+    Raises:
+        InputError: settings that cannot be used, or not beside one another.
     """
 
-    utility: Utility
-    weigh: Weigh
-    self_pair: bool = True
-    nbest: int | None = 1
-    shortlist: Utility | None = None
-    top_k: int = 16
-    oracle: bool = False
-    keep_matrix: bool = False
-    diverse: float | None = None
-    budget: Budget | None = None
-    normalize: Normalize = "none"
+    heading: ClassVar = "utility"
+
+    utility: Annotated[MetricLike, Converted(load_metric)]
+    pool: Annotated[Pool, Composed()] = Pool()
+    estimator: Annotated[Estimator, Composed()] = Estimator()
+    choice: Annotated[Choice, Composed()] = Choice()
+    order: Annotated[Order, Composed()] = Order()
+
+    if TYPE_CHECKING:  # what `settings` makes of it
+
+        def __init__(
+            self,
+            utility: MetricLike,
+            pool: Pool = ...,
+            estimator: Estimator = ...,
+            choice: Choice = ...,
+            order: Order = ...,
+            **settings: Any,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        check_together(self)
+        self.estimator.check(self.loaded_utility)
+        compares = (part.info.needs_references for weight, part in self._parts if weight)
+        if self.choice.diverse is not None and not any(compares):
+            problem = "the utility compares no two candidates"
+            raise InputError(problem, where="diverse", fix="Leave it out")
+        # refused now, not when the first list is decided
+        _ = self.resolved_strategy
+
+    @cached_property
+    def loaded_utility(self) -> Utility:
+        """The utility that decides."""
+        return load_metric(self.utility)
+
+    @property
+    def _parts(self) -> Sequence[tuple[float, Any]]:
+        return self.loaded_utility.parts
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every utility it uses, in the order of use."""
+        return (*self.estimator.metrics, self.loaded_utility)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        return {
+            "decoder": "mbr",
+            **self.expectation_settings,
+            **self.choice.identity,
+            "strategy": self.resolved_strategy,
+            "oracle": self.pool.oracle,
+            **self.estimator.identity,
+        }
+
+    @property
+    def expectation_settings(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on."""
+        utility = {"utility": self.loaded_utility.signature()}
+        return {**utility, **self.pool.identity, **self.estimator.identity_of_parts}
+
+    @property
+    def reads_logprobs(self) -> bool:
+        """Whether it looks at the log-probabilities of candidates."""
+        return self.pool.reads_logprobs
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
-        if self.diverse is not None and record.pseudo_references:
+        if self.choice.diverse is not None and record.pseudo_references:
             problem = "candidates are compared with these, and a diverse list needs them compared with each other"
             raise InputError(
                 problem, where="pseudo_references", fix="Leave out --diverse, or these"
             )
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
-        if self.shortlist is not None and len(distinct) > self.top_k:
+        first_stage = self.estimator.first_stage
+        if first_stage is not None and len(distinct) > self.estimator.top_k:
             kept, flags = yield from self._shortlisted(
-                self.shortlist, record, distinct, context, flags
+                first_stage, record, distinct, context, flags
             )
         expected = yield from self.expected(record, distinct, kept, context, flags)
         values, left_out = expected.values, set[int]()
@@ -98,13 +142,12 @@ class MBR:
             values[kept] = expected.values
             left_out.update(set(range(len(distinct))) - set(kept.tolist()))
         left_out.update(kept[i] for i in expected.given_up)
-        if self.diverse is not None:
-            left_out.update(kept[self._unlike(expected, self.diverse)].tolist())
-        matrix = expected.matrix if self.keep_matrix else None
+        left_out.update(kept[self.choice.alike(expected.values, expected.matrix)].tolist())
+        matrix = expected.matrix if self.choice.keep_matrix else None
         return choose(
             record,
             values[distinct.of],
-            self.nbest,
+            self.choice.nbest,
             expected.flags,
             matrix,
             distinct,
@@ -112,14 +155,6 @@ class MBR:
             budget=expected.spent,
             context=context,
         )
-
-    def _unlike(self, expected: Expected, penalty: float) -> IntArray:
-        """The numbers of the texts that are not in the diverse list."""
-        values, matrix = expected.values, expected.matrix
-        if matrix is None:
-            return np.empty(0, np.int64)
-        places = diverse(values, matrix, len(values) if self.nbest is None else self.nbest, penalty)
-        return np.setdiff1d(np.arange(len(values)), places)
 
     def expected(
         self,
@@ -130,45 +165,20 @@ class MBR:
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
-        task = self._task(self.utility, record, distinct, kept, context)
-        parts = [part for _, part in self.utility.parts]
+        task = self._task(self.loaded_utility, record, distinct, kept, context)
+        parts = [part for _, part in self._parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
         for part, comparison in zip(parts, task.comparisons, strict=True):
             flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
-        task = task._replace(keep_matrix=self.keep_matrix or self.diverse is not None)
-        if self.budget is not None:
-            return (
-                yield from self._estimated(
-                    self.budget, task, record, distinct, kept, context, flags
-                )
-            )
-        result = yield task
-        flags = (*flags, *(flag for flag in result.flags if flag not in flags))
-        values = combined_values(self.utility, result, self.normalize)
-        return Expected(values, flags, combined_matrix(self.utility, result))
-
-    def _estimated(
-        self,
-        budget: Budget,
-        task: Task,
-        record: CandidateList,
-        distinct: Distinct,
-        kept: IntArray,
-        context: Context,
-        flags: tuple[str, ...],
-    ) -> Generator[Task, Result, Expected]:
-        """Expected utilities from as many pairs of a task as the budget has."""
-        from .budgeted_list import estimated
-
+        task = task._replace(keep_matrix=self.choice.needs_matrix)
+        budget = self.estimator.loaded_budget
         cheap = None
-        if budget.cheap is not None:
+        if budget is not None and budget.cheap is not None:
             cheap = self._task(budget.cheap, record, distinct, kept, context)
-        square = not (record.pseudo_references or self.oracle)
-        of_list = yield from estimated(budget, task, cheap, self.nbest, square)
-        flags = (*flags, *(flag for flag in of_list.flags if flag not in flags))
-        given_up = of_list.given_up.tolist()
-        return Expected(of_list.values, flags, of_list.matrix, of_list.spent, given_up)
+        square = not (record.pseudo_references or self.pool.oracle)
+        nbest = self.choice.nbest
+        return (yield from self.estimator.expected(task, cheap, flags, nbest, square))
 
     def _shortlisted(
         self,
@@ -181,9 +191,9 @@ class MBR:
         """The numbers of the `top_k` best distinct texts by the cheap utility, in order of appearance."""
         everything = np.arange(len(distinct))
         result = yield self._task(utility, record, distinct, everything, context)
-        values = combined_values(utility, result, self.normalize)[distinct.of]
-        places = choose(record, values, self.top_k, distinct=distinct).ranking
-        kept = np.unique([distinct.of[place.index] for place in places])
+        values = combined_values(utility, result, self.estimator.normalize_parts)[distinct.of]
+        best = choose(record, values, self.estimator.top_k, distinct=distinct).ranking
+        kept = np.unique([distinct.of[place.index] for place in best])
         return kept, (*flags, *result.flags, "shortlisted")
 
     def _task(
@@ -196,15 +206,52 @@ class MBR:
     ) -> Task:
         """The kept texts against the list's pseudo-references, as each part of the utility reads them."""
         hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
-        if self.oracle:
-            pool = human_references(record)
-        else:
-            pool = pseudo_references(record, distinct, kept, self.weigh)
+        pool = self.pool.references(record, distinct, kept)
         # the same object where they are the hypotheses: the comparison is then known to be square
         references = pool.texts or hypotheses
         comparisons = tuple(
             part.comparison(hypotheses, references, record.source, context.last(part.reads.context))
             for _, part in utility.parts
         )
-        own = None if self.self_pair else pool.own
-        return Task(record.id, utility, comparisons, pool.weights, own)
+        return Task(record.id, utility, comparisons, pool.weights, pool.own)
+
+
+# keys of a list, not of the decoder
+OF_LIST = ("source", "pseudo_references", "references", "document")
+
+
+@overload
+def decode(candidates: Sequence[str], utility: MetricLike, **settings: Any) -> Ranking[str]: ...
+
+
+@overload
+def decode(
+    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
+    utility: MetricLike,
+    **settings: Any,
+) -> Ranking: ...
+
+
+def decode(
+    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
+    utility: MetricLike,
+    **settings: Any,
+) -> Ranking:
+    """The decision for one list, with all its places.
+
+    Args:
+        candidates: texts, `Candidate` objects or their JSON form; or a whole list as `CandidateList` or mapping.
+        utility: as for `MBRDecoder`.
+        settings: of `MBRDecoder`, or of the list (``source=...``, ``pseudo_references=[...]``).
+
+    Raises:
+        InputError: settings or candidates that cannot be used.
+    """
+    list_keys = {key: settings.pop(key) for key in OF_LIST if key in settings}
+    decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
+    if isinstance(candidates, CandidateList | Mapping):
+        return next(decoder.decode([candidates]))
+    for name, value in list_keys.items():
+        refuse_plain_documents([value] if name == "source" else value, name)
+    record = {"id": "list", "candidates": candidates_of(candidates), **list_keys}
+    return next(decoder.decode([record]))

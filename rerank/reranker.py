@@ -3,59 +3,41 @@
     h* = argmax_h sum_f w_f norm_f( f(h) )
 A feature is a number of the candidate (its log-probability, its length, any field), a reference-free metric, or what an
 MBR decoder expects of it. Each is normalised within its list if asked for, so that weights mean the same in every list.
+
+Features of candidates for reranking, read off the list or by reference-free metrics, and their normalisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from ..metrics.errors import InputError, MetricError
+from ..metrics.errors import InputError, MetricError, excerpt, unknown
 from ..metrics.mixture import Mix, Utility, added
+from ..metrics.model_names import metric_of_model
+from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Converted, Field, settings
+from ..metrics.spec.checked_settings import Composed, Converted, settings
+from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
+from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
-from .budgeted_features import check_features, estimated_sums
-from .choice import Ranking, Spent, choose
-from .decider import decide_all, scheduled
-from .distinct import Distinct
-from .engines.interface import Engine, Result, Task
-from .features import (
-    EXPECTED,
-    Feature,
-    WeightedFeatures,
-    check_finite,
-    name_of,
-    plain_feature,
-    weighted_features,
-)
-from .lists import CandidateList
-from .mbr_decoder import MBRDecoder
-from .normalization import Normalize, normalized
-from .scheduler import Accept, Outcome, Program, accept_all
-from .strategies import Strategy, StrategySetting, resolve
-
-
-def _check_decoder(decoder: MBRDecoder) -> None:
-    """Raises InputError for a decoder that does not value every candidate."""
-    refused = {
-        "an oracle": decoder.oracle,
-        "a shortlist": decoder.shortlist is not None,
-        "a budget": decoder.budget is not None,
-        "a diverse list": decoder.diverse is not None,
-    }
-    for name, is_there in refused.items():
-        if is_there:
-            fix = "Leave it out: a reranker needs the value of every candidate"
-            raise InputError(f"has {name}", where="decoder", fix=fix)
+from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
+from .choice import Choice, Spent, choose
+from .decider import Decider
+from .engines.interface import Result, Task
+from .lists import Candidate, CandidateList, Distinct, finite, number_field
+from .mbr import MBRDecoder
+from .order import Order
+from .part_sums import Normalize, normalized
+from .scheduler import Program
 
 
 @settings
-class Reranker:
+class Reranker(Decider):
     """Chooses by a weighted sum of features.
 
     Args:
@@ -65,31 +47,45 @@ class Reranker:
             utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
-        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
-        strategy: where context comes from in lists of a document, as for `MBRDecoder`: what was chosen before
-            ("sequential", which "auto" is for metrics with context) or stands first ("one-best"), or nowhere
-            ("independent").
+        choice: what is chosen, as for `MBRDecoder`.
+        order: where context comes from in lists of a document.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
         budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
             all. It needs normalize="none".
     """
 
+    heading: ClassVar = "estimator"
+
     features: Annotated[Mapping[Any, float] | WeightedFeatures, Converted(weighted_features)]
-    normalize: Normalize = "none"
-    nbest: Annotated[int, Field(ge=1)] | None = 1
-    strategy: StrategySetting = "auto"
+    normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
+    choice: Annotated[Choice, Composed()] = Choice()
+    order: Annotated[Order, Composed()] = Order()
     decoder: MBRDecoder | None = None
-    budget: Annotated[Budget | float | None, Converted(load_budget)] = None
+    budget: Annotated[Budget | float | None, Converted(load_budget), Costs(EVERY_VALUE)] = None
+
+    if TYPE_CHECKING:  # what `settings` makes of it
+
+        def __init__(
+            self,
+            features: Mapping[Any, float] | WeightedFeatures,
+            normalize: Normalize = ...,
+            choice: Choice = ...,
+            order: Order = ...,
+            decoder: MBRDecoder | None = ...,
+            budget: Budget | float | None = ...,
+            **settings: Any,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if (self.decoder is not None) != (EXPECTED in dict(self._features)):
             problem = f"{'a decoder' if self.decoder else f'the feature {EXPECTED!r}'} alone"
             fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
             raise InputError(problem, where="features", fix=fix)
+        check_together(self, "a reranker", lacks=(MATRIX,))
         if self.decoder is not None:
-            _check_decoder(self.decoder)
+            check_together(self.decoder, "a reranker", needs=(EVERY_VALUE,))
         if self._budget is not None:
-            check_features(self._budget, self._metrics, self.normalize)
+            check_features(self._budget, self._metrics)
         # refused now, not when the first list is decided
         _ = self.resolved_strategy
 
@@ -114,51 +110,24 @@ class Reranker:
         return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
 
     @property
-    def width(self) -> int:
-        """How many preceding sentences the metrics read."""
-        return max((metric.reads.context for metric in self.metrics), default=0)
-
-    @property
-    def resolved_strategy(self) -> Strategy:
-        """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width)
-
-    @property
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
         return {
             "decoder": "rerank",
             "features": {name_of(feature): weight for feature, weight in self._features},
             "normalize": self.normalize,
-            "nbest": self.nbest,
+            **self.choice.identity,
             "strategy": self.resolved_strategy,
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
-    @overload
-    def decode(
-        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
-    ) -> Iterator[Ranking]: ...
-
-    @overload
-    def decode(
-        self, lists: Iterable[Sequence[Any]], engine: Engine | None = None
-    ) -> Iterator[Ranking]: ...
-
-    def decode(
-        self,
-        lists: Iterable[CandidateList | Mapping[str, Any]] | Iterable[Sequence[Any]],
-        engine: Engine | None = None,
-    ) -> Iterator[Ranking]:
-        """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
-        return decide_all(self, lists, engine)
-
-    def outcomes(
-        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
-    ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        return scheduled(self, records, engine, accept)
+    @property
+    def reads_logprobs(self) -> bool:
+        """Whether it looks at the log-probabilities of candidates."""
+        if self.decoder is not None and self.decoder.reads_logprobs:
+            return True
+        return any(feature in LOGPROB_FEATURES for feature, _ in self._features)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
@@ -169,8 +138,9 @@ class Reranker:
                 columns[feature] = plain_feature(feature, record)
         if self.decoder is not None:
             everything = np.arange(len(distinct))
-            mbr = self.decoder.algorithm
-            expected = yield from mbr.expected(record, distinct, everything, context, flags)
+            expected = yield from self.decoder.expected(
+                record, distinct, everything, context, flags
+            )
             columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
         if self._budget is not None and self._budget.pairs(len(distinct)) < len(distinct):
             sums = self._sums(columns, len(record.candidates), len(distinct) > 1)
@@ -180,7 +150,7 @@ class Reranker:
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
-        ranking = choose(record, scores, self.nbest, flags, distinct=distinct)
+        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         ranking = replace(ranking, context=context)
         if self._budget is None:
             return ranking
@@ -218,11 +188,13 @@ class Reranker:
         lengths = np.array([len(str(text)) for text in distinct.texts], float)
         known = np.stack([of_texts, cheap, lengths], axis=1)
         task = self._task(record, distinct, context)._replace(metric=self._weighted_metrics)
-        estimated = yield from estimated_sums(budget, task, of_texts, known, self.nbest)
+        estimated = yield from estimated_sums(budget, task, of_texts, known, self.choice.nbest)
         flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
         scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
         left_out = estimated.given_up.tolist()
-        ranking = choose(record, scores, self.nbest, flags, distinct=distinct, left_out=left_out)
+        ranking = choose(
+            record, scores, self.choice.nbest, flags, distinct=distinct, left_out=left_out
+        )
         return replace(ranking, budget=estimated.spent, context=context)
 
     def _cheap(
@@ -231,9 +203,10 @@ class Reranker:
         """The expected cheap utility of every distinct text, all candidates alike, [D]; 0 where there is none."""
         if budget.cheap is None:
             return np.zeros(len(distinct))
-        mbr = MBRDecoder(budget.cheap).algorithm
         everything = np.arange(len(distinct))
-        expected = yield from mbr.expected(record, distinct, everything, context, ())
+        expected = yield from MBRDecoder(budget.cheap).expected(
+            record, distinct, everything, context, ()
+        )
         if not np.isfinite(expected.values).all():
             fix = "Name another as cheap utility, or none"
             where = budget.cheap.signature()
@@ -276,3 +249,143 @@ class Reranker:
                 of_distinct = added(of_distinct, factor, next(values), metric.signature())
             columns[metric] = of_distinct[distinct.of]
         return columns
+
+
+LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
+PLAIN = (*LOGPROB_FEATURES, "length", "copied")
+COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
+EXPECTED = "expected"
+Feature = str | Utility
+WeightedFeatures = tuple[tuple[Feature, float], ...]
+
+
+def weighted_features(features: Any) -> WeightedFeatures:
+    """Checked (plain name or metric, weight) pairs from a mapping; pairs that were checked before are returned.
+
+    Raises:
+        InputError: no mapping, an unknown feature, a metric with references, or a weight that is no finite number.
+    """
+    if _are_pairs(features):
+        features = dict(features)  # as `dataclasses.replace` hands them back
+    if not isinstance(features, Mapping) or not features:
+        fix = 'Write {"logprob": 1.0, ...}'
+        raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
+    limits().check("metrics", len(features), "features")
+    pairs = []
+    for feature, weight in features.items():
+        number = finite(weight)
+        if number is None:
+            place = f"feature {feature!r}"
+            raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
+        pairs.append((feature_of(feature), number))
+    return tuple(pairs)
+
+
+def _are_pairs(features: Any) -> bool:
+    if not isinstance(features, tuple) or not features:
+        return False
+    return all(isinstance(pair, tuple) for pair in features)
+
+
+def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
+    """A feature that is read off the list, by its name, or a metric without references; raises InputError.
+
+    `allow_code` is that of `load_metric`.
+    """
+    if isinstance(spec, str) and is_plain(spec):
+        return spec
+    try:
+        metric = load_metric(spec, allow_code=allow_code)
+    except InputError as error:
+        is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
+        if is_name and spec not in names() and metric_of_model(spec) is None:
+            raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
+        raise error.inside("features") from None
+    for _, part in metric.parts:
+        if part.info.needs_references:
+            raise InputError(
+                f"{part.name} compares with references, which reranking does not have",
+                where="features",
+                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
+            )
+    return metric
+
+
+def is_plain(name: str) -> bool:
+    """Whether a feature is read off the list, without a metric."""
+    return name in (*PLAIN, EXPECTED) or (name.startswith("field:") and name != "field:")
+
+
+def name_of(feature: Feature) -> str:
+    """The name of a feature that is read off the list, or the signature of a metric."""
+    return feature if isinstance(feature, str) else feature.signature()
+
+
+def plain_feature(name: str, record: CandidateList) -> FloatArray:
+    """A feature of every candidate that needs no metric, [N].
+
+    ``copied`` is the share of its 4-grams of characters that the source has, whatever their case; 0 without a source.
+
+    Raises:
+        InputError: a candidate does not have it.
+    """
+    if name == "copied":
+        return _copied(record)
+    candidates = record.candidates
+    lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
+    if name == "length":
+        return lengths
+    if name.startswith("field:"):
+        field = name.removeprefix("field:")
+        values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
+        return np.array(values)
+    for i, candidate in enumerate(candidates):
+        if candidate.logprob is None:
+            fix = f"Leave the feature {name!r} out{_others(candidate)}"
+            raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
+    logprobs = np.array([candidate.logprob for candidate in candidates], float)
+    if name == "logprob":
+        return logprobs
+    if name == "logprob/tokens":
+        values = [number_field(c, "tokens", f"candidates[{i}]") for i, c in enumerate(candidates)]
+        lengths = np.array(values)
+    return np.asarray(logprobs / np.maximum(lengths, 1))
+
+
+def _copied(record: CandidateList) -> FloatArray:
+    source = set() if record.source is None else _character_ngrams(str(record.source))
+    shares = []
+    for candidate in record.candidates:
+        own = _character_ngrams(str(candidate.text))
+        shares.append(len(own & source) / max(1, len(own)))
+    return np.array(shares)
+
+
+def _character_ngrams(text: str) -> set[str]:
+    lowered = text.lower()
+    starts = range(len(lowered) - COPIED_CHARACTERS + 1)
+    return {lowered[i : i + COPIED_CHARACTERS] for i in starts}
+
+
+def _others(candidate: Candidate) -> str:
+    """The numbers that stand beside a candidate, as features to take instead."""
+    names = [name for name, value in candidate.fields.items() if isinstance(value, int | float)]
+    features = [f"-m field:{name}" for name in names if " " not in name]
+    return f", or rank by a number that is there: {', '.join(features)}" if features else ""
+
+
+def check_finite(feature: Feature, values: FloatArray) -> None:
+    """Refuses a feature of a list, [N], by which nothing can be chosen.
+
+    Raises:
+        InputError, MetricError: no candidate has a finite value.
+    """
+    if np.isfinite(values).any():
+        return
+    kinds = ", ".join(sorted(set(map(str, values.tolist()))))
+    kind = InputError if isinstance(feature, str) and feature != EXPECTED else MetricError
+    raise kind(
+        f"no candidate has a finite value, found {kinds}",
+        where=f"feature {name_of(feature)}",
+        fix="Leave the feature out, or mend the list",
+    )

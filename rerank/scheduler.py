@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.text.texts import Context, Document, Text
 from .choice import Ranking
-from .context import DocumentContext, Lane
 from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
-from .strategies import Strategy
+from .order import DocumentContext, DocumentStream, Strategy
 
 WINDOW_RECORDS = 4096
 WINDOW_CHARACTERS = 1 << 24
@@ -108,7 +107,7 @@ class Scheduler:
         # of every job that is not done, by the same key
         self.queue_of: dict[int, _DocumentQueue] = {}
         self.document: str | None = None  # of the last record
-        self.queue = _DocumentQueue(DocumentContext(Lane(width)))
+        self.queue = _DocumentQueue(DocumentContext(DocumentStream(width)))
         self.after_gap = False  # the last line could not be read
         self.has_more = True  # there may be further records
         self.refused: Exception | None = None  # why there are none
@@ -207,7 +206,7 @@ class Scheduler:
         """A queue for a record whose context is known at once; its first candidate is context of the next."""
         queue.reads.enter(record, after_gap)
         own_reads = queue.reads.copy()
-        own_reads.lane.position = None
+        own_reads.stream.position = None
         is_chosen = not record.context_only
         queue.reads.extend(record, record.candidates[0].text, is_chosen)
         return _DocumentQueue(own_reads)
@@ -218,7 +217,7 @@ class Scheduler:
         if self.strategy == "independent" or not is_same:
             self.document, self.queue = (
                 record.document,
-                _DocumentQueue(DocumentContext(Lane(self.width))),
+                _DocumentQueue(DocumentContext(DocumentStream(self.width))),
             )
         return self.queue
 
@@ -247,7 +246,7 @@ class Scheduler:
         if error is not None:
             self._finish(job, queue, error)
             return
-        job.program = self.decide(record, queue.reads.lane.context, queue.reads.flags)
+        job.program = self.decide(record, queue.reads.stream.context, queue.reads.flags)
         self._advance(job, queue, None)
 
     def _step(self, job: _Job, result: Result | DiscorankError) -> None:

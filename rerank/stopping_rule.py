@@ -37,9 +37,8 @@ from ..metrics.errors import InputError
 from ..metrics.representations import Array, FloatArray, IntArray
 from ..metrics.spec.checked_settings import Field, settings
 from ..metrics.storage.limits import limits
-from .choice import Ranking, in_order
-from .distinct import Distinct
-from .ties import TIE
+from .choice import TIE, Ranking, in_order
+from .lists import Distinct
 
 WORLDS = 256
 MAX_DRAWS = 1 << 26  # of all worlds together, where there are more than `WORLDS`

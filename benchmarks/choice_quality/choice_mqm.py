@@ -23,7 +23,7 @@ from benchmarks.support.lists import rated
 from discorank.cli.main import main as main_command
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 UTILITIES = ("chrf", "chrf(beta=1)", "chrf++", "bleu", "ter", "rouge-l", "chrf + bleu")
 RESAMPLES = 2000

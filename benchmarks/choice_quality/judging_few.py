@@ -21,8 +21,8 @@ from benchmarks.support.lists import SETS, rated
 from benchmarks.support.measuring import table
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
+from discorank.rerank.choice import TIE
 from discorank.rerank.prior import STRENGTH
-from discorank.rerank.ties import TIE
 from discorank.rerank.training.prior_estimation import shrunk
 from discorank.rerank.training.segments_to_judge import disagreement_of, judging_order
 

@@ -35,7 +35,7 @@ from discorank.metrics.text.texts import Comparison, Item
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.engines.status import Status
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.runs.run import RunSettings, run_lists
 from discorank.rerank.scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS
 

@@ -12,7 +12,7 @@ import argparse
 
 from benchmarks.support.lists import synthetic
 from benchmarks.support.measuring import timed
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 LISTS, SIZE = 64, 16
 

@@ -48,7 +48,7 @@ def help_of(words: tuple[str, ...]) -> str:
     os.environ["COLUMNS"] = COLUMNS
     try:
         with contextlib.redirect_stdout(printed):
-            code = main([*words, "--help"])
+            code = main([*words, "--help-all"])
     finally:
         del os.environ["COLUMNS"]
         if before is not None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.storage.limits import limits, more
-from ...rerank.dataset_rows import with_text_names
+from ...rerank.lists import with_text_names
 
 RowKind = Literal["list", "input", "segment", "document"]
 # the keys that a row must have, by what it is; of several in one place, one is enough

@@ -17,7 +17,7 @@ from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.lists import Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ..generation.generator import Prompt
 from .task import allow_arguments
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, make_dataclass, replace
+from dataclasses import field, make_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
@@ -22,7 +22,7 @@ from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 
 
@@ -74,7 +74,7 @@ class Chooser:
             )
         if keep is not None and keep < 1:
             raise InputError(f"found {keep}, expected at least 1", where="keep")
-        self._decider = replace(decider, nbest=None)
+        self._decider = decider.with_settings(nbest=None)
         self._engine = engine or LocalEngine()
         self._keep = keep
 

@@ -20,9 +20,9 @@ from ...metrics.errors import InputError, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
-from ...rerank.documents.document_lists import CHOSEN, SYSTEM
 from ...rerank.selection.choosers import Choices, Chosen
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
+from ...rerank.whole_documents import CHOSEN, SYSTEM
 from ..files.entries import SeenKeys, in_line
 from .readers.jsonl import id_of
 

@@ -19,10 +19,10 @@ from ...metrics.text.few_shot import FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
-from ...rerank.context import Lane
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
+from ...rerank.order import DocumentStream
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
 from .waiting_lists import Known
@@ -123,13 +123,13 @@ class InputLanes:
     def __init__(self, width: int, chooses: bool) -> None:
         self.width, self.chooses = width, chooses
         self._document: str | None = None  # of the last input
-        self._lane, self._after_gap = Lane(width), False
+        self._lane, self._after_gap = DocumentStream(width), False
 
     def queues(
         self, inputs: Sequence[Prompt | DiscorankError]
-    ) -> list[tuple[Lane, deque[WaitingInput]]]:
+    ) -> list[tuple[DocumentStream, deque[WaitingInput]]]:
         """The lane of every document, with its inputs in order."""
-        queues: list[tuple[Lane, deque[WaitingInput]]] = []
+        queues: list[tuple[DocumentStream, deque[WaitingInput]]] = []
         for place, entry in enumerate(inputs):
             if isinstance(entry, DiscorankError):
                 self._after_gap = True
@@ -142,7 +142,7 @@ class InputLanes:
             self._after_gap = False
         return queues
 
-    def ready(self, lane: Lane, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
+    def ready(self, lane: DocumentStream, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
         """The next of a lane, or all where none has to wait for a choice, with their contexts."""
         while waiting:
             job = waiting.popleft()
@@ -154,7 +154,7 @@ class InputLanes:
                 return
             _extend(lane, job.prompt, "")
 
-    def chose(self, lane: Lane, job: WaitingInput, chosen: str | None) -> None:
+    def chose(self, lane: DocumentStream, job: WaitingInput, chosen: str | None) -> None:
         """Makes what was chosen for an input context of the next, where something chooses."""
         if self.chooses:
             _extend(lane, job.prompt, chosen)
@@ -169,14 +169,14 @@ class InputLanes:
         _extend(lane, prompt, chosen if self.chooses else "")
         self._after_gap = False
 
-    def _lane_of(self, prompt: Prompt) -> Lane:
+    def _lane_of(self, prompt: Prompt) -> DocumentStream:
         """The lane of the prompt's document; documents are adjacent, so one is enough."""
         if prompt.document is None or prompt.document != self._document:
-            self._document, self._lane = prompt.document, Lane(self.width)
+            self._document, self._lane = prompt.document, DocumentStream(self.width)
         return self._lane
 
 
-def _extend(lane: Lane, prompt: Prompt, chosen: str | None) -> None:
+def _extend(lane: DocumentStream, prompt: Prompt, chosen: str | None) -> None:
     """Adds an input and what was chosen for it to its lane; None if nothing could be."""
     if chosen is None:
         lane.lose()
@@ -314,7 +314,7 @@ class Turns:
         queues = self.lanes.queues(inputs)
         while any(waiting for _, waiting in queues):
             # the next input of the first documents, generated together
-            wave: list[tuple[Lane, WaitingInput]] = []
+            wave: list[tuple[DocumentStream, WaitingInput]] = []
             for lane, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
                     wave += [(lane, job) for job in self.lanes.ready(lane, waiting)]
@@ -322,7 +322,7 @@ class Turns:
 
     def _wave(
         self,
-        wave: Sequence[tuple[Lane, WaitingInput]],
+        wave: Sequence[tuple[DocumentStream, WaitingInput]],
         known: Callable[[int, str], Known | None],
     ) -> Iterator[list[Done]]:
         """What comes of inputs that do not wait for one another; their lanes are extended by it."""
@@ -399,11 +399,11 @@ class Turns:
         if decider is None or engine is None:
             return []
         contexts = {id(record): context for record, context in lists}
-        algorithm, width = decider.algorithm, decider.width
+        width = decider.width
 
         def decide(record: CandidateList, _: Context, flags: tuple[str, ...]) -> Program:
             context = contexts[id(record)].last(width)
-            return algorithm.program(record, context, flags)
+            return decider.program(record, context, flags)
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]

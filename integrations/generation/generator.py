@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Text
 from ...rerank.lists import NOTHING, Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 
 
@@ -130,9 +130,6 @@ def before_stop(text: str, stops: Sequence[str]) -> str | None:
     return text[: min(places)] if places else None
 
 
-_LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
-
-
 def decider_of(
     utility: MetricLike | MBRDecoder | Reranker, settings: Mapping[str, Any]
 ) -> MBRDecoder | Reranker:
@@ -150,14 +147,3 @@ def decider_of(
             fix=f"Set it in the {type(utility).__name__}",
         )
     return utility
-
-
-def reads_logprobs(decider: MBRDecoder | Reranker) -> bool:
-    """Whether a decider looks at log-probabilities."""
-    decoder = decider if isinstance(decider, MBRDecoder) else decider.decoder
-    if decoder is not None and decoder.weights == "logprob":
-        return True
-    if isinstance(decider, MBRDecoder):
-        return False
-    features = cast("tuple[tuple[Any, float], ...]", decider.features)
-    return any(feature in _LOGPROB_FEATURES for feature, _ in features)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
 from ...rerank.engines.interface import Engine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
 from ..generation.waiting_lists import warning_of_no_choice

@@ -19,9 +19,9 @@ from ...metrics.text.texts import Document
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..generation.generator import Generated, Prompt, before_stop, decider_of, reads_logprobs
+from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .model_loading import (
     GenerationSettings,
@@ -307,7 +307,7 @@ def decider_and_settings(
     generating = {name: value for name, value in settings.items() if name in GENERATION}
     generation = GenerationSettings(**generating)
     decider = decider_of(utility, decoding)
-    if reads_logprobs(decider) and not generation.logprobs:
+    if decider.reads_logprobs and not generation.logprobs:
         generation = replace(generation, logprobs=True)
     return decider, generation
 

@@ -10,11 +10,10 @@ from time import perf_counter
 from ...metrics.errors import DiscorankError
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
+from ...rerank.decider import Decider
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.reranker import Reranker
+from ...rerank.mbr import MBRDecoder
 from ...rerank.stopping_rule import StoppingRule
-from ..generation.generator import reads_logprobs
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
@@ -23,8 +22,6 @@ from .document_streams import DocumentLanes, DocumentTurn, check_length
 from .questions import Question, with_form
 from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
-
-Decider = MBRDecoder | Reranker
 
 
 class Decisions:
@@ -61,7 +58,7 @@ class Decisions:
             ApiError: there is none.
         """
         decider = self._deciders[question.utility]
-        draw = CandidateDraw(self._upstream, question, self._drawing, reads_logprobs(decider))
+        draw = CandidateDraw(self._upstream, question, self._drawing, decider.reads_logprobs)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
@@ -153,7 +150,7 @@ class Decisions:
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
         replies = dict(draw.replies)
-        hides = reads_logprobs(decider)
+        hides = decider.reads_logprobs
         return Decision(question, drawn, replies, ranking, allowed, rounds, hides, num_valid)
 
     def _count(self, decision: Decision) -> None:
@@ -183,6 +180,6 @@ async def _allowed(question: Question, drawn: Sequence[Drawn]) -> tuple[Sequence
 def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:
     """Whether more candidates are not likely to change a choice for the better."""
     weights = None
-    if isinstance(decider, MBRDecoder) and decider.weights != "uniform":
-        weights = decider.weights_of(ranking.candidates)
+    if isinstance(decider, MBRDecoder) and decider.pool.weights != "uniform":
+        weights = decider.pool.weights_of(ranking.candidates)
     return rule.is_safe(rule.outlook_of(ranking, weights))

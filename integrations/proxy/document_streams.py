@@ -1,6 +1,6 @@
 """Documents that come request by request: each position is decided in the context of what was chosen before it.
 
-The rule of the context is that of `rerank.context.Lane`. Positions of a document are decided one at a time, in order:
+The rule of the context is that of `rerank.order`. Positions of a document are decided one at a time, in order:
 after position p comes p + 1, p again (its answer was lost on the way, and it is decided once more in the same context),
 or 0, which begins the document anew. A position may come while the one before it is under way, and waits for it.
 Anything else is refused. Documents that nothing comes for are forgotten, and those that were used longest ago where
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from ...metrics.text.texts import NO_CONTEXT, Context
-from ...rerank.context import Lane
+from ...rerank.order import DocumentStream
 from .api_errors import ApiError
 from .questions import FIELD
 
@@ -39,7 +39,7 @@ class _Document:
         changed: told whenever that may let another one begin.
     """
 
-    lane: Lane
+    lane: DocumentStream
     before: Context
     used_at: float
     open: set[int] = field(default_factory=set)
@@ -62,9 +62,9 @@ class _Document:
     def enter(self, position: int, width: int) -> None:
         """Moves the lane to a position."""
         if position == 0:
-            self.lane, self.before = Lane(width), NO_CONTEXT
+            self.lane, self.before = DocumentStream(width), NO_CONTEXT
         elif position == self.last:
-            self.lane = Lane(width, self.before, position - 1)
+            self.lane = DocumentStream(width, self.before, position - 1)
         self.before = self.lane.context
         self.lane.enter(position, after_gap=False)
 
@@ -181,7 +181,9 @@ class DocumentLanes:
             if position != 0:
                 raise _unknown(position)
             self._make_room()
-            document = self._documents[key] = _Document(Lane(self._width), NO_CONTEXT, 0.0)
+            document = self._documents[key] = _Document(
+                DocumentStream(self._width), NO_CONTEXT, 0.0
+            )
         document.used_at = self._clock()
         self._documents.move_to_end(key)
         return document

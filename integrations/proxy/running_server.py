@@ -6,21 +6,21 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.optional_packages import require
+from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ..server.exchange import Exchange
 from ..server.settings import Connection
 from .app import App
 from .candidate_draw import Upstream
 from .choosing_thread import ChoosingThread
 from .counters import Counters
-from .decisions import Decider, Decisions
+from .decisions import Decisions
 from .document_streams import DocumentLanes
 from .questions import Allowed
 from .settings import DoorSettings, DrawingSettings
@@ -136,10 +136,10 @@ class ProxyServer:
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
     """A decoder whose rankings tell whether drawing may stop; raises InputError if none can."""
-    if isinstance(decider, MBRDecoder) and decider.shortlist is None:
+    if isinstance(decider, MBRDecoder) and decider.estimator.shortlist is None:
         parts = [part for _, part in decider.metrics[-1].parts]
         if all(part.info.needs_references for part in parts):
-            return replace(decider, keep_matrix=True)
+            return decider.with_settings(keep_matrix=True)
     raise InputError(
         f"{name} does not compare candidates with each other",
         where="adaptive",

@@ -2,7 +2,7 @@
 
 Forwards the candidate is scored and ``{source}`` is a field of the prompt; in reverse the source is scored, and
 ``{candidate}`` is the field. The contexts are the preceding sentences of the document, by the rule of
-`rerank/context.py`: their sources, and what was chosen for them, which the lists themselves or a file of earlier
+`rerank/order.py`: their sources, and what was chosen for them, which the lists themselves or a file of earlier
 choices say, so that no list waits for another. A document is read as one text, its sentences joined by spaces.
 """
 
@@ -18,8 +18,8 @@ from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.few_shot import SEPARATOR, TARGET, FewShotExamples, warn_of_two_blanks
 from ...metrics.text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
-from ...rerank.context import Lane
 from ...rerank.lists import Candidate, CandidateList
+from ...rerank.order import DocumentStream
 from ...rerank.runs.entry import Entry
 from ...rerank.runs.run_file import check_beside, lines_of_run
 from ..formats.readers.jsonl import id_of
@@ -252,7 +252,7 @@ class ListPrompts:
         self.context, self.context_from = context, context_from
         self.choices, self.end_text = choices, end_text
         self.document: str | None = None  # of the last list
-        self.lane, self.after_gap = Lane(context), False
+        self.lane, self.after_gap = DocumentStream(context), False
         self._check()
 
     def _check(self) -> None:
@@ -337,7 +337,7 @@ class ListPrompts:
                 "no document, but the prompt reads context", where="document", fix=fix
             )
         if record.document != self.document:
-            self.document, self.lane = record.document, Lane(self.context)
+            self.document, self.lane = record.document, DocumentStream(self.context)
         is_cut = self.lane.enter(record.position, after_gap)
         context = self.lane.context
         try:

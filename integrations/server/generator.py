@@ -21,10 +21,10 @@ from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import NOTHING, Candidate, CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
-from ..generation.generator import Generated, Prompt, before_stop, decider_of, reads_logprobs
+from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .exchange import Client
 from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
@@ -481,7 +481,7 @@ def generate(
     connecting = {name: value for name, value in settings.items() if name in CONNECTION}
     decider = decider_of(utility, decoding)
     if not generation.get("logprobs", False):
-        generation["logprobs"] = reads_logprobs(decider)
+        generation["logprobs"] = decider.reads_logprobs
     server_settings = ServerSettings(**generation)
     generator = ServerGenerator(server_settings, Connection(base_url, **connecting))
     return decider.decode(warning_of_no_choice(_lists(generator, texts)), engine)

@@ -17,7 +17,7 @@ from math import log2, sqrt
 from typing import Literal, NamedTuple
 
 from ...metrics.errors import InputError
-from ...rerank.ties import TIE
+from ...rerank.choice import TIE
 from .decided_lists import Standing
 
 CLASSES_PER_OCTAVE = 4

@@ -8,18 +8,44 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from dataclasses import Field as DataclassField
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from ..errors import InputError, unknown
-from .checked_values import Checked, Converted, Field, ValueRefusal, checks_of
+from .checked_values import Checked, Converted, Field, Mark, ValueRefusal, checks_of
 
-__all__ = ["Checked", "Converted", "Field", "build", "changed", "settings"]
+__all__ = [
+    "Checked",
+    "Composed",
+    "Converted",
+    "Field",
+    "Mark",
+    "Rare",
+    "build",
+    "changed",
+    "marks_of",
+    "parts_of",
+    "setting_names",
+    "settings",
+]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Composed(Mark):
+    """A setting that is a value with settings of its own, which the constructor takes by their names as well.
+
+    decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
+    """
+
+
+@dataclass(frozen=True)
+class Rare(Mark):
+    """A setting that few need: the help of a command shows it only when asked for all."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -63,10 +89,11 @@ def _checked(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[
         InputError: one is unknown, missing, of the wrong type or out of range.
     """
     known = _taken(cls)
-    given = _named(cls, args, kwargs)
+    given = _with_parts(cls, _named(cls, args, kwargs))
     for name in given:
         if name not in known:
-            raise unknown("setting", name, known, where=_label(cls))
+            names = [*setting_names(cls), *parts_of(cls)]
+            raise unknown("setting", name, names, where=_label(cls))
     missing = [name for name in known if name not in given and _is_needed(known[name])]
     if missing:
         problem = f"{', '.join(missing)} missing"
@@ -97,6 +124,50 @@ def _named(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
     return {**given, **kwargs}
 
 
+def _with_parts(cls: type, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of a class; those of its parts, given by their own names, are changed in the parts."""
+    changes: dict[str, dict[str, Any]] = {}
+    for part, kind in parts_of(cls).items():
+        own = {name: given[name] for name in _taken(kind) if name in given}
+        if own:
+            changes[part] = own
+    if not changes:
+        return given
+    names = {name for own in changes.values() for name in own}
+    whole = {name: value for name, value in given.items() if name not in names}
+    for part, own in changes.items():
+        whole[part] = replace(whole.get(part, _taken(cls)[part].default), **own)
+    return whole
+
+
+@cache
+def marks_of(cls: type) -> dict[str, tuple[Mark, ...]]:
+    """What is said of every setting of a class beside its type and its checks."""
+    hints = get_type_hints(cls, include_extras=True)
+    marks = {}
+    for name in _taken(cls):
+        demands = getattr(hints[name], "__metadata__", ())
+        marks[name] = tuple(demand for demand in demands if isinstance(demand, Mark))
+    return marks
+
+
+@cache
+def parts_of(cls: type) -> dict[str, type]:
+    """The classes of those settings of a class that are values with settings of their own, by name."""
+    hints = get_type_hints(cls)
+    of_class = marks_of(cls)
+    return {name: hints[name] for name in of_class if Composed() in of_class[name]}
+
+
+def setting_names(cls: type) -> list[str]:
+    """The names of the settings of a class, those of its parts by their own names."""
+    names: list[str] = []
+    for name in _taken(cls):
+        kind = parts_of(cls).get(name)
+        names += [name] if kind is None else setting_names(kind)
+    return names
+
+
 def _is_needed(setting: DataclassField[Any]) -> bool:
     return setting.default is MISSING and setting.default_factory is MISSING
 
@@ -106,7 +177,7 @@ def _label(cls: Any) -> str:
 
 
 def _all_settings(cls: type) -> str:
-    return f"Settings: {', '.join(_taken(cls)) or 'none'}"
+    return f"Settings: {', '.join(setting_names(cls)) or 'none'}"
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:

@@ -84,6 +84,11 @@ class Checked:
     function: Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Something said of a setting that checks no value."""
+
+
 @cache
 def checks_of(cls: type, of_json: bool = False) -> dict[str, Check]:
     """The check of every annotated field of a class, by name.
@@ -189,8 +194,8 @@ def _annotated(arguments: Sequence[Any], of_json: bool) -> Check:
             steps.append(demand.check)
         elif isinstance(demand, Checked | Converted):
             steps.append(demand.function)
-        elif not isinstance(demand, str):
-            raise TypeError(f"{excerpt(demand)} is none of Field, Checked and Converted")
+        elif not isinstance(demand, str | Mark):
+            raise TypeError(f"{excerpt(demand)} is none of Field, Checked, Converted and Mark")
 
     def check(value: Any) -> Any:
         for step in steps:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .observed import Observed
-from .posterior import Posterior, posterior, scale_of
-from .regressors import regressors_of
+from .posterior import Observed, Posterior, posterior, regressors_of, scale_of
 from .requests import BoolArray, Found
 from .statement import DRAWS, OTHER_METHODS, Evidence, Statement, stated
 

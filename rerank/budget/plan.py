@@ -1,13 +1,19 @@
-"""Plans: which pairs of a utility matrix are computed under a budget, by one of several methods.
+"""Plans: which pairs of a utility matrix are computed under a budget, by one of several searches.
 
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
-is estimated from a part of the pairs. `Request`, `Estimate` and `Plan` say how a plan is run; `drive` runs one over a
-function. A budget of all pairs asks for all of them at once and has the expectations that they have without a budget.
+is estimated from a part of the pairs. A budget of all pairs asks for all of them at once and has the expectations that
+they have without a budget.
+
+A search works in an order of rows and columns that does not depend on how the list was ordered, so that the same texts
+in another order get the same draws, the same ties and the same sums. Rows stand by their mean cheap utility, columns by
+theirs, best first, then by all their sorted cheap utilities and by their weights. Where there are no cheap utilities,
+or two rows have all alike, the order of the list decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,21 +21,14 @@ from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..expectation import NO_WEIGHT, expected_utility
-from .adaptive import adaptive
-from .canonical import Order, canonical_order
 from .evidence import state
-from .halving import halving
-from .methods import METHODS, Method
-from .observed import Observed, Problem
+from .posterior import Observed, Problem
 from .requests import Estimate, Found, Plan, Request, Search
+from .searches import adaptive, halving
+from .settings import METHODS, Method
 from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
 
 __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
-
-_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
-    "adaptive": adaptive,
-    "halving": halving,
-}
 
 
 def plan(
@@ -130,7 +129,7 @@ def _everything(
     return Estimate(values, *spent[:-2], matrix, spent.computed)
 
 
-def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
+def _restored(method: Method, problem: Problem, order: CanonicalOrder, of: int) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
     result = yield from _translated(_SEARCHES[method](observed), order)
@@ -153,7 +152,7 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     )
 
 
-def _translated(search: Search, order: Order) -> Search:
+def _translated(search: Search, order: CanonicalOrder) -> Search:
     """A search whose requests are in the list's own numbers."""
     try:
         request = next(search)
@@ -179,17 +178,61 @@ def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> Float
     return shares / np.where(remaining > NO_WEIGHT, remaining, 1.0)
 
 
-def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
+def _ordered_prior(prior: FloatArray | None, order: CanonicalOrder) -> FloatArray | None:
     """Cheap utilities in canonical order."""
     if prior is None:
         return None
     return prior[:, order.rows[:, None], order.columns]
 
 
-def _selves(order: Order, square: bool) -> IntArray:
+def _selves(order: CanonicalOrder, square: bool) -> IntArray:
     """The place of each row's own column, [H]; -1 where columns are other texts."""
     if not square:
         return np.full(len(order.rows), -1)
     place = np.empty(len(order.columns), np.int64)
     place[order.columns] = np.arange(len(order.columns))
     return place[order.rows]
+
+
+class CanonicalOrder(NamedTuple):
+    """Which row and column of the list stands in each place."""
+
+    rows: IntArray  # [H]
+    columns: IntArray  # [R]
+
+    def original(self, request: Request) -> Request:
+        """A request in places, as one in the list's own numbers."""
+        return Request(self.rows[request.rows], self.columns[request.columns])
+
+
+def canonical_order(
+    prior: FloatArray | None, weights: FloatArray, own: FloatArray | None, num_rows: int
+) -> CanonicalOrder:
+    """The order of a list; `prior` is [K, H, R]."""
+    if prior is None:
+        return CanonicalOrder(np.arange(num_rows), np.argsort(-weights, kind="stable"))
+    overall = _of_one_scale(prior).sum(axis=0)
+    return CanonicalOrder(_by_contents(overall, own), _by_contents(overall.T, weights))
+
+
+def _of_one_scale(prior: FloatArray) -> FloatArray:
+    """Cheap utilities [K, H, R] in units of their deviations, to the same bit in every order of H and R."""
+    deviations = np.sort(prior.reshape(len(prior), -1), axis=1).std(axis=1)
+    return prior / np.where(deviations > 0, deviations, 1.0)[:, None, None]
+
+
+def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:
+    """An order of vectors [n, d] that no order of their elements changes."""
+    contents = -np.sort(vectors, axis=1)
+    # sums of sorted numbers are the same to the last bit
+    keys = [contents.sum(axis=1), *contents.T[::-1]]
+    if weights is not None:
+        keys.insert(0, -weights)
+    # lexsort takes the most important key last
+    return np.asarray(np.lexsort([*keys[:0:-1], keys[0]]), np.int64)
+
+
+_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
+    "adaptive": adaptive,
+    "halving": halving,
+}

@@ -6,20 +6,30 @@ in units of the standard deviation of the computed pairs of two texts. Only what
 error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
 these are compared. The variances A, T, E, and those of most coefficients, are estimated by EM under a weak
 prior.
+
+One list while its plan runs: what is known beforehand, the budget, and the pairs that were computed.
+
+What is known of a pair before it is computed, as the regressors of its utility.
+
+    x(h, r) = (1, [r is h itself], z_k(h, r), m_k(h), f_i(h), f_i(h) g_j(r))
+z_k is what cheap utility k says beyond those before it (its residual), m_k the same of their means over references, f
+and g the leading singular vectors of the first after the means of rows and columns are taken out, of lengths in
+proportion to the singular values. Where there is one column, x(h) = (1, the cheap utilities of h). All z and m have
+mean 0 and variance 1. The cheap utility of a hypothesis with itself is replaced by the mean of its row, which it would
+distort.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .observed import Observed
-from .regressors import Regressors
-from .requests import BoolArray
+from .requests import Asking, BoolArray, Request
+from .statement import NO_CORRECTION, Correction, Target
 
 BLOCK = 64  # columns of draws that are kept together
 STEPS = 6  # of EM, from the variances of the last time
@@ -270,3 +280,279 @@ def _of_rows(
     factor = common @ np.linalg.cholesky(solved.covariance)
     variance = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
     return Posterior(mean, scale.unit * factor, scale.unit * np.sqrt(variance), variances)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is known of a list before a pair is computed.
+
+    Args:
+        shares: of each pseudo-reference in each hypothesis' expectation, [H, R]; rows sum to 1, or to 0 where nothing
+            counts.
+        prior: cheap utilities, [K, H, R]; None if there are none.
+        selves: which column is the hypothesis itself, [H], -1 for none.
+        pairs: how many may be computed.
+        target: what stops the plan before its budget is used up.
+        nbest: how many places are ranked.
+        seed: of random draws.
+        symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
+        addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
+        kind: of the utility, for what is stated.
+        correction: of what is stated.
+    """
+
+    shares: FloatArray
+    prior: FloatArray | None
+    selves: IntArray
+    pairs: int
+    target: Target
+    nbest: int
+    seed: int
+    symmetric: bool = False
+    addend: FloatArray | None = None
+    kind: str = ""
+    correction: Correction = NO_CORRECTION
+
+    @property
+    def num_rows(self) -> int:
+        """H."""
+        return len(self.shares)
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """The pseudo-references that count for some hypothesis."""
+        return np.flatnonzero(self.shares.any(axis=0))
+
+    @cached_property
+    def rows_of(self) -> IntArray:
+        """The row of the text of each column, [R], -1 where it is no hypothesis."""
+        rows = np.full(self.shares.shape[1], -1)
+        has_own = np.flatnonzero(self.selves >= 0)
+        rows[self.selves[has_own]] = has_own
+        return rows
+
+    @property
+    def weighs_selves(self) -> bool:
+        """Whether hypotheses have unequal shares in their own expectations."""
+        rows = np.flatnonzero(self.selves >= 0)
+        shares = self.shares[rows, self.selves[rows]]
+        return bool(len(shares) and np.ptp(shares) > 0)
+
+    def random(self) -> np.random.Generator:
+        """Draws that are the same in every run."""
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(eq=False)
+class Observed:
+    """The pairs of a problem that were computed, or are those the other way round; the others are NaN."""
+
+    problem: Problem
+    utilities: FloatArray = field(init=False)  # [H, R]
+    seen: BoolArray = field(init=False)  # [H, R]
+    pairs: int = 0  # how many were computed
+
+    def __post_init__(self) -> None:
+        shape = self.problem.shares.shape
+        self.utilities = np.full(shape, np.nan)
+        self.seen = np.zeros(shape, bool)
+
+    @property
+    def left(self) -> int:
+        """How many may still be computed."""
+        return self.problem.pairs - self.pairs
+
+    @property
+    def known(self) -> BoolArray:
+        """Which pairs were computed and are numbers, [H, R]."""
+        return self.seen & np.isfinite(self.utilities)
+
+    @property
+    def broken(self) -> BoolArray:
+        """The rows with a pair that counts and is no number: they have no expectation, and are never chosen."""
+        missing = self.seen & ~np.isfinite(self.utilities) & (self.problem.shares > 0)
+        return np.asarray(missing.any(axis=1))
+
+    def new_pairs(self, rows: IntArray, columns: IntArray) -> BoolArray:
+        """Which pairs of a block would be computed if its columns were asked for one after the other."""
+        is_new = ~self.seen[np.ix_(rows, columns)]
+        if not self.problem.symmetric:
+            return is_new
+        place = np.full(self.seen.shape[1], len(columns))
+        place[columns] = np.arange(len(columns))
+        # the other way round it is a pair of an earlier column
+        is_earlier = place[self.problem.selves[rows]][:, None] < np.arange(len(columns))
+        is_inner = np.isin(self.problem.rows_of[columns], rows)
+        return is_new & ~(is_earlier & is_inner)
+
+    def ask(self, rows: IntArray, columns: IntArray) -> Asking:
+        """Has those pairs of a block computed that are not seen, in blocks without a pair twice."""
+        if self.problem.symmetric:
+            yield from self._ask_among_themselves(rows, columns)
+        unseen = ~self.seen[np.ix_(rows, columns)]
+        patterns, places = np.unique(unseen, axis=0, return_inverse=True)
+        for i, pattern in enumerate(patterns):
+            if pattern.any():
+                yield from self._ask_block(rows[places.ravel() == i], columns[pattern])
+
+    def _ask_among_themselves(self, rows: IntArray, columns: IntArray) -> Asking:
+        """The pairs of those texts that are rows and columns of a block: of both ways round, one is computed."""
+        inner = rows[np.isin(self.problem.selves[rows], columns)]
+        own = self.problem.selves[inner]
+        is_new = ~self.seen[np.ix_(inner, own)].any(axis=1)
+        yield from self._ask_block(inner[is_new], own[is_new])
+        for row in inner[~is_new].tolist():
+            unseen = own[~self.seen[row, own]]
+            yield from self._ask_block(np.array([row]), unseen)
+
+    def _ask_block(self, rows: IntArray, columns: IntArray) -> Asking:
+        """Has a block of unseen pairs computed; a square one of a symmetric utility has pairs of two or one text."""
+        if not len(rows) or not len(columns):
+            return
+        block = np.ix_(rows, columns)
+        utilities = yield Request(rows, columns)
+        self._set(block, utilities)
+        self.pairs += utilities.size
+        if not self.problem.symmetric:
+            return
+        if np.array_equal(self.problem.selves[rows], columns):
+            self.pairs -= len(rows) * (len(rows) - 1) // 2
+        self._set(np.ix_(self.problem.rows_of[columns], self.problem.selves[rows]), utilities.T)
+
+    def _set(self, block: tuple[IntArray, ...], utilities: FloatArray) -> None:
+        """Takes the computed utilities of a block."""
+        addend = self.problem.addend
+        self.utilities[block] = utilities if addend is None else utilities + addend[block]
+        self.seen[block] = True
+
+    def sample_means(self) -> FloatArray:
+        """The mean of every row's computed pairs by their shares, [H]; NaN of rows that have none or are broken."""
+        shares = np.where(self.seen, self.problem.shares, 0.0)
+        total = shares.sum(axis=1)
+        with np.errstate(invalid="ignore"):  # rows of infinities have no mean
+            sums = (np.where(shares > 0, self.utilities, 0.0) * shares).sum(axis=1)
+        has_mean = (total > 0) & ~self.broken
+        return np.where(has_mean, sums / np.where(total > 0, total, 1.0), np.nan)
+
+
+FACTORS = 6  # singular vectors of the cheap utilities
+NEW = 1e-3  # share of its variance that the residual of a cheap utility has at least, or it says nothing new
+
+
+class Regressors(NamedTuple):
+    """The regressors of a problem's pairs, by what they depend on.
+
+    Args:
+        shares: as in the problem, [H, R].
+        selves: which column is the hypothesis itself, [H], -1 for none.
+        cheap: residuals of cheap utilities, [K, H, R]; K is 0 where there are none of pairs.
+        rows: what depends on the hypothesis alone, [H, m].
+        row_kinds: what each of these is, [m].
+        left: f, [H, k].
+        right: g, [R, k].
+    """
+
+    shares: FloatArray
+    selves: IntArray
+    cheap: FloatArray
+    rows: FloatArray
+    row_kinds: list[str]
+    left: FloatArray
+    right: FloatArray
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each regressor is, [p]."""
+        products = ["product"] * (self.left.shape[1] * self.right.shape[1])
+        return [*self.row_kinds, "self", *_kinds("cheap", "detail", len(self.cheap)), *products]
+
+    def of(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """The regressors of n pairs, [n, p]."""
+        is_self = (self.selves[rows] == columns)[:, None].astype(np.float64)
+        parts = [self.rows[rows], is_self, self.cheap[:, rows, columns].T]
+        parts += [self.left[rows, i, None] * self.right[columns] for i in range(self.left.shape[1])]
+        return np.concatenate(parts, axis=1)
+
+    def expected(self) -> FloatArray:
+        """Their means over the references, by shares, [H, p]."""
+        total = self.shares.sum(axis=1)
+        num_rows = len(total)
+        has_self = self.selves >= 0
+        own = np.where(has_self, self.shares[np.arange(num_rows), self.selves], 0.0)
+        parts = [self.rows * total[:, None], own[:, None]]
+        parts.append((self.shares * self.cheap).sum(axis=2).T)
+        means = self.shares @ self.right
+        parts += [self.left[:, i, None] * means for i in range(self.left.shape[1])]
+        return np.concatenate(parts, axis=1)
+
+
+def regressors_of(problem: Problem) -> Regressors:
+    """The regressors of a problem."""
+    shares, prior = problem.shares, problem.prior
+    num_rows, num_columns = shares.shape
+    one, none = np.ones((num_rows, 1)), np.zeros((num_rows, 0))
+    no_cheap, no_right = np.zeros((0, *shares.shape)), np.zeros((num_columns, 0))
+    nothing = Regressors(shares, problem.selves, no_cheap, one, ["one"], none, no_right)
+    if prior is None:
+        return nothing
+    if num_columns == 1:
+        scores = _standardised(prior[:, :, 0].T)
+        kinds = ["one", *["utility"] * len(prior)]
+        return nothing._replace(rows=np.hstack([one, scores]), row_kinds=kinds)
+    cheap = np.stack([_without_selves(matrix, problem.selves) for matrix in prior])
+    left, right = _factors(_standardised(cheap[0].reshape(-1, 1)).reshape(shares.shape))
+    means = _residuals((shares * cheap).sum(axis=2).T)
+    cells = _residuals(cheap.reshape(len(cheap), -1).T)
+    rows = np.hstack([one, means, left])
+    kinds = ["one", *_kinds("mean", "trait", len(prior)), *["left"] * left.shape[1]]
+    of_pairs = cells.T.reshape(cheap.shape)
+    return Regressors(shares, problem.selves, of_pairs, rows, kinds, left, right)
+
+
+def _kinds(first: str, further: str, count: int) -> list[str]:
+    """What residuals are: the first is a cheap utility itself."""
+    return ([first] + [further] * (count - 1))[:count]
+
+
+def _without_selves(cheap: FloatArray, selves: IntArray) -> FloatArray:
+    """Cheap utilities [H, R] whose self pairs are the means of their rows' other pairs."""
+    rows = np.flatnonzero(selves >= 0)
+    replaced = cheap.copy()
+    num_others = cheap.shape[1] - 1
+    others = cheap[rows].sum(axis=1) - cheap[rows, selves[rows]]
+    replaced[rows, selves[rows]] = others / max(1, num_others)
+    return replaced
+
+
+def _residuals(columns: FloatArray) -> FloatArray:
+    """What every column [n, K] has that those before it have not, with mean 0 and variance 1, or 0 throughout."""
+    columns = _standardised(columns)
+    residuals = np.zeros_like(columns)
+    for k, column in enumerate(columns.T):
+        explained = residuals[:, :k] @ (residuals[:, :k].T @ column) / len(column)
+        left_over = column - explained
+        if (left_over**2).mean() > NEW:
+            residuals[:, k] = _standardised(left_over[:, None])[:, 0]
+    return residuals
+
+
+def _factors(cheap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The leading singular vectors of the doubly centred cheap utilities, [H, k] and [R, k]."""
+    centred = cheap - cheap.mean(axis=1, keepdims=True) - cheap.mean(axis=0) + cheap.mean()
+    left, sizes, right = np.linalg.svd(centred, full_matrices=False)
+    count = min(FACTORS, len(right) - 1)
+    relative = (sizes / _positive(sizes[0]))[:count]
+    return _standardised(left[:, :count]) * relative, _standardised(right[:count].T) * relative
+
+
+def _standardised(columns: FloatArray) -> FloatArray:
+    """Every column [n, d] with mean 0 and variance 1, or 0 throughout."""
+    centred = columns - columns.mean(axis=0)
+    deviations = centred.std(axis=0)
+    size = np.abs(columns).max(axis=0, initial=0.0)
+    is_constant = deviations <= 1e-12 * size
+    return np.where(is_constant, 0.0, centred / np.where(is_constant, 1.0, deviations))
+
+
+def _positive(deviation: float) -> float:
+    return float(deviation) or 1.0

@@ -1,18 +1,19 @@
 """How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are.
 
 Where a metric reads candidates without references, each candidate is a pair.
+
+The names of the methods of `plan`.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import Converted, Field, settings
-from .methods import Method
 from .statement import NO_CORRECTION, Correction, Target
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
@@ -163,3 +164,7 @@ def load_budget(spec: Budget | float | None) -> Budget | None:
     if spec is None or isinstance(spec, Budget):
         return spec
     return Budget(spec)
+
+
+Method = Literal["adaptive", "halving"]
+METHODS: tuple[Method, ...] = get_args(Method)

@@ -9,7 +9,6 @@ from itertools import islice
 from ..decider import Decider
 from ..lists import CandidateList
 from ..scheduler import Decided
-from ..whole_documents import WholeDocuments
 from .entry import Entry
 from .resumable import Checkpoint
 from .row_forms import RowForm
@@ -24,7 +23,7 @@ def replayed_choices(
     form: RowForm,
 ) -> list[Decided]:
     """Reads over what an earlier run has done; returns its last document where that is context, or decided whole."""
-    is_read_again = decider.width > 0 or isinstance(decider, WholeDocuments)
+    is_read_again = decider.width > 0 or decider.decides_documents
     chain = checkpoint.resumed and is_read_again
     lines = written_lines(checkpoint) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()

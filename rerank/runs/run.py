@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
+from ..capabilities import ALL_PAIRS, MATRIX, SINGLE_LISTS, Needs
 from ..choice import Ranking
 from ..decider import Decider
 from ..engines.interface import Engine
@@ -41,9 +42,11 @@ class RunSettings:
         save_utilities: where utility matrices are written, if anywhere.
     """
 
+    heading: ClassVar = "output"
+
     format: Literal["jsonl", "text"] = "jsonl"
     max_errors: Annotated[int, Field(ge=0)] = 0
-    save_utilities: str | None = None
+    save_utilities: Annotated[str | None, Needs(MATRIX, ALL_PAIRS, SINGLE_LISTS), Rare()] = None
 
 
 def run_lists(

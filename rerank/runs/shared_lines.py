@@ -25,7 +25,6 @@ from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..lists import CandidateList
 from ..scheduler import Outcome
-from ..whole_documents import WholeDocuments
 from .entry import Entry
 from .input_lines import Lines, NextLines, Read
 from .row_forms import JsonRows, RowForm, TextRows
@@ -215,7 +214,7 @@ def line_sharing(
     if lines is None or not _has_processes(engine):
         return None
     by_itself = decider.resolved_strategy == "independent" and not decider.width
-    if not by_itself or isinstance(decider, WholeDocuments):
+    if not by_itself or decider.decides_documents:
         return None
     if not (isinstance(form, JsonRows | TextRows) and all(map(loads_at_once, decider.metrics))):
         return None

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import ROUNDING, TIE
+from ..choice import ROUNDING, TIE
 from .significance import Verdicts
 from .statistics import (
     PairDifferences,

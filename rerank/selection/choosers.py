@@ -28,14 +28,13 @@ from ...metrics.registry import WRAPPERS, metric_class, names
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.spec.signature import Call, parse
 from ...metrics.text.texts import Document, Text
+from ..choice import TIE
 from ..decider import Decider, decide_all
-from ..distinct import Distinct
 from ..engines.local import LocalEngine
-from ..lists import Candidate, CandidateList
-from ..mbr_decoder import MBRDecoder
-from ..normalization import Normalize
+from ..lists import Candidate, CandidateList, Distinct
+from ..mbr import MBRDecoder
+from ..part_sums import Normalize
 from ..reranker import Reranker
-from ..ties import TIE
 from .significance import (
     Correction,
     SignificanceSettings,

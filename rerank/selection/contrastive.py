@@ -22,10 +22,10 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Context
-from ..decider import combined_values
+from ..choice import TIE
 from ..engines.interface import Engine, Result, Task
 from ..engines.local import LocalEngine
-from ..ties import TIE
+from ..part_sums import combined_values
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20

@@ -27,7 +27,7 @@ import numpy as np
 
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import TIE
+from ..choice import TIE
 from .statistics import DRAWS, MAX_CELLS, assignments, false_discovery_control
 from .system_scores import Part, Scored
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ...metrics.errors import InputError, unknown
 from ...metrics.optional_packages import imported
 from ...metrics.representations import FloatArray, IntArray
-from ..ties import ROUNDING
+from ..choice import ROUNDING
 
 Variant = Literal["wmt12", "wmt13", "wmt14"]
 VARIANTS = ("wmt12", "wmt13", "wmt14")

@@ -48,10 +48,10 @@ from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.checksums import with_checksum
 from ...metrics.text.texts import Comparison, Document, Text
-from ..context import follows
 from ..engines.local import LocalEngine
 from ..lists import CandidateList
-from ..mbr_decoder import MBRDecoder
+from ..mbr import MBRDecoder
+from ..order import follows
 from ..selection.system_scores import Rankings
 
 

@@ -24,10 +24,9 @@ from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray, IntArray
-from ..distinct import Distinct
 from ..engines.local import LocalEngine
-from ..lists import Candidate, CandidateList
-from ..mbr_decoder import MBRDecoder
+from ..lists import Candidate, CandidateList, Distinct
+from ..mbr import MBRDecoder
 from ..selection.system_scores import DocumentOutputs, Judgements, all_systems
 
 Unit = Literal["segment", "document"]

@@ -26,15 +26,18 @@ from .metrics.text.texts import Item as Item
 from .metrics.text.texts import RSTTree as RSTTree
 from .report.compared_texts import compare as compare
 from .rerank.budget.settings import Budget as Budget
+from .rerank.choice import Choice as Choice
 from .rerank.choice import Ranking as Ranking
-from .rerank.decode_list import decode as decode
+from .rerank.choice import to_pandas as to_pandas
 from .rerank.engines.local import LocalEngine as LocalEngine
+from .rerank.estimator import Estimator as Estimator
 from .rerank.lists import Candidate as Candidate
 from .rerank.lists import CandidateList as CandidateList
-from .rerank.mbr_decoder import MBRDecoder as MBRDecoder
-from .rerank.ranking_frames import to_pandas as to_pandas
+from .rerank.mbr import MBRDecoder as MBRDecoder
+from .rerank.mbr import decode as decode
+from .rerank.order import Order as Order
+from .rerank.pool import Pool as Pool
 from .rerank.reranker import Reranker as Reranker
 from .rerank.selection.contrastive import contrastive_accuracy as contrastive_accuracy
-from .rerank.whole_documents import WholeDocuments as WholeDocuments
 
 __version__: str

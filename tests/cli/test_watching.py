@@ -29,7 +29,7 @@ from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.sharing import SharingEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from ..support.lists import different_texts, made_lists, write_lists
 

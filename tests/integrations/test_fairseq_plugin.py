@@ -20,7 +20,7 @@ from discorank.integrations.formats.open_lists import open_lists
 from discorank.integrations.generation.generator import Prompt
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import Candidate, CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.fairseq_hub import Hub

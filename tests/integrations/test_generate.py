@@ -33,7 +33,7 @@ from discorank.metrics.text.prompt_template import Template
 from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.runs.written_outcomes import StoppedByErrorsError
 
 from ..support.contextual import Echo

@@ -24,7 +24,7 @@ from discorank.integrations.huggingface.token_generator import TokenGenerator
 from discorank.metrics.errors import InputError
 from discorank.rerank.choice import Ranking
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of

@@ -25,7 +25,7 @@ from discorank.integrations.server.server_errors import PassingError, UnusableEr
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.serving import Reply, Seen, Server, completion, echo, serving

@@ -237,7 +237,7 @@ def test_decoding_imports_what_it_needs(tmp_path: Path) -> None:
         "integrations.formats.written_lists",
         "metrics.documents",
         "metrics.execution.cache",
-        "rerank.budgeted_list",
+        "rerank.budget.budgeted",
         "rerank.budget.plan",
         "rerank.documents.document_scheduler",
         "rerank.selection",

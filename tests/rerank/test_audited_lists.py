@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from discorank import Budget, InputError, MBRDecoder
-from discorank.rerank import audited_lists
-from discorank.rerank.audited_lists import FEWEST, correction_of, sampled_lists
-from discorank.rerank.budget.correction import AuditedSteps
+from discorank.rerank import budget_audit
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.budget.statement import NO_CORRECTION, Correction
+from discorank.rerank.budget_audit import FEWEST, AuditedSteps, correction_of, sampled_lists
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import CandidateList, read_list
 
@@ -39,13 +38,13 @@ def test_steps_are_those_of_the_budget(
         seen.append(steps)
         return NO_CORRECTION
 
-    monkeypatch.setattr(audited_lists, "corrected", corrected)
+    monkeypatch.setattr(budget_audit, "corrected", corrected)
     records = lists(24)
     decoder = MBRDecoder("ter", budget=Budget(0.2, method=method), **more)
     correction_of(decoder, records, LocalEngine())
     (steps,) = seen
     same = []
-    every_place = replace(decoder, budget=None, nbest=None)
+    every_place = decoder.with_settings(budget=None, nbest=None)
     rankings = zip(decoder.decode(records), every_place.decode(records), strict=True)
     for ours, exact in rankings:
         assert ours.budget is not None
@@ -74,7 +73,7 @@ def test_lists_with_candidates_that_have_no_value_are_audited(
         return len(ours & theirs) / len(ours | theirs)
 
     seen: list[AuditedSteps] = []
-    monkeypatch.setattr(audited_lists, "corrected", lambda steps, *_: seen.append(steps))
+    monkeypatch.setattr(budget_audit, "corrected", lambda steps, *_: seen.append(steps))
     records = []
     for record in lists(30):
         first, *others = record.candidates
@@ -92,7 +91,7 @@ def test_a_correction_changes_what_is_said_and_no_choice() -> None:
     records = lists(24)
     plain = MBRDecoder("ter", budget=Budget(0.2))
     correction = correction_of(plain, records, LocalEngine())
-    corrected = replace(plain, budget=Budget(0.2, correction=correction))
+    corrected = plain.with_settings(budget=Budget(0.2, correction=correction))
     pairs = list(zip(plain.decode(records), corrected.decode(records), strict=True))
     for before, after in pairs:
         assert (before.text, before.utility) == (after.text, after.utility)

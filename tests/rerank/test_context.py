@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.text.texts import NO_CONTEXT, Context
-from discorank.rerank.context import Lane
+from discorank.rerank.order import DocumentStream
 
 
-def sentence(lane: Lane, position: int | None, after_gap: bool = False) -> tuple[bool, Context]:
+def sentence(
+    lane: DocumentStream, position: int | None, after_gap: bool = False
+) -> tuple[bool, Context]:
     """Whether the sentence at a position is cut off, and its context; the sentence then counts as chosen."""
     is_cut = lane.enter(position, after_gap)
     context = lane.context
@@ -18,7 +20,7 @@ def sentence(lane: Lane, position: int | None, after_gap: bool = False) -> tuple
 
 
 def test_the_last_two_sentences() -> None:
-    lane = Lane(2)
+    lane = DocumentStream(2)
     assert sentence(lane, 1) == (False, NO_CONTEXT)
     assert sentence(lane, 2) == (False, Context(("s1",), ("t1",)))
     assert sentence(lane, 3) == (False, Context(("s1", "s2"), ("t1", "t2")))
@@ -26,21 +28,21 @@ def test_the_last_two_sentences() -> None:
 
 
 def test_a_jump_in_position_empties_the_context() -> None:
-    lane = Lane(2)
+    lane = DocumentStream(2)
     sentence(lane, 1)
     assert sentence(lane, 3) == (True, NO_CONTEXT)
     assert sentence(lane, 4, after_gap=True) == (False, Context(("s3",), ("t3",)))
 
 
 def test_a_gap_counts_where_positions_are_not_known() -> None:
-    lane = Lane(1)
+    lane = DocumentStream(1)
     assert sentence(lane, None, after_gap=True) == (False, NO_CONTEXT)  # nothing to lose
     assert sentence(lane, None) == (False, Context(("sNone",), ("tNone",)))
     assert sentence(lane, None, after_gap=True) == (True, NO_CONTEXT)
 
 
 def test_after_a_lost_sentence_the_next_begins_anew() -> None:
-    lane = Lane(1)
+    lane = DocumentStream(1)
     sentence(lane, 1)
     lane.enter(2, after_gap=False)
     lane.lose()
@@ -49,7 +51,7 @@ def test_after_a_lost_sentence_the_next_begins_anew() -> None:
 
 
 def test_without_width_nothing_is_kept_and_nothing_cut() -> None:
-    lane = Lane(0)
+    lane = DocumentStream(0)
     assert sentence(lane, 1) == (False, NO_CONTEXT)
     assert sentence(lane, 9) == (False, NO_CONTEXT)
 
@@ -62,7 +64,7 @@ def test_without_width_nothing_is_kept_and_nothing_cut() -> None:
 def test_a_lane_reads_what_follows_on(
     positions: list[int | None], gaps: list[bool], width: int
 ) -> None:
-    lane = Lane(width)
+    lane = DocumentStream(width)
     before: list[int] = []  # numbers of the sentences since the last cut
     last: int | None = None
     for number, (position, gap) in enumerate(zip(positions, gaps, strict=False)):

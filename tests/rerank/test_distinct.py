@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.rerank.distinct import Distinct
-from discorank.rerank.lists import Candidate
+from discorank.rerank.lists import Candidate, Distinct
 
 
 @given(st.lists(st.sampled_from("abcdef"), max_size=12))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.diverse import diverse, objective
+from discorank.rerank.choice import diverse, objective
 
 
 def a_list(seed: int, size: int = 9) -> tuple[FloatArray, FloatArray]:

@@ -32,8 +32,8 @@ from discorank.rerank.choice import choose
 from discorank.rerank.engines.interface import Result, Task
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status
+from discorank.rerank.order import StrategySetting
 from discorank.rerank.scheduler import Decided, Program, Scheduler
-from discorank.rerank.strategies import StrategySetting
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
 

@@ -12,13 +12,13 @@ import httpx2
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
-from discorank.integrations.proxy.decisions import Decider
 from discorank.integrations.proxy.running_server import ProxyServer
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
 from discorank.integrations.server.settings import Connection
+from discorank.rerank.decider import Decider
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from .waiting import PATIENCE_SECONDS
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from ....metrics.representations import FloatArray, IntArray
 from ....metrics.spec.checked_settings import Field, settings
-from ...ties import TIE
+from ...choice import TIE
 from ..statistics import PairDifferences, assignments
 from .averaged_correlations import (
     CALIBRATED,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ....metrics.errors import InputError
 from ....metrics.representations import FloatArray
-from ...ties import ROUNDING
+from ...choice import ROUNDING
 from ..statistics import assignments
 from .averaged_correlations import check_tables
 

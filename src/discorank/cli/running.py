@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
@@ -33,6 +33,8 @@ class OutputOptions:
     Args:
         output: the file; stdout if not given.
     """
+
+    heading: ClassVar = "output"
 
     output: str | None = None
 

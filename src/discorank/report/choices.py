@@ -18,8 +18,8 @@ from ..metrics.spec.checked_values import from_json
 from ..metrics.storage.line_source import LineSource
 from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking
-from ..rerank.features import is_plain
 from ..rerank.lists import CandidateList
+from ..rerank.reranker import is_plain
 from ..rerank.runs.run_file import (
     AS_INPUT,
     checked_output,

@@ -18,8 +18,7 @@ from ..metrics.scorer import Info
 from ..metrics.text.texts import Context, Text
 from ..printable import printable
 from ..rerank.choice import Ranking
-from ..rerank.distinct import Distinct
-from ..rerank.lists import CandidateList
+from ..rerank.lists import CandidateList, Distinct
 from ..tables import aligned
 from .choices import MarkedError, in_words, marked_errors
 from .summary_text import sum_in_words

@@ -24,7 +24,7 @@ from discorank.integrations.proxy.questions import MAX_STEPS, with_form
 from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ...support.proxying import Proxy, proxying, send

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.support.scripted_replies import Script, marker
 from discorank import decode
 from discorank.rerank.lists import Candidate
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from ...support.proxying import Proxy, proxying
 

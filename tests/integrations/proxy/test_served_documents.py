@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.support.scripted_replies import FAULTS, Script, marker
 from discorank.metrics.storage.limits import use_limits
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from ...support.contextual import Echo
 from ...support.proxying import Proxy, proxying, send

@@ -23,7 +23,7 @@ from discorank.integrations.proxy.settings import DoorSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from ...support.proxying import Proxy, proxying, send
 from ...support.waiting import PATIENCE_SECONDS, wait_until

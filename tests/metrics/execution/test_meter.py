@@ -13,7 +13,7 @@ from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.meter import STAGES, Meter, Metered
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import WorkerMeter, amounts, work_of
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 LISTS = [

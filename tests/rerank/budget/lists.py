@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.plan import Estimate, Request, drive, plan
+from discorank.rerank.budget.plan import drive, plan
+from discorank.rerank.budget.requests import Estimate, Request
 from discorank.rerank.expectation import expected_utility
 
 

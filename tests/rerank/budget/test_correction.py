@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.correction import PRECISION, UNSEEN, AuditedSteps, corrected, first
 from discorank.rerank.budget.statement import LOSS, ODDS, SLOPE_UNIT, Constants, Line
+from discorank.rerank.budget_audit import PRECISION, UNSEEN, AuditedSteps, corrected, first
 
 WIDTH = 17
 

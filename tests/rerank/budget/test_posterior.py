@@ -7,9 +7,16 @@ import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.evidence import figures_of, leaders, smallest_step
-from discorank.rerank.budget.observed import Observed, Problem
-from discorank.rerank.budget.posterior import USUAL, coefficients, posterior, scale_of
-from discorank.rerank.budget.regressors import Regressors, regressors_of
+from discorank.rerank.budget.posterior import (
+    USUAL,
+    Observed,
+    Problem,
+    Regressors,
+    coefficients,
+    posterior,
+    regressors_of,
+    scale_of,
+)
 from discorank.rerank.budget.statement import Target
 
 from .lists import estimate_of, matrices

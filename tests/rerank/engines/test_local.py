@@ -17,7 +17,7 @@ from discorank.metrics.execution import tiles as tiling
 from discorank.rerank.choice import Ranking
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 
 from ...support.lists import different_texts
 

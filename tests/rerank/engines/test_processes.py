@@ -20,7 +20,7 @@ from discorank.rerank.engines import processes
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.processes import ProcessEngine
 from discorank.rerank.engines.worker_process import MODULE
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty

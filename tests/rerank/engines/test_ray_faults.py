@@ -23,7 +23,7 @@ from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings
-from discorank.rerank.mbr_decoder import MBRDecoder
+from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty

@@ -12,12 +12,11 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_without_code
 from ...metrics.spec.user_code import CodeRefusedError
 from ...metrics.text.texts import Text
+from ...rerank.budget.budgeted import check_features
 from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair
-from ...rerank.budgeted_features import check_features
-from ...rerank.distinct import Distinct
 from ...rerank.engines.sharing import loads_at_once
-from ...rerank.lists import CandidateList
+from ...rerank.lists import CandidateList, Distinct
 from ...rerank.pass_counts import PassCounts
 from ..options.budget import budget_in
 from ..options.inputs import adapted
@@ -68,7 +67,7 @@ class UtilityCosts:
         self.by_candidates = not any(part.info.needs_references for part in parts)
         try:
             if self.by_candidates:
-                check_features(budget, (utility,), "none")
+                check_features(budget, (utility,))
             else:
                 budget.check(utility)
         except InputError as error:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
-from ...rerank.mbr_decoder import MBRDecoder
+from ...metrics.spec.checked_settings import Rare, settings
+from ...rerank.capabilities import ALL_PAIRS, SINGLE_LISTS, Needs
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
-from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
@@ -27,7 +27,9 @@ class SavedOptions:
         utilities: decide from matrices that --save-utilities wrote, instead of computing a utility.
     """
 
-    utilities: str | None = None
+    heading: ClassVar = "utility"
+
+    utilities: Annotated[str | None, Needs(SINGLE_LISTS, ALL_PAIRS), Rare()] = None
 
 
 OPTIONS = Options(
@@ -40,7 +42,6 @@ OPTIONS = Options(
         BudgetOptions,
         AuditOptions,
         MBRDecoder,
-        DocumentChoiceOptions,
         RunSettings,
         OutputFormatOptions,
         DecisionOptions,
@@ -59,8 +60,6 @@ def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
     with_every_place(values)
-    check_choice(values)
-    _check_budget(values)
     budget = budget_in(values)
     saved = None
     if values["utilities"]:
@@ -83,16 +82,4 @@ def run(arguments: Sequence[str]) -> int:
     with saved or engine_in(values) as engine:
         if values["budget_audit"]:
             decoder = audited(values, decoder, engine)
-        return run_decider(values, of_choice(values, decoder), engine)
-
-
-def _check_budget(values: Mapping[str, Any]) -> None:
-    """Raises InputError for a budget with utilities that are saved or were."""
-    if not values["budget"]:
-        return
-    if values["utilities"]:
-        problem = "utilities that were saved cost nothing"
-        raise InputError(problem, where="--budget", fix="Leave it out")
-    if values["save_utilities"]:
-        problem = "under a budget most of them are not computed, and a file of utilities holds whole matrices"
-        raise InputError(problem, where="--save-utilities", fix="Leave out one of them")
+        return run_decider(values, decoder, engine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -13,9 +12,10 @@ from ...integrations.formats.open_lists import Lists
 from ...metrics.errors import MAX_NAMES, InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...report.explanation import explanation, explanation_text, legend
+from ...rerank.capabilities import SINGLE_LISTS
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.rows import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
@@ -30,13 +30,11 @@ class ExplainOptions:
         id: ids of the lists to explain; the first ones if not given.
         limit: how many lists to explain.
         format: text or json.
-        choice: segment; whole documents (document) cannot be explained.
     """
 
     id: tuple[str, ...] = ()
     limit: Annotated[int, Field(ge=1)] | None = 10
     format: Literal["text", "json"] = "text"
-    choice: Literal["segment", "document"] = "segment"
 
 
 OPTIONS = Options(
@@ -46,6 +44,7 @@ OPTIONS = Options(
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
     hidden=["keep_matrix"],
+    needs=(SINGLE_LISTS,),
     defaults={"nbest": 3},
 )
 
@@ -53,10 +52,6 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Explains; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    if values["choice"] == "document":
-        given = shlex.join([values["input"] or "INPUT", "-u", str(values["utility"] or "UTILITY")])
-        fix = f"Rows say what was chosen: discorank decode {given} --choice document"
-        raise InputError("whole documents are not explained", where="--choice", fix=fix)
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     check_model(values, [utility, shortlist] if shortlist else [utility])
@@ -86,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.write(explanation_text(data, decoder.metrics[-1].signature()))
     if values["format"] == "text":
         metrics = [metric for _, metric in decoder.metrics[-1].parts]
-        sys.stdout.write(legend(metrics, decoder.normalize_parts != "none"))
+        sys.stdout.write(legend(metrics, decoder.estimator.normalize_parts != "none"))
     return 0
 
 

@@ -20,7 +20,7 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.few_shot import read_examples
 from ...metrics.text.prompt_template import Template
 from ...rerank.engines.local import LocalEngine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ..options import Options, build, needed
 from ..options.inputs import CodeOptions, cache_in, check_model, metric_in
 from ..options.server_backend import ServerOptions, server_generator

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...rerank.features import EXPECTED, feature_of
-from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.reranker import Reranker
+from ...rerank.capabilities import MATRIX
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import EXPECTED, Reranker, feature_of
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
-from ..options.document_choice import DocumentChoiceOptions, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import (
     CodeOptions,
@@ -37,6 +36,8 @@ class FeatureOptions:
             --prior.
     """
 
+    heading: ClassVar = "utility"
+
     metric: tuple[str, ...] = ()
 
 
@@ -55,7 +56,6 @@ OPTIONS = Options(
         BudgetOptions,
         Reranker,
         MBRDecoder,
-        DocumentChoiceOptions,
         RunSettings,
         OutputFormatOptions,
         DecisionOptions,
@@ -71,9 +71,8 @@ OPTIONS = Options(
         "top_k",
         "oracle",
         "keep_matrix",
-        "save_utilities",
-        "diverse",
     ],
+    lacks=(MATRIX,),
     groups=GROUPS,
 )
 
@@ -88,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
-        return run_decider(values, of_choice(values, reranker), engine)
+        return run_decider(values, reranker, engine)
 
 
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:

@@ -8,16 +8,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...integrations.proxy.decisions import Decider
 from ...integrations.proxy.running_server import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.stop_signals import heeded
-from ...rerank.features import EXPECTED
-from ...rerank.mbr_decoder import MBRDecoder
-from ...rerank.reranker import Reranker
+from ...rerank.capabilities import (
+    ALL_PAIRS,
+    PLAIN_SUMS,
+    PSEUDO_REFERENCES,
+    SINGLE_LISTS,
+)
+from ...rerank.decider import Decider
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import EXPECTED, Reranker
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
@@ -56,11 +61,11 @@ OPTIONS = Options(
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
     hidden=[
-        *("base_url", "oracle", "keep_matrix", "features", "decoder", "nbest"),
-        # the rule that stops drawing knows the weighted mean of a sum alone
-        *("normalize_parts", "budget", "diverse"),
+        *("base_url", "keep_matrix", "features", "decoder", "nbest", "diverse"),
         *("prior", "prior_strength"),  # candidates of a server name no system
     ],
+    # the rule that stops drawing knows the weighted mean of a sum alone
+    needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
 )

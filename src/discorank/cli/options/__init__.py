@@ -4,9 +4,7 @@
 `engines`, `budget` and `server_backend` have those of several, and what they stand for.
 """
 
-from .command_options import Options
-from .common_options import MODEL_OPTIONS
-from .components import build, build_group, field_helps, needed
+from .command_options import MODEL_OPTIONS, Options, build, build_group, field_helps, needed
 
 __all__ = [
     "MODEL_OPTIONS",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.budget.methods import Method
-from ...rerank.budget.settings import CHEAP, Budget, load_budget, load_cheap_utility
+from ...metrics.spec.checked_settings import Field, Rare, settings
+from ...rerank.budget.settings import CHEAP, Budget, Method, load_cheap_utility
 from ...rerank.budget.statement import Correction, Shift
+from ...rerank.capabilities import SINGLE_LISTS, Needs
 from ...rerank.engines.interface import Engine
-from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run_file import earlier_settings
 from ..terminal.console import say
 from . import build
@@ -47,13 +47,15 @@ class BudgetOptions:
         force_budget: allow a budget where pairs cost next to nothing, as with chrf or bertscore.
     """
 
+    heading: ClassVar = "estimator"
+
     budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    budget_method: Method = "adaptive"
+    budget_method: Annotated[Method, Rare()] = "adaptive"
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    cheap_utility: str = CHEAP
-    budget_seed: Annotated[int, Field(ge=0)] = 0
-    force_budget: bool = False
+    regret: Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, Rare()] = None
+    cheap_utility: Annotated[str, Rare()] = CHEAP
+    budget_seed: Annotated[int, Field(ge=0), Rare()] = 0
+    force_budget: Annotated[bool, Rare()] = False
 
 
 @settings
@@ -66,7 +68,9 @@ class AuditOptions:
             for none.
     """
 
-    budget_audit: Annotated[int, Field(ge=0, le=MAX_AUDITED)] = 0
+    heading: ClassVar = "estimator"
+
+    budget_audit: Annotated[int, Field(ge=0, le=MAX_AUDITED), Needs(SINGLE_LISTS), Rare()] = 0
 
 
 def budget_in(values: Mapping[str, Any]) -> Budget | None:
@@ -115,9 +119,9 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
     Raises:
         InputError: there is no budget, the input is read once, or too few lists could be decided.
     """
-    from ...rerank.audited_lists import FEWEST, correction_of, sampled_lists
+    from ...rerank.budget_audit import FEWEST, correction_of, sampled_lists
 
-    budget = load_budget(decoder.budget)
+    budget = decoder.estimator.loaded_budget
     if budget is None:
         raise InputError("is for a budget", where="--budget-audit", fix="Add --budget SHARE")
     correction = _earlier_correction(values["output"])
@@ -130,7 +134,7 @@ def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> M
             drawn = sampled_lists(records, number, budget.seed)
         correction = correction_of(decoder, drawn, engine)
         say(f"{len(drawn)} lists were decided from all of their pairs too", values["quiet"])
-    return replace(decoder, budget=replace(budget, correction=correction))
+    return decoder.with_settings(budget=replace(budget, correction=correction))
 
 
 def _earlier_correction(output: str | None) -> Correction | None:

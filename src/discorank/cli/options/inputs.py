@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...integrations.formats.format_table import ListOptions
 from ...integrations.formats.open_lists import Lists, open_lists
@@ -13,7 +13,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric, wrapped
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
 from . import MODEL_OPTIONS, needed
@@ -43,17 +43,19 @@ class InputOptions:
         language_pair: {formats:language_pair}: the language pair of the folder.
     """
 
+    heading: ClassVar = "input"
+
     input: str | None = None
     input_format: str = "jsonl"
     num_candidates: int | None = None
     sources: str | None = None
     documents: str | None = None
-    requests: str | None = None
+    requests: Annotated[str | None, Rare()] = None
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    language_pair: str | None = None
+    include: Annotated[tuple[str, ...], Rare()] = ()
+    columns: Annotated[tuple[str, ...], Rare()] = ()
+    language_pair: Annotated[str | None, Rare()] = None
 
 
 @settings
@@ -65,7 +67,9 @@ class CodeOptions:
             you name on the command line or in --config needs no leave.
     """
 
-    allow_code: tuple[str, ...] = ()
+    heading: ClassVar = "general"
+
+    allow_code: Annotated[tuple[str, ...], Rare()] = ()
 
 
 @settings
@@ -77,8 +81,10 @@ class JudgeOptions:
         max_tokens: how many tokens of prompts and answers each judge may spend now.
     """
 
-    max_calls: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    heading: ClassVar = "utility"
+
+    max_calls: Annotated[Annotated[int, Field(ge=1)] | None, Rare()] = None
+    max_tokens: Annotated[Annotated[int, Field(ge=1)] | None, Rare()] = None
 
 
 def open_input(values: Mapping[str, Any]) -> Lists:

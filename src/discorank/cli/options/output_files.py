@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...metrics.errors import InputError
@@ -23,6 +23,8 @@ class OutputFileOptions:
         documents: the file of document ids, one per line; without it every segment of --hypotheses is a document of
             its own.
     """
+
+    heading: ClassVar = "input"
 
     hypotheses: tuple[str, ...] = ()
     references: tuple[str, ...] = ()

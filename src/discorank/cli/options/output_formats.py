@@ -1,12 +1,15 @@
-"""Options of ``decode``, ``rerank`` and ``convert`` that write lists in the formats of other tools."""
+"""Systems' outputs in files of their own, as commands read them.
+
+Options of ``decode``, ``rerank`` and ``convert`` that write lists in the formats of other tools.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...integrations.formats.format_table import FEATURE, Order, writer_of
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Rare, settings
 from ...rerank.runs.row_forms import RowForm
 
 if TYPE_CHECKING:
@@ -22,8 +25,10 @@ class OutputFormatOptions:
         lossy: leave out what the format has no place for, instead of an error.
     """
 
+    heading: ClassVar = "output"
+
     output_format: str | None = None
-    lossy: bool = False
+    lossy: Annotated[bool, Rare()] = False
 
 
 @settings
@@ -36,8 +41,10 @@ class DecisionOptions:
         feature: with --output-format: the name of the decision among the features.
     """
 
-    order: Order | None = None
-    feature: str = FEATURE
+    heading: ClassVar = "output"
+
+    order: Annotated[Order | None, Rare()] = None
+    feature: Annotated[str, Rare()] = FEATURE
 
 
 def with_every_place(values: dict[str, Any]) -> None:

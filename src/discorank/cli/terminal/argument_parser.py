@@ -11,8 +11,35 @@ from typing import Any, NoReturn
 from ...printable import printable
 
 
+class HelpAll(argparse.Action):
+    """Prints the help with what is hidden in it, and stops."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        """Prints it; raises SystemExit."""
+        parser.show_hidden()
+        parser.print_help()
+        parser.exit()
+
+
 class PrintableParser(argparse.ArgumentParser):
-    """An argument parser with printable messages of one line."""
+    """An argument parser with printable messages of one line, and options that its help hides at first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._hidden: list[tuple[argparse.Action, str | None]] = []
+
+    def hide(self, action: argparse.Action) -> None:
+        """Leaves an option out of the help."""
+        self._hidden.append((action, action.help))
+        action.help = argparse.SUPPRESS
+
+    def show_hidden(self) -> None:
+        """Has the help show what was hidden."""
+        for action, about in self._hidden:
+            action.help = about
 
     def parse_known(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The options; ends with exit code 2, and the nearest match, where there is one that does not exist."""

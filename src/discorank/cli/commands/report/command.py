@@ -22,7 +22,7 @@ from ....report.plots import plot_package, template_package
 from ....report.summary_text import with_noun
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
-from ....rerank.mbr_decoder import MBRDecoder
+from ....rerank.mbr import MBRDecoder
 from ....rerank.reranker import Reranker
 from ....rerank.selection.kept_comparison import FILES, KeptComparison, load
 from ...options import Options, needed
@@ -164,7 +164,9 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
-    is_scaled = decider.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    is_scaled = (
+        decider.estimator.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    )
     return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
 
 

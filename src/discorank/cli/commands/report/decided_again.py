@@ -18,10 +18,9 @@ from ....metrics.registry import load_from_data
 from ....metrics.spec.user_code import AllowedCode
 from ....report.choices import ChosenRun
 from ....rerank.budget.settings import Budget
-from ....rerank.features import EXPECTED, is_plain
-from ....rerank.mbr_decoder import MBRDecoder
+from ....rerank.mbr import MBRDecoder
 from ....rerank.prior import Prior, load_prior
-from ....rerank.reranker import Reranker
+from ....rerank.reranker import EXPECTED, Reranker, is_plain
 from ...options import build
 from ...options.inputs import InputOptions, adapted
 

@@ -1,6 +1,9 @@
-"""The k sentences before: the one rule of what a sentence of a document is read after.
+"""The order: which list waits for which, and what it then reads.
 
-The sentences of a document follow each other in a lane. Each reads the last k that were chosen before it. A jump in
+A metric that reads context needs the sentences before. They are what was chosen ("sequential": a list waits for the one
+before it) or what stands first ("one-best"); lists without context are decided independently.
+
+The sentences of a document follow each other in a stream. Each reads the last k that were chosen before it. A jump in
 position, or a line between them that could not be read, empties the context: what comes next does not stand right
 behind what was chosen last.
 """
@@ -8,10 +11,46 @@ behind what was chosen last.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, ClassVar, Literal, Self
 
+from ..metrics.errors import InputError
+from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
+from .capabilities import OWN_CONTEXT, Costs
 from .lists import CandidateList
+
+Strategy = Literal["sequential", "one-best", "independent"]
+StrategySetting = Literal["auto", "sequential", "one-best", "independent"]
+
+
+@settings
+class Order:
+    """Where the context of a list comes from.
+
+    Args:
+        strategy: where context comes from in lists of a document: what was chosen before ("sequential", which "auto" is
+            for metrics with context) or stands first ("one-best"), or nowhere ("independent").
+    """
+
+    heading: ClassVar = "order"
+
+    strategy: Annotated[StrategySetting, Costs(OWN_CONTEXT)] = "auto"
+
+    def resolved(self, width: int) -> Strategy:
+        """The strategy that "auto" stands for, for metrics that read `width` preceding sentences.
+
+        Raises:
+            InputError: metrics that read context cannot decide lists independently.
+        """
+        if self.strategy == "auto":
+            return "sequential" if width else "independent"
+        if width and self.strategy == "independent":
+            raise InputError(
+                "the metric reads context, which independent lists do not have",
+                where="strategy",
+                fix='Choose "sequential" or "one-best", or set context=0 in the metric',
+            )
+        return self.strategy
 
 
 def follows(before: int | None, position: int | None, after_gap: bool = False) -> bool:
@@ -27,7 +66,7 @@ def follows(before: int | None, position: int | None, after_gap: bool = False) -
 
 
 @dataclass(slots=True)
-class Lane:
+class DocumentStream:
     """What the next sentence of one document reads.
 
     Args:
@@ -72,12 +111,12 @@ class DocumentContext:
     """What the next list of a document is decided in, and what its reader should know of that.
 
     Args:
-        lane: the sentences before.
+        stream: the sentences before.
         was_cut: the context was cut since the last choice.
         after_failed: how many of the next lists have one in their context that failed.
     """
 
-    lane: Lane
+    stream: DocumentStream
     was_cut: bool = False
     after_failed: int = 0
 
@@ -93,11 +132,11 @@ class DocumentContext:
 
     def copy(self) -> Self:
         """One that goes on by itself."""
-        return replace(self, lane=replace(self.lane))
+        return replace(self, stream=replace(self.stream))
 
     def enter(self, record: CandidateList, after_gap: bool) -> None:
         """Moves on to a list, which may cut the context."""
-        if self.lane.enter(record.position, after_gap):
+        if self.stream.enter(record.position, after_gap):
             self.was_cut, self.after_failed = True, 0
 
     def extend(
@@ -105,8 +144,8 @@ class DocumentContext:
     ) -> None:
         """Adds what was chosen for a list, or the text that one without a choice lends."""
         self.was_cut &= not is_chosen
-        width = self.lane.width
+        width = self.stream.width
         if not width:
             return
         self.after_failed = width if failed else max(0, self.after_failed - 1)
-        self.lane.extend(str(record.source or ""), str(text))
+        self.stream.extend(str(record.source or ""), str(text))

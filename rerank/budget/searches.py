@@ -1,4 +1,7 @@
-"""Candidates that may still be the best, compared with the same pseudo-references, beside a cheap utility of all pairs.
+"""Searches: which pairs are asked for next, and when to stop.
+
+`adaptive`: candidates that may still be the best are compared with the same pseudo-references, beside a cheap utility
+of all pairs.
 
 1. A pilot compares some candidates, most of them good ones by the cheap utility, with a few pseudo-references.
 2. `posterior` regresses the costly utility on the cheap one and gives every expected utility a mean and an error, also
@@ -8,18 +11,22 @@
 4. From 2 again, until the confidence wanted is reached or the budget is used up. The best by posterior mean is chosen.
 
 `representative_order` puts pseudo-references in an order in which the first ones, whatever their number, represent all.
+
+`halving` (Jinnai and Ariu 2024): in each of ceil(log2 H) rounds an equal part of the budget T goes to the candidates S
+that are left,
+    t = floor(T / (|S| ceil(log2 H)))  new pseudo-references, drawn without replacement,
+and the half with the higher mean over all pseudo-references so far remains. Nothing is to be set.
 """
 
 from __future__ import annotations
+
+from math import ceil, log2
 
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from .evidence import evidence_of, leaders, possible
-from .observed import Observed
-from .posterior import Posterior, posterior
-from .references import representative_order
-from .regressors import regressors_of
+from .posterior import Observed, Posterior, Problem, Regressors, posterior, regressors_of
 from .requests import Asking, BoolArray, Found, Search
 from .statement import DRAWS, Evidence
 
@@ -153,3 +160,77 @@ def _ask_in_order(observed: Observed, rows: IntArray, columns: IntArray, afforda
     elif count < len(columns):
         first = rows[is_new[:, count]][:affordable]
         yield from observed.ask(np.sort(first), columns[[count]])
+
+
+def representative_order(problem: Problem, features: Regressors) -> IntArray:
+    """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
+
+    Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in
+    the space of the columns of the cheap utilities: one that compares all hypotheses alike never comes first.
+    """
+    columns = problem.columns
+    weights = problem.shares.sum(axis=0)[columns]
+    if not len(features.cheap):
+        # heavier ones tend to be drawn earlier (Efraimidis and Spirakis 2006)
+        keys = np.log(problem.random().uniform(size=len(columns))) / weights
+        return columns[np.argsort(-keys, kind="stable")]
+    points = features.cheap[:, :, columns]
+    points = points - points.mean(axis=1, keepdims=True)
+    points = points.reshape(-1, len(columns)).T
+    return columns[_herded(points, weights / weights.sum())]
+
+
+def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
+    """An order of points [n, d] whose beginnings have about the weighted mean of all."""
+    products = points @ points.T
+    with_mean = products @ weights
+    with_chosen = np.zeros(len(points))
+    is_left = np.ones(len(points), bool)
+    order = []
+    for count in range(len(points)):
+        gains = np.where(is_left, (count + 1) * with_mean - with_chosen, -np.inf)
+        best = int(np.argmax(gains))
+        order.append(best)
+        is_left[best] = False
+        with_chosen += products[best]
+    return np.array(order, np.int64)
+
+
+def affordable_rows(observed: Observed) -> IntArray:
+    """All hypotheses, or as many of the first ones, which are the best by the cheap utility, as a pair each allows."""
+    return np.arange(min(observed.problem.num_rows, observed.left))
+
+
+def best(values: FloatArray, among: IntArray, count: int) -> IntArray:
+    """The `count` of these hypotheses with the highest values [H], in ascending order; what is NaN comes last."""
+    descending = np.argsort(-values[among], kind="stable")
+    return np.sort(among[descending[:count]])
+
+
+def only(values: FloatArray, among: IntArray) -> FloatArray:
+    """The values [H] of these hypotheses, NaN for the others."""
+    kept = np.full(len(values), np.nan)
+    kept[among] = values[among]
+    return kept
+
+
+def halving(observed: Observed) -> Search:
+    """The means [H] of the last survivors; stops when `nbest` of them or no pseudo-references are left."""
+    problem = observed.problem
+    order = problem.random().permutation(problem.columns)
+    survivors = affordable_rows(observed)
+    rounds = max(1, ceil(log2(problem.num_rows)))
+    used = 0
+    while len(survivors) > problem.nbest and used < len(order):
+        affordable = observed.left // len(survivors)
+        wanted = max(1, problem.pairs // (len(survivors) * rounds))
+        count = min(wanted, affordable, len(order) - used)
+        if count == 0:
+            break
+        yield from observed.ask(survivors, np.sort(order[used : used + count]))
+        used += count
+        half = max(problem.nbest, ceil(len(survivors) / 2))
+        survivors = best(observed.sample_means(), survivors, half)
+    if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
+        yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
+    return Found(only(observed.sample_means(), survivors))

@@ -1,0 +1,144 @@
+"""The estimator: how expected utilities come from pairs, from all of them or from some.
+
+    mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
+All pairs are compared unless a budget says how many are (`budget`). With a shortlist, a cheap utility or a
+reference-free metric first keeps the `top_k` best texts, as candidates and pseudo-references. The expected utilities of
+a sum are those of its parts, each normalised within its list if asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from ..metrics.mixture import Utility
+from ..metrics.registry import MetricLike, load_metric
+from ..metrics.representations import FloatArray
+from ..metrics.spec.checked_settings import Converted, Field, settings
+from .budget.settings import Budget, load_budget
+from .capabilities import (
+    ALL_PAIRS,
+    EVERY_VALUE,
+    PLAIN_SUMS,
+    PSEUDO_REFERENCES,
+    Costs,
+    Needs,
+)
+from .choice import Spent
+from .engines.interface import Result, Task
+from .part_sums import Normalize, combined_matrix, combined_values
+
+
+def _optional_metric(spec: MetricLike | None) -> Utility | None:
+    return None if spec is None else load_metric(spec)
+
+
+class Expected(NamedTuple):
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+
+    Under a budget also what was computed, and which hypotheses were given up.
+    """
+
+    values: FloatArray
+    flags: tuple[str, ...]
+    matrix: FloatArray | None
+    spent: Spent | None = None
+    given_up: Sequence[int] = ()
+
+
+@settings
+class Estimator:
+    """How expected utilities come from pairs.
+
+    Args:
+        normalize_parts: what is done to the expected utilities of each part of a sum within a list before they are
+            added: none, zscore, minmax (to 0..1) or rank (share of texts that are worse).
+        shortlist: the utility of a first stage that keeps `top_k` distinct texts.
+        top_k: how many the first stage keeps.
+        budget: a `Budget`, or its share alone: some of the pairs are computed; None for all.
+    """
+
+    heading: ClassVar = "estimator"
+
+    normalize_parts: Annotated[Normalize, Needs(ALL_PAIRS), Costs(PLAIN_SUMS)] = "none"
+    shortlist: Annotated[MetricLike | None, Converted(_optional_metric), Costs(EVERY_VALUE)] = None
+    top_k: Annotated[int, Field(ge=1)] = 16
+    budget: Annotated[
+        Budget | float | None,
+        Converted(load_budget),
+        Needs(PSEUDO_REFERENCES),
+        Costs(ALL_PAIRS, EVERY_VALUE),
+    ] = None
+
+    @property
+    def loaded_budget(self) -> Budget | None:
+        """The budget with its settings."""
+        return load_budget(self.budget)
+
+    @property
+    def first_stage(self) -> Utility | None:
+        """The utility of a first stage; None without one."""
+        return _optional_metric(self.shortlist)
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """The utilities that are used before the one that decides."""
+        budget = self.loaded_budget
+        cheap = None if budget is None else budget.cheap
+        return tuple(metric for metric in (self.first_stage, cheap) if metric is not None)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on, but for those of parts."""
+        first, budget = self.first_stage, self.loaded_budget
+        identity: dict[str, Any] = {
+            "shortlist": first and f"{first.signature()}, top {self.top_k}",
+        }
+        if budget is not None:
+            identity["budget"] = budget.identity
+        return identity
+
+    @property
+    def identity_of_parts(self) -> dict[str, Any]:
+        """What is done to the parts of a sum, if anything."""
+        return {} if self.normalize_parts == "none" else {"normalize_parts": self.normalize_parts}
+
+    def check(self, utility: Utility) -> None:
+        """Raises InputError for a budget of a utility whose pairs cost next to nothing."""
+        budget = self.loaded_budget
+        if budget is not None:
+            budget.check(utility)
+
+    def expected(
+        self,
+        task: Task,
+        cheap: Task | None,
+        flags: tuple[str, ...],
+        nbest: int | None,
+        square: bool,
+    ) -> Generator[Task, Result, Expected]:
+        """Expected utilities of a task's hypotheses.
+
+        Args:
+            task: all hypotheses against all pseudo-references.
+            cheap: the same under the cheap utility of a budget.
+            flags: what the list's reader should know already.
+            nbest: how many places matter to a budget; None for all.
+            square: whether the pseudo-references are the hypotheses.
+        """
+        budget = self.loaded_budget
+        if budget is None:
+            result = yield task
+            values = combined_values(task.metric, result, self.normalize_parts)
+            matrix = combined_matrix(task.metric, result)
+            return Expected(values, _with(flags, result.flags), matrix)
+        from .budget.budgeted import estimated
+
+        part = yield from estimated(budget, task, cheap, nbest, square)
+        of_part = _with(flags, part.flags)
+        return Expected(part.values, of_part, part.matrix, part.spent, part.given_up.tolist())
+
+
+def _with(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    """The flags with those of others that are not there yet."""
+    return (*flags, *(flag for flag in more if flag not in flags))
