@@ -118,8 +118,6 @@ KNOWS_NOTHING_OF = {
         "integrations.server",
     ),
     "metrics.lexical.ngrams": ("metrics.text", "metrics.scorer"),
-    "metrics.lexical.ter": ("metrics.text", "metrics.scorer"),
-    "metrics.lexical.nist": ("metrics.text", "metrics.scorer"),
     "metrics.lexical.word_columns": ("metrics.lexical.ngrams", "metrics.scorer"),
     "metrics.neural.models.encoder": ("metrics.text", "metrics.scorer"),
     "metrics.neural.models.files.torch_checkpoint": (
