@@ -7,7 +7,7 @@ It is learned once, before the run, and stands in the run file.
 How the statements on a utility are corrected by lists of which all pairs were computed.
 
     logit confidence = c . x + s + t x_1 / 3,   log(regret / spread) = r . x + s' + t' x_2 / 3
-c and r are the constants, x the signs of a step of a plan (`statement`). s and t are fitted to whether the choice at
+c and r are the constants, x the features of a step of a plan (`statement`). s and t are fitted to whether the choice at
 this step is that of all pairs, and to what it loses, under a normal prior: few lists change little. At a stop they are
 fitted to the first step of each list at which one of several targets is met, in turns with these steps.
 """
@@ -38,9 +38,9 @@ from .budget.statement import (
     Line,
     Shift,
     constants_of,
+    features_of,
     on_line,
     shifted,
-    signs_of,
 )
 from .choice import TIE, Ranking
 from .engines.interface import Engine
@@ -166,7 +166,7 @@ def _stacked(lists: Sequence[_AuditedList]) -> AuditedSteps:
     is_last = np.zeros(sum(counts), bool)
     is_last[np.cumsum(counts) - 1] = True
     return AuditedSteps(
-        np.stack([signs_of(step) for one in lists for step in one.steps]),
+        np.stack([features_of(step) for one in lists for step in one.steps]),
         np.repeat(np.arange(len(lists)), counts),
         is_last,
         np.concatenate([one.same for one in lists]),
@@ -187,14 +187,14 @@ class AuditedSteps(NamedTuple):
     """Steps of plans on lists whose pairs are all known.
 
     Args:
-        signs: [n, S].
+        features: [n, S].
         replay: the number of the list of each step, [n].
         is_last: whether its budget was then used up, [n].
         same: whether the choice is that of all pairs, [n].
         regret: what it loses, in standard deviations of the list's expected utilities, [n].
     """
 
-    signs: FloatArray
+    features: FloatArray
     replay: IntArray
     is_last: BoolArray
     same: FloatArray
@@ -223,9 +223,9 @@ def _at_stop(steps: AuditedSteps, line: Line, kind: str, *, of_odds: bool) -> Sh
     """The shift at the first steps that meet targets, which is what the shifted line itself says."""
     sloped = ODDS if of_odds else LOSS
     bounds = np.log([t / (1 - t) for t in SURE]) if of_odds else np.log(SMALL)
-    said, shift = on_line(line, steps.signs, sloped, kind), Shift()
+    said, shift = on_line(line, steps.features, sloped, kind), Shift()
     for _ in range(ROUNDS):
-        now = said + shifted(shift, steps.signs, sloped)
+        now = said + shifted(shift, steps.features, sloped)
         firsts = [first(steps.replay, now >= b if of_odds else now <= b) for b in bounds]
         rows = np.concatenate(firsts)
         weights = np.full(len(rows), 1 / len(bounds))
@@ -253,10 +253,10 @@ def _shift(
     if not len(rows):
         return UNSEEN
     sloped = ODDS if of_odds else LOSS
-    signs = steps.signs[rows]
+    features = steps.features[rows]
     truth = steps.same[rows] if of_odds else np.minimum(steps.regret[rows], MAX_REGRET)
-    said = on_line(line, signs, sloped, kind)
-    design = np.stack([np.ones(len(rows)), signs[:, sloped] / SLOPE_UNIT], axis=1)
+    said = on_line(line, features, sloped, kind)
+    design = np.stack([np.ones(len(rows)), features[:, sloped] / SLOPE_UNIT], axis=1)
     ours, prior = np.zeros(2), np.diag([PRECISION] * 2)
     information = prior
     for _ in range(MAX_STEPS):

@@ -1,4 +1,4 @@
-"""What every chooser is, an MBRDecoder or a Reranker: lists in, rankings out, through any engine."""
+"""The base of every chooser, an MBRDecoder or a Reranker: lists in, rankings out, through any engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .whole_documents import document_outcomes
 
 
 class Decider(ABC):
-    """What decides lists.
+    """A decider of lists.
 
     Attributes:
         choice: what is chosen.

@@ -36,7 +36,7 @@ def accept_all(ranking: Ranking) -> object:
 def collected(
     engine: Engine, keys: Container[int]
 ) -> Sequence[tuple[int, Result | DiscorankError]]:
-    """What an engine has done of what was submitted under some keys.
+    """Results of an engine for tasks that were submitted under some keys.
 
     Raises:
         InputError: it has done other work.

@@ -46,7 +46,7 @@ BANDWIDTH = 0.9  # of the smoothing, times n^(-1/5)
 
 
 class Outlook(NamedTuple):
-    """What drawing on to the cap would do.
+    """The effect of drawing on to the cap.
 
     Args:
         probability: that the choice then has an expected utility higher by more than the margin.
@@ -98,7 +98,7 @@ class StoppingRule:
     def outlook(
         self, utilities: FloatArray, counts: IntArray, weights: FloatArray | None = None
     ) -> Outlook:
-        """What drawing on to the cap would do; arguments and errors as the function `outlook`."""
+        """The effect of drawing on to the cap; arguments and errors as the function `outlook`."""
         return outlook(utilities, counts, self.cap, weights, margin=self.margin, seed=self.seed)
 
     def outlook_of(self, ranking: Ranking, weights: FloatArray | None = None) -> Outlook:
@@ -133,7 +133,7 @@ def outlook(
     worlds: int = WORLDS,
     seed: int = 0,
 ) -> Outlook:
-    """What drawing on to the cap would do to the choice.
+    """The effect on the choice of drawing on to the cap.
 
     Args:
         utilities: of the distinct candidates with each other, [D, D], higher is better.
@@ -218,7 +218,7 @@ class _Seen(NamedTuple):
         return cls(u, pooled, per_draw, usable, next(order) if usable.any() else None)
 
     def risk(self, chosen: int) -> float:
-        """What a choice loses to the references themselves, on average."""
+        """The loss of a choice to the references themselves, on average."""
         weights = self.counts * self.weights * self.usable
         lost = np.diagonal(self.utilities) - self.utilities[chosen]
         total = weights.sum()

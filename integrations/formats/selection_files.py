@@ -70,7 +70,7 @@ def read_chosen(
 
 
 def _of_document(row: Any) -> dict[str, str] | None:
-    """What a segment's line says of its document, as a line about that; None where it says nothing."""
+    """The facts of its document in a segment's line, as a line about that; None where there are none."""
     about = row.get(CHOSEN) if isinstance(row, Mapping) else None
     if not isinstance(about, Mapping):
         return None

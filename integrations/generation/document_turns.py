@@ -192,7 +192,7 @@ TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents 
 
 
 class Turn(NamedTuple):
-    """What came of one input: its candidates, and which was chosen, where something chooses."""
+    """The outcome of one input: its candidates, and which was chosen, where something chooses."""
 
     record: CandidateList
     chosen: int | None = None
@@ -281,7 +281,7 @@ class Turns:
 
     @property
     def work(self) -> Metered:
-        """What the generator has done, where it counts."""
+        """The work of the generator, where it counts."""
         meter: Meter | None = getattr(self.generator, "meter", None)
         return Metered() if meter is None else meter.now
 
@@ -295,7 +295,7 @@ class Turns:
         inputs: Sequence[Prompt | DiscorankError],
         known: Callable[[int, str], Known | None] = nothing_known,
     ) -> Iterator[list[Done]]:
-        """What came of every input, in the order in which it comes: what was done together, as soon as it is there.
+        """Outcomes of inputs, in the order in which they come: those made together, as soon as they are there.
 
         An error among the inputs stands for one that could not be read, and is its own outcome. The next call goes on
         where this one ended.
@@ -373,7 +373,7 @@ class Turns:
             raise stopped
 
     def _made(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[Done]:
-        """What was generated for the inputs whose places are new, in order, as it comes."""
+        """Candidates for the inputs whose places are new, in order, as they come."""
         filled = [self._filled(job) for job in jobs]
         made = iter(
             self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)])
@@ -414,7 +414,7 @@ class Turns:
 
 
 def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -> Done:
-    """What was done, with its ranking by the place of the input, if it has one."""
+    """Finished inputs, each with its ranking by the place of the input, if it has one."""
     if isinstance(done.outcome, DiscorankError):
         return done
     ranking = rankings[done.place]
@@ -424,7 +424,7 @@ def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:
-    """What was chosen, if anything was."""
+    """The chosen text, if any."""
     if isinstance(outcome, DiscorankError) or outcome.chosen is None:
         return None
     return str(outcome.record.candidates[outcome.chosen].text)

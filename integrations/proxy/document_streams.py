@@ -103,14 +103,14 @@ class DocumentTurn:
 
 
 class TakenTurn:
-    """What a position reads, and where its choice goes."""
+    """The context of a position, and where its choice goes."""
 
     def __init__(self, document: _Document, position: int, width: int) -> None:
         self._document, self._position, self._width = document, position, width
 
     @property
     def context(self) -> Context:
-        """What was chosen before the position."""
+        """The choices before the position."""
         document = self._document
         if self._position == 0:
             return NO_CONTEXT

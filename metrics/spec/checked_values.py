@@ -305,7 +305,7 @@ def _mapping(arguments: Sequence[Any], of_json: bool) -> Check:
 
 
 def _inside(place: str, check: Check, value: Any) -> Any:
-    """What a check makes of the part of a value at a key or index."""
+    """The checked part of a value at a key or index."""
     try:
         return check(value)
     except ValueRefusal as refusal:

@@ -297,7 +297,7 @@ def _part(whole: Task, rows: IntArray) -> Task:
 def _estimated_budgeted_features(
     estimate: Estimate, computed: FloatArray, flags: tuple[str, ...]
 ) -> EstimatedSums:
-    """What came of the plan."""
+    """The outcome of the plan."""
     if not np.isfinite(computed).any():
         problem = f"none of the {estimate.pairs} texts that were read has a finite value"
         raise MetricError(problem, where="budget", fix="Look at the metric's model and at the list")

@@ -14,7 +14,7 @@ UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of 
 
 
 def state(observed: Observed, result: Found) -> tuple[Statement, tuple[Evidence, ...]]:
-    """What is known of the `nbest` hypotheses with the highest values, and at which steps of the plan.
+    """Evidence on the `nbest` hypotheses with the highest values, and at which steps of the plan.
 
     After too few pairs the regret is NaN.
     """
@@ -50,7 +50,7 @@ def leaders(values: FloatArray, count: int) -> IntArray:
 def evidence_of(
     observed: Observed, known: Posterior, draws: FloatArray, chosen: IntArray
 ) -> Evidence:
-    """What is known of the chosen ones [k], by draws [n, H] of the expected utilities."""
+    """Evidence on the chosen ones [k], by draws [n, H] of the expected utilities."""
     rows, columns = np.nonzero(observed.known)
     values = observed.utilities[rows, columns]
     is_self = columns == observed.problem.selves[rows]

@@ -1,4 +1,4 @@
-"""What the computed pairs say of the expected utilities: a linear model of the costly utility with random effects.
+"""Posterior of expected utilities given the computed pairs: a linear model of the costly utility with random effects.
 
     u(h, r) = x(h, r) beta + a(r) + b(h) + e(h, r),   beta ~ N(0, B),  a ~ N(0, A),  b ~ N(0, T),  e ~ N(0, E)
     mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
@@ -284,7 +284,7 @@ def _of_rows(
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is known of a list before a pair is computed.
+    """A list before any pair of it is computed.
 
     Args:
         shares: of each pseudo-reference in each hypothesis' expectation, [H, R]; rows sum to 1, or to 0 where nothing
@@ -462,7 +462,7 @@ class Regressors(NamedTuple):
 
     @property
     def kinds(self) -> list[str]:
-        """What each regressor is, [p]."""
+        """The names of the regressors, [p]."""
         products = ["product"] * (self.left.shape[1] * self.right.shape[1])
         return [*self.row_kinds, "self", *_kinds("cheap", "detail", len(self.cheap)), *products]
 
@@ -510,7 +510,7 @@ def regressors_of(problem: Problem) -> Regressors:
 
 
 def _kinds(first: str, further: str, count: int) -> list[str]:
-    """What residuals are: the first is a cheap utility itself."""
+    """Kinds of residuals: the first is a cheap utility itself."""
     return ([first] + [further] * (count - 1))[:count]
 
 
@@ -525,7 +525,7 @@ def _without_selves(cheap: FloatArray, selves: IntArray) -> FloatArray:
 
 
 def _residuals(columns: FloatArray) -> FloatArray:
-    """What every column [n, K] has that those before it have not, with mean 0 and variance 1, or 0 throughout."""
+    """Residuals of every column [n, K] given those before it, with mean 0 and variance 1, or 0 throughout."""
     columns = _standardised(columns)
     residuals = np.zeros_like(columns)
     for k, column in enumerate(columns.T):

@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def target(self) -> Target:
-        """What stops a list before its budget is used up."""
+        """The target that stops a list before its budget is used up."""
         return Target(self.confidence, self.regret)
 
     def pairs(self, of: int) -> int:
@@ -119,7 +119,7 @@ class Budget:
         )
 
     def remark(self, utility: Utility) -> str | None:
-        """What whoever gives a budget for a utility should know, though it is allowed; None for nothing."""
+        """Advice on a budget for a utility, though it is allowed; None for none."""
         costly = {part.name for weight, part in utility.parts if weight and part.costly_pairs}
         if not costly or not costly <= _QUICK_PAIRS or self.share == 1:
             return None

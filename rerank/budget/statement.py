@@ -1,8 +1,8 @@
 """Statements on a choice from a part of the matrix, and the target at which a plan stops.
 
-    logit confidence = c . x,   log(regret / spread) = r . x,   x the signs of the evidence
-Signs are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much of
-the utility is explained, heavy tails. A list that stops does so because its signs look good, so that c and r are others
+    logit confidence = c . x,   log(regret / spread) = r . x,   x the features of the evidence
+Features are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much
+of the utility is explained, heavy tails. A list that stops does so as its features look good, so c and r are others
 at a stop than where the whole budget is used. Some kinds of utilities, on whose lists all was fitted, have a shift and
 a slope of their own; of others less is said to be sure by a margin. A `Correction` is what lists of which all pairs
 were computed have shown of a utility: it shifts all lines, and narrows the margin.
@@ -26,14 +26,14 @@ DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
 MAX_STEP, MAX_GAP = 5.0, 10.0
 SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
-ODDS, LOSS = 1, 2  # places of these signs
+ODDS, LOSS = 1, 2  # indices of these features
 ONE_SIDED = 1.64  # standard errors, above which one in twenty is
 NEVER_MET = 1 - 1e-12  # a confidence
 SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
 
 
 class Line(NamedTuple):
-    """A linear function of signs, with shift and slope of known kinds of utilities."""
+    """A linear function of features, with shift and slope of known kinds of utilities."""
 
     coefficients: tuple[float, ...]
     kinds: Mapping[str, tuple[float, float]]
@@ -235,9 +235,9 @@ def stated(
     constants = constants_of(kind)
     sure, loss = constants.lines(stopped)
     of_sure, of_loss = correction.shifts(stopped)
-    signs = signs_of(evidence)
-    odds = float(on_line(sure, signs, ODDS, kind) + shifted(of_sure, signs, ODDS))
-    log_loss = float(on_line(loss, signs, LOSS, kind) + shifted(of_loss, signs, LOSS))
+    features = features_of(evidence)
+    odds = float(on_line(sure, features, ODDS, kind) + shifted(of_sure, features, ODDS))
+    log_loss = float(on_line(loss, features, LOSS, kind) + shifted(of_loss, features, LOSS))
     is_known = kind in sure.kinds
     margin = 0.0 if is_known else min(constants.margin, ONE_SIDED * of_sure.error)
     factor = 0.0 if is_known else min(constants.factor, ONE_SIDED * of_loss.error)
@@ -257,13 +257,13 @@ def constants_of(kind: str) -> Constants:
     return fitted_constants()["scores" if kind == SCORES_OF_TEXTS else "pairs"]
 
 
-def signs_of(evidence: Evidence) -> FloatArray:
-    """The signs of one list [n], or of many [lists, n]."""
+def features_of(evidence: Evidence) -> FloatArray:
+    """The features of one list [n], or of many [lists, n]."""
     inside = (np.asarray(evidence.confidence) * DRAWS + 0.5) / (DRAWS + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.divide(evidence.regret, evidence.spread)
     loss = np.clip(np.nan_to_num(loss, nan=LARGEST, posinf=LARGEST), SMALLEST, LARGEST)
-    signs = [
+    features = [
         np.ones_like(inside),
         np.log(inside / (1 - inside)),
         np.log(loss),
@@ -282,20 +282,20 @@ def signs_of(evidence: Evidence) -> FloatArray:
         np.log1p(np.clip(evidence.gap, 0, MAX_GAP)),
         np.minimum(evidence.step, MAX_STEP),
     ]
-    return np.stack([np.asarray(sign, np.float64) for sign in signs], axis=-1)
+    return np.stack([np.asarray(feature, np.float64) for feature in features], axis=-1)
 
 
-def on_line(line: Line, signs: FloatArray, sloped: int, kind: str) -> FloatArray:
+def on_line(line: Line, features: FloatArray, sloped: int, kind: str) -> FloatArray:
     """Values of a line at features [..., n]; `sloped` is the feature on which kinds have a slope of their own."""
     shift, slope = line.kinds.get(kind, (0.0, 0.0))
     return np.asarray(
-        signs @ np.array(line.coefficients) + shift + slope * signs[..., sloped] / SLOPE_UNIT
+        features @ np.array(line.coefficients) + shift + slope * features[..., sloped] / SLOPE_UNIT
     )
 
 
-def shifted(by: Shift, signs: FloatArray, sloped: int) -> FloatArray:
+def shifted(by: Shift, features: FloatArray, sloped: int) -> FloatArray:
     """The additions of a shift to a line at features [..., n]."""
-    return np.asarray(by.shift + by.slope * signs[..., sloped] / SLOPE_UNIT)
+    return np.asarray(by.shift + by.slope * features[..., sloped] / SLOPE_UNIT)
 
 
 def _probability(odds: float) -> float:

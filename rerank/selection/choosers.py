@@ -53,7 +53,7 @@ BASELINES = ("best single system", "random system", "oracle")
 
 
 class Choices(NamedTuple):
-    """What there is to choose.
+    """The candidates to choose among.
 
     Args:
         documents: D, all with the same systems.
@@ -69,12 +69,12 @@ class Choices(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What is chosen, in words."""
+        """The kind of things that are chosen, in words."""
         return "documents" if self.whole else "segments"
 
 
 class Chosen(NamedTuple):
-    """What one chooser chose of every list, and the metrics by which it chose (see `bases_of`)."""
+    """One chooser's choices of all lists, and the metrics by which it chose (see `bases_of`)."""
 
     name: str
     texts: tuple[Text, ...]
@@ -321,7 +321,7 @@ def chosen_by(
     cache: Cache | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Chosen:
-    """What a decider chooses; errors as its own.
+    """The choices of a decider; errors as its own.
 
     Args:
         name: of the chooser.

@@ -206,7 +206,7 @@ class Tally:
             row[2] += verdict.shares_first
 
     def accuracy(self) -> ContrastiveAccuracy:
-        """What was counted.
+        """The counts.
 
         Raises:
             InputError: nothing was.

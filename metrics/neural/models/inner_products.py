@@ -63,14 +63,14 @@ def _plain(x: FloatArray, y: FloatArray) -> FloatArray:
     """The same with numpy: multiplied and added element by element, so that no order is left to it."""
     m, width = y.shape
     out = np.empty((len(x), m))
-    turned = _lanes_first(y)
+    transposed = _lanes_first(y)
     rows_at_once = max(1, BLOCK // (LANES * m))
     with np.errstate(all="ignore"):
         for start in range(0, len(x), rows_at_once):
             rows = _lanes_first(x[start : start + rows_at_once])
             lanes = np.zeros((LANES, rows.shape[2], m))
             for k in range(width // LANES):
-                lanes += rows[k][:, :, None] * turned[k][:, None, :]
+                lanes += rows[k][:, :, None] * transposed[k][:, None, :]
             halves = lanes[:4] + lanes[4:]
             out[start : start + rows_at_once] = (halves[0] + halves[2]) + (halves[1] + halves[3])
     out[np.isnan(out)] = np.nan

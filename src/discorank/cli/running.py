@@ -96,7 +96,7 @@ def check_plain(path: str | Path | None, where: str) -> None:
     """Raises InputError for an output whose name says that it is compressed, which nothing here is."""
     ending = Path(path or "").suffix.lower()
     if ending in COMPRESSED:
-        problem = "files are written plain, so that a run can go on and rows can be checked"
+        problem = "files are written plain, so that a run can resume and rows can be checked"
         raise InputError(problem, where=where, fix=f"Leave {ending} off, or compress it afterwards")
 
 

@@ -90,7 +90,7 @@ class ComparedSystems:
         return scores.systems[scores.order[0]]
 
     def to_dict(self) -> dict[str, Any]:
-        """What is said, scores, tests and settings as values of JSON; texts are left out."""
+        """The answer, scores, tests and settings as values of JSON; texts are left out."""
         said = summary(self.kept)
         return {
             **said._asdict(),
@@ -215,7 +215,7 @@ def _human(human: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HumanKey, ..
 
 
 def _unit(unit: str | int, documents: object, number: int, level: float) -> str | int:
-    """What draws take: segments where they are all that is known."""
+    """The unit of draws: segments where they are all that is known."""
     if documents is None and unit in ("auto", "document"):
         return "segment"
     return unit_of(unit, number, level)

@@ -93,7 +93,7 @@ def _compared(ranking: Ranking, distinct: Distinct, pool: Distinct) -> list[list
 
 
 def _budget(ranking: Ranking, compared: list[list[int]]) -> dict[str, Any]:
-    """What was computed under a budget, pair by pair; nothing without one."""
+    """The pairs that were computed under a budget; none without one."""
     if ranking.budget is None:
         return {}
     return {"budget": {**ranking.budget.as_json(), **({"compared": compared} if compared else {})}}
@@ -137,7 +137,7 @@ def _why(
     source: Text | None,
     context: Context | None,
 ) -> dict[str, Any]:
-    """What each metric says of a text against the one that agrees most with it, by its signature."""
+    """Each metric's reasons for a text against the one that agrees most with it, by its signature."""
     reasons = {}
     for metric in metrics:
         width = metric.reads.context
@@ -234,7 +234,7 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _aligned_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What belongs together in two documents: the share of their value, the value of the two, and both texts."""
+    """The alignment of two documents: the share of their value, the value of the two, and both texts."""
     yield "             aligned, with the share of the value and the value of each two:"
     for link in links[:MAX_SHOWN]:
         yield f"              {link['share']:.3f} {_number(link['value'])}  {link['hypothesis'] or '-'}"
@@ -244,7 +244,7 @@ def _aligned_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _spent(budget: Mapping[str, Any]) -> str:
-    """What was computed under a budget, in words."""
+    """The work under a budget, in words."""
     confidence = f"chosen by all with probability {budget['confidence']:.3g}"
     loss = f"{budget['regret']:.3g}" if isfinite(budget["regret"]) else "unknown"
     return f"{budget['pairs']} of {budget['of']} pairs, {confidence}, expected loss {loss}"
@@ -305,7 +305,7 @@ def meanings(
 
 
 def _about(info: Info) -> list[str]:
-    """What a metric measures, on which scale, and what it gives as reasons."""
+    """The subject of a metric, its scale, and what it gives as reasons."""
     reasons = info.reasons.split("; ") if info.reasons else []
     return [f"{info.summary}: {scale(info.bounds)}, {_direction(info)}", *reasons]
 

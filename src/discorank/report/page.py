@@ -49,7 +49,7 @@ class Figure(NamedTuple):
 
 
 class MetricPart(NamedTuple):
-    """What is shown of one metric."""
+    """The view of one metric."""
 
     name: str
     is_open: bool
@@ -58,7 +58,7 @@ class MetricPart(NamedTuple):
 
 
 class HumanPart(NamedTuple):
-    """What is shown of one dimension of human scores."""
+    """The view of one dimension of human scores."""
 
     name: str
     figures: list[Figure]
@@ -130,7 +130,7 @@ def _hash(text: str) -> str:
 def _comparison_values(
     comparison: KeptComparison, optimised: Sequence[str], as_markup: Any
 ) -> dict[str, Any]:
-    """What the templates show of a comparison."""
+    """The view of a comparison for the templates."""
     judge = lead(comparison)
     trusted = believed(comparison.human[0]) if comparison.human else None
     first_metric = trusted.metric if trusted else comparison.metrics[0].name
@@ -159,7 +159,7 @@ def _comparison_values(
 
 
 def _picture(comparison: KeptComparison, judge: KeptScores, as_markup: Any) -> Figure:
-    """What stands beside the answer: the scores that say which system comes first."""
+    """Scores beside the answer, which say which system comes first."""
     svg, caption = next(_score_figures(judge, comparison.level, "answer"))
     is_people = judge not in comparison.metrics
     return Figure(as_markup(svg), f"People's scores. {caption}" if is_people else caption)
@@ -235,7 +235,7 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
 
 
 def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
-    """What the templates show of a decoder's choices."""
+    """The view of a decoder's choices for the templates."""
     return {
         "path": run.path,
         "story": story(run),

@@ -25,12 +25,12 @@ CONSTANTS = Constants(line(ODDS), line(LOSS), line(ODDS), line(LOSS), 0.5, 1.0)
 def steps_of(number: int, shift: float, slope: float, seed: int = 0) -> AuditedSteps:
     """Lists of three steps each, whose truths are by that much other than the lines say."""
     random = np.random.default_rng(seed)
-    signs = random.normal(size=(3 * number, WIDTH))
-    chance = 1 / (1 + np.exp(-_shifted(signs[:, ODDS], shift, slope)))
-    loss = np.exp(np.minimum(_shifted(signs[:, LOSS] - 2, shift, slope), 1))
-    signs[:, LOSS] -= 2
+    features = random.normal(size=(3 * number, WIDTH))
+    chance = 1 / (1 + np.exp(-_shifted(features[:, ODDS], shift, slope)))
+    loss = np.exp(np.minimum(_shifted(features[:, LOSS] - 2, shift, slope), 1))
+    features[:, LOSS] -= 2
     return AuditedSteps(
-        signs,
+        features,
         np.repeat(np.arange(number), 3),
         np.tile([False, False, True], number),
         (random.random(3 * number) < chance).astype(np.float64),
@@ -56,7 +56,7 @@ def test_what_lines_are_off_by_is_found() -> None:
 def test_what_no_list_shows_changes_nothing() -> None:
     """No step meets a target of regret: the line at a stop, and its margin, stay."""
     steps = steps_of(50, 0.0, 0.0)
-    steps.signs[:, LOSS] = 1.0
+    steps.features[:, LOSS] = 1.0
     correction = corrected(steps._replace(regret=np.full(150, 4.0)), CONSTANTS, "")
     assert correction.regret_at_stop == UNSEEN
     assert UNSEEN.error > max(CONSTANTS.margin, CONSTANTS.factor)

@@ -19,8 +19,8 @@ from discorank.rerank.budget.statement import (
     Line,
     Shift,
     Target,
+    features_of,
     fitted_constants,
-    signs_of,
     stated,
 )
 
@@ -43,12 +43,12 @@ EVIDENCE = Evidence(
     gap=0.4,
     step=0.0,
 )
-NUM_SIGNS = len(signs_of(EVIDENCE))
+NUM_FEATURES = len(features_of(EVIDENCE))
 
 
 def line(of: int, size: float, **kinds: tuple[float, float]) -> Line:
     """A line on one sign."""
-    coefficients = [0.0] * NUM_SIGNS
+    coefficients = [0.0] * NUM_FEATURES
     coefficients[of] = size
     return Line(tuple(coefficients), kinds)
 
@@ -126,8 +126,11 @@ def test_every_bound_of_a_target_is_met() -> None:
 def test_signs_of_many_are_those_of_each() -> None:
     other = EVIDENCE._replace(confidence=1.0, regret=0.0, pairs=7, step=20.0, self_gap=0.0)
     both = Evidence(*(np.array(values) for values in zip(EVIDENCE, other, strict=True)))  # type: ignore[arg-type]
-    assert signs_of(both).tolist() == [signs_of(EVIDENCE).tolist(), signs_of(other).tolist()]
-    assert np.isfinite(signs_of(other)).all()
+    assert features_of(both).tolist() == [
+        features_of(EVIDENCE).tolist(),
+        features_of(other).tolist(),
+    ]
+    assert np.isfinite(features_of(other)).all()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_the_constants_say_more_where_more_is_known(kind: str, name: str, stoppe
     assert (before.at_least == before.confidence) == (kind in ours.confidence.kinds)
     assert before.at_least <= before.confidence
     assert before.regret <= before.at_most
-    assert all(len(one.coefficients) == NUM_SIGNS for one in ours.four_lines)
+    assert all(len(one.coefficients) == NUM_FEATURES for one in ours.four_lines)
 
 
 def test_regrets_have_a_most() -> None:

@@ -1,4 +1,4 @@
-"""What deciding or scoring lists would cost: texts, pairs, forward passes of models and calls of servers."""
+"""Costs of deciding or scoring lists: texts, pairs, forward passes of models and calls of servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..options.inputs import adapted
 
 
 class UtilityCosts:
-    """What a utility needs of the input, and how much work it would be; forward passes are counted list by list.
+    """Needs of a utility in the input, and how much work it would be; forward passes are counted list by list.
 
     Raises:
         DiscorankError: the utility is none, or its files are missing.
@@ -179,7 +179,7 @@ def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:
 
 
 def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:
-    """What an input lacks for a metric, or what will cost more than it seems."""
+    """Problems of an input with a metric: what is lacking, or will cost more than it seems."""
     num_lists, num_sources = report.get("lists", 0), report.get("with_source", 0)
     problems = []
     if part.reads.everywhere and report.get("whole_documents", 0):

@@ -109,7 +109,7 @@ def check_without_budget(values: Mapping[str, Any]) -> None:
 
 
 def audited(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> MBRDecoder:
-    """The decoder with the correction for --budget-audit: that of the run that goes on, or as it shows now.
+    """The decoder with the correction for --budget-audit: that of the resumed run, or as it shows now.
 
     Args:
         values: the options.

@@ -74,7 +74,7 @@ class CodeOptions:
 
 @settings
 class JudgeOptions:
-    """What judges may spend.
+    """Bounds of the spending of judges.
 
     Args:
         max_calls: how many calls each judge may make now; the run ends at the next, and the same command goes on.

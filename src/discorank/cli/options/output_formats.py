@@ -85,7 +85,7 @@ def row_form_in(values: dict[str, Any]) -> RowForm | None:
 
 
 def list_writer_in(values: dict[str, Any]) -> ListWriter:
-    """What writes lists as the options say; what stands in files of its own is not lost."""
+    """The writer of lists that the options name; what stands in files of its own is not lost."""
     from ...integrations.formats.written_lists import list_writer
 
     elsewhere = ["source"] if values["sources"] else []

@@ -30,7 +30,7 @@ class MissingPriorError(InputError):
 
 
 def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Reranker:
-    """What decided a run, set to give every place.
+    """The decider of a run, set to give every rank.
 
     Raises:
         CodeRefusedError: it needs code that the options do not allow; nothing was imported.
