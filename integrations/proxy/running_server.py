@@ -25,9 +25,8 @@ from ..server.exchange import Exchange
 from ..server.settings import Connection
 from .app import App
 from .candidate_draw import Upstream
-from .choosing_thread import ChoosingThread
 from .counters import Counters
-from .decisions import Decisions
+from .decisions import ChoosingThread, Decisions
 from .document_streams import DocumentLanes
 from .questions import Allowed
 from .settings import DoorSettings, DrawingSettings
