@@ -29,7 +29,7 @@ from ...metrics.representations import IntArray, Ragged
 from ...metrics.spec.checked_settings import settings
 from ..scoring.list_prompts import PromptedText
 from .model_loading import check_ids, positions
-from .token_draws import CELLS
+from .sampling import CELLS
 
 
 @settings

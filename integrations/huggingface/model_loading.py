@@ -15,8 +15,7 @@ from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.bounded_files import read_small_file
 from ..generation.generator import check_stops
-from .sampling import DRAWING_VERSIONS, cutoff_of
-from .token_draws import Method
+from .sampling import DRAWING_VERSIONS, Method, cutoff_of
 
 
 class ModelPool(NamedTuple):

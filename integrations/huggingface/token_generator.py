@@ -16,8 +16,7 @@ import numpy as np
 
 from ...metrics.execution.batches import in_halves
 from .model_loading import ModelPool
-from .sampling import drawing, uniforms
-from .token_draws import CELLS
+from .sampling import CELLS, drawing, uniforms
 
 Ids = Sequence[int]
 Draw = tuple[int, int]  # an input, and the number of a candidate
