@@ -28,8 +28,7 @@ from warnings import warn
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from ...metrics.execution.close_at_end import close_at_end
-from ..server.exchange import Client
-from ..server.server_errors import BusyError, ExhaustedError, UnusableError
+from ..server.exchange import BusyError, Client, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .judge_answers import Answer, value_of
 from .judge_prompts import JudgeQuestion, Requests, Worth

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
-from ..server.server_errors import BusyError, NotThereError, RefusedError, SlowError, UnusableError
+from ..server.exchange import BusyError, NotThereError, RefusedError, SlowError, UnusableError
 
 RETRY_SECONDS = 1  # named to who comes when there is no room
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}

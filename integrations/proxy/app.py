@@ -18,8 +18,7 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError
 from ...metrics.storage.limits import limits
-from ..server.exchange import Exchange, OpenReply
-from ..server.server_errors import check_status
+from ..server.exchange import Exchange, OpenReply, check_status
 from .api_errors import ApiError, from_upstream
 from .counters import Counters
 from .decisions import Decisions

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
-from ..server.exchange import Exchange
+from ..server.exchange import Exchange, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
-from ..server.server_errors import RefusedError, UnusableError
 from .questions import Question
 from .settings import DrawingSettings
 

@@ -26,8 +26,7 @@ from ...rerank.reranker import Reranker
 from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
-from .exchange import Client
-from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
+from .exchange import BusyError, Client, ExhaustedError, RefusedError, UnusableError
 from .settings import Connection, ServerPool, ServerSettings
 
 MAX_TOKENS = 1 << 40  # more is no count

@@ -27,8 +27,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ...metrics.errors import InputError, ResourceError, excerpt
 from ...rerank.lists import finite
-from .exchange import Client
-from .server_errors import BusyError, ExhaustedError, NotThereError, RefusedError, UnusableError
+from .exchange import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
 from .settings import Connection
 
 _LISTS = ("data", "results")
