@@ -23,7 +23,7 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import finite
 from ..files.reply_choices import ROUNDING
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
-from .pair_scores import Pair, PairScores
+from .score_server import Pair, PairScores
 from .settings import Connection, further_keys
 
 FLOOR = -9999.0  # what servers write for minus infinity

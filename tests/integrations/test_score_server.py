@@ -20,8 +20,8 @@ import pytest
 
 from discorank import Document, MBRDecoder, Metric, load_metric
 from discorank.cli.main import main
-from discorank.integrations.server import pair_scores
-from discorank.integrations.server.pair_scores import scores_in
+from discorank.integrations.server import score_server as pair_scores
+from discorank.integrations.server.score_server import scores_in
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.registry import load_from_data, papers_of
 from discorank.metrics.spec.user_code import NO_CODE, CodeRefusedError
