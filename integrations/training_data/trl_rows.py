@@ -19,8 +19,15 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.prompt_template import Template
 from ...metrics.text.texts import NO_CONTEXT
-from .decided_lists import DecidedList
-from .preference_pairs import LengthBalance, PreferencePair, Selection, are_equal, pairs_in, valued
+from .preference_pairs import (
+    DecidedList,
+    LengthBalance,
+    PreferencePair,
+    Selection,
+    are_equal,
+    pairs_in,
+    valued,
+)
 
 Kind = Literal["pairs", "sft", "ranking", "kto"]
 Row = dict[str, Any]
