@@ -1,15 +1,11 @@
-"""Log-probabilities of forced sequences by a model of transformers.
+"""Log-probabilities of forced sequences by a model of transformers, and its `TextScorer`.
 
     log P = sum_{t >= first} log p(tokens_t | source, tokens_<t)
 
-Decoder-only models (`CausalLM`) and those of the BART family (`Seq2Seq`) run packed, and what sequences share is read
-once; any other encoder-decoder runs on sequences padded to a multiple of 16, on a CPU one at a time. Either way a value
-is a function of its sequence alone, to the last bit on a CPU.
-
-The `TextScorer` of a Hugging Face model, encoder-decoder or decoder-only.
-
 Texts become token ids (`ForcedReader`), and the passes of the model give them values. Lists are read ahead until their
-tokens fill a batch.
+tokens fill a batch. Decoder-only models (`CausalLM`) and those of the BART family (`Seq2Seq`) run packed, and what
+sequences share is read once; any other encoder-decoder runs on sequences padded to a multiple of 16, on a CPU one at a
+time. Either way a value is a function of its sequence alone, to the last bit on a CPU.
 """
 
 from __future__ import annotations

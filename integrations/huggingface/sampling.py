@@ -1,16 +1,10 @@
-"""How candidates are drawn from a model: methods and their cutoffs, and chance that depends on nothing but the input.
+"""Drawing candidates from a model: methods and their cutoffs, and chance that depends on nothing but the input.
 
-    next = the token at which the cumulated probability passes u,    u uniform in [0, 1)
-The model's logits are divided by the temperature, the method cuts off the improbable tokens, the rest is drawn from
-exactly. The numbers u are a function of the seed, the tokens of the input, the pool and the number of the candidate. So
-the candidates of an input depend neither on its batch nor on what was drawn before, and 16 candidates are the first of
-64. torch's own random state is not touched.
-
-The token that a uniform number stands for: by the cumulated probabilities of the vocabulary, and faster by blocks.
-
-    p = softmax(logits),   kept = { i : the method lets i come },
+    p = softmax(logits / temperature),   kept = { i : the method lets i come },   u uniform in [0, 1)
     token = the first i of kept at which the sum of p over kept, in the order of ids, passes u times its whole
-What is kept, in double precision of float32 logits:
+The numbers u are a function of the seed, the tokens of the input, the pool and the number of the candidate. So the
+candidates of an input depend neither on its batch nor on what was drawn before, and 16 candidates are the first of 64.
+torch's own random state is not touched. What is kept, in double precision of float32 logits:
     epsilon    p_i >= cutoff, or p_i is the highest (as transformers has it, in float32)
     nucleus    the tokens before it hold less than the cutoff; of equally probable ones lower ids come first
     typical    |log p_i + H| is no more than that of the token with which the cutoff is reached; H is the entropy

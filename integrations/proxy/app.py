@@ -1,10 +1,10 @@
-"""The application: which path leads where, who may come in, and what every answer and error looks like.
+"""The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
 
-Requests that pass through: the reply upstream as it comes, bytes and status, and only from beneath its address.
+A request that passes through gets the reply upstream as it is, bytes and status, and only from beneath its address.
 """
 
 from __future__ import annotations
@@ -266,9 +266,6 @@ async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
-
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
 
 # headers of a reply that pass through; what concerns the connection alone does not
 _HEADERS = ("content-type", "retry-after", "x-request-id")

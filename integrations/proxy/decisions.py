@@ -1,9 +1,8 @@
 """One request from question to decision: candidates are drawn, in rounds if it is adaptive, and one is chosen.
 
-One thread that chooses: what waits is valued together, by an engine that nothing else uses.
-
-Metrics need not be safe for threads, models are loaded once, and the event loop goes on meanwhile. A choice is a
-program that hands out tasks (see `scheduler`); all that are open go to the engine in one wave.
+One thread chooses: open lists are valued together, by an engine that nothing else uses. Metrics need not be safe for
+threads, models are loaded once, and the event loop runs meanwhile. A choice is a program that hands out tasks (see
+`scheduler`); all that are open go to the engine in one wave.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Requests to a server: retries with back-off, limits on time, size and number, errors that never show the key.
 
-What may pass is tried again: connections that fail or break, requests that take too long, the status codes of
-`server_errors.PASSING` (after the time in ``Retry-After``, if the server names one), and replies that are no JSON.
-Redirects are not followed, and replies are not unpacked. It knows nothing of candidates. `client` is the same for
-callers without an event loop.
-
-What may go wrong with a request to a server: what may pass, what is the request's fault, what ends everything.
+What may pass is tried again: connections that fail or break, requests that take too long, the status codes of `PASSING`
+(after the time in ``Retry-After``, if the server names one), and replies that are no JSON. Other errors are the fault
+of the request, or end everything. Redirects are not followed, and replies are not unpacked. It knows nothing of
+candidates. `client` is the same for callers without an event loop.
 """
 
 from __future__ import annotations

@@ -9,14 +9,12 @@ a pair that it is asked at the beginning. `base_url` is the address before /scor
 is better, not symmetric; an empty text is sent like any other. Scores are the server's: equal bytes for equal texts
 are its to promise. They are those of `model`, which the signature names; how the server is reached is no part of it.
 
-What a server says of pairs of texts: every distinct pair is asked for once, many requests at a time.
+Every distinct pair of texts is asked for once, many requests at a time. A request that is refused, failed at or
+answered wrongly is made again in halves, so that a pair at fault is named and costs no other. The server is at fault,
+and `ResourceError` says so, where it fails at another request too: its first request is made again. Scores and faults
+of the last `KEPT` pairs are remembered, so that a list that shares a wave with a bad one is not asked for twice.
 
-A request that is refused, failed at or answered wrongly is made again in halves, so that a pair at fault is named and
-costs no other. The server is at fault, and `ResourceError` says so, where it fails at another request too: what it was
-asked at first is asked again. Scores and faults of the last `KEPT` pairs are remembered, so that a list that shares a
-wave with a bad one is not asked for twice.
-
-Forms in which servers are asked for scores of pairs of texts: the body of a request, and the scores in its reply.
+The body of a request, and the scores in its reply:
 
     score   POST score   {"model", "text_1": [q, ...], "text_2": [d, ...]}
             {"data": [{"index", "score"}]}                                vLLM

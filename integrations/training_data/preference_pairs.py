@@ -1,11 +1,10 @@
-"""Which texts of a decided list are preferred to which: pairs of unequal texts, by their values.
+"""Decided lists, and which of their texts are preferred to which: pairs of unequal texts, by their values.
 
     z(h) = (mu(h) - mean) / sd        over the candidates of the list, copies counted
     gap(h, h') = z(h) - z(h')
 The mean and the standard deviation are those of the list, so that a margin means the same in lists that are easy and
-in lists that are hard. Texts whose values are as good as each other by the rule of ties are in no pair.
-
-Decided lists: every distinct text with its value, from a ranking, or from the rows of a run and its input.
+in lists that are hard. Texts whose values are as good as each other by the rule of ties are in no pair. A decided list
+is every distinct text with its value, from a ranking, or from the rows of a run and its input.
 """
 
 from __future__ import annotations
