@@ -154,7 +154,7 @@ def allow_arguments() -> None:
 
 
 class ChoosingTask:
-    """What is added to a translation task: after every batch, its hypotheses are put in order."""
+    """An addition to a translation task: after every batch, its hypotheses are put in order."""
 
     cfg: Any
     source_dictionary: Any
@@ -205,7 +205,7 @@ class ChoosingTask:
 
     @cached_property
     def _post_process(self) -> str | None:
-        """What joins subwords, None if nothing does; raises InputError if it is not set though there are subwords."""
+        """The symbol that joins subwords or None; raises InputError if it is not set though there are subwords."""
         bpe, _ = self._decoders
         post_process = self.cfg.discorank_post_process
         if post_process is None and bpe is None and _has_subwords(self.target_dictionary):

@@ -58,7 +58,7 @@ class ScoringSettings:
 
 
 class ForcedSequence(NamedTuple):
-    """What a model reads of a prompt and a text.
+    """The tokens of a prompt and a text.
 
     Args:
         source: token ids of the encoder; none for a decoder-only model.
@@ -105,7 +105,7 @@ class ForcedReader:
         return int(self.ends[0])
 
     def sequences(self, texts: Sequence[PromptedText]) -> list[ForcedSequence | InputError]:
-        """What is read of every text, or why it cannot be."""
+        """The tokens of every text, or why there are none."""
         prompts = list(dict.fromkeys(text.prompt for text in texts))
         ids_of_prompt = dict(zip(prompts, self._prompts(prompts), strict=True))
         targets = self._targets(texts)
@@ -223,7 +223,7 @@ class ForcedReader:
 
 
 class ForcedPasses(Protocol):
-    """What computes log-probabilities."""
+    """Forward passes that compute log-probabilities."""
 
     batch_tokens: int
 
@@ -471,7 +471,7 @@ class HuggingFaceScorer:
         }
 
     def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
-        """What came of every list, in order; the error of a text that cannot be read stands in its place."""
+        """The outcome of every list, in order; the error of a text that cannot be read is in its place."""
         for block in self._blocks(lists):
             before_work()
             yield from self._answers(block)
@@ -491,7 +491,7 @@ class HuggingFaceScorer:
             yield block
 
     def _read(self, texts: Sequence[PromptedText]) -> _Read:
-        """What is read of the texts of a list."""
+        """The tokens of the texts of a list."""
         return self.reader.sequences(texts)
 
     def _answers(self, block: list[_Read]) -> Iterator[Answered]:
@@ -513,7 +513,7 @@ class HuggingFaceScorer:
 
 
 def _sequences(read: _Read) -> list[ForcedSequence]:
-    """What can be scored of a list."""
+    """The sequences of a list that can be scored."""
     if isinstance(read, DiscorankError):
         return []
     return [one for one in read if isinstance(one, ForcedSequence)]

@@ -130,7 +130,7 @@ class GenerationSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What candidates depend on, as JSON values."""
+        """The identity of candidates, as JSON values."""
         methods = [pool.method for pool in self.pools]
         versions = {one: DRAWING_VERSIONS[one] for one in methods if one in DRAWING_VERSIONS}
         return {

@@ -68,7 +68,7 @@ class Spending:
             return may_call
 
     def take(self) -> dict[str, int]:
-        """What was counted since this was last asked."""
+        """The counts since they were last read."""
         with self._lock:
             new = self.total - self.reported
             self.reported = Counter(self.total)
@@ -224,7 +224,7 @@ class JudgeCall(NamedTuple):
 
 
 class JudgeCalls:
-    """What a server answers.
+    """The answer of a server.
 
     Args:
         connection: how it is reached.

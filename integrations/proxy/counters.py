@@ -1,4 +1,4 @@
-"""What the server has done and is doing, as Prometheus reads it. No label is what a request says."""
+"""Counters and gauges of the server, as Prometheus reads them. No label comes from a request."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from ...rerank.stopping_rule import StoppingRule
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .counters import Counters
-from .document_streams import DocumentLanes, DocumentTurn, check_length
+from .document_streams import DocumentStreams, DocumentTurn, check_length
 from .questions import Question, with_form
 from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
@@ -53,7 +53,7 @@ class Decisions:
         deciders: Mapping[str, Decider],
         upstream: Upstream,
         choosing: ChoosingThread,
-        documents: DocumentLanes,
+        documents: DocumentStreams,
         drawing: DrawingSettings,
         choice_seconds: float,
         counters: Counters,

@@ -20,7 +20,7 @@ from .app import App
 from .candidate_draw import Upstream
 from .counters import Counters
 from .decisions import ChoosingThread, Decisions
-from .document_streams import DocumentLanes
+from .document_streams import DocumentStreams
 from .questions import Allowed
 from .settings import DoorSettings, DrawingSettings
 
@@ -73,10 +73,10 @@ class ProxyServer:
     def _decisions(
         self, deciders: Mapping[str, Decider], drawing: DrawingSettings, counters: Counters
     ) -> Decisions:
-        """What decides requests, with the documents that it keeps."""
+        """The decisions of requests, with the documents that they keep."""
         door, choosing = self._door, self._choosing
         width = max(decider.width for decider in deciders.values())
-        documents = DocumentLanes(width, door.max_documents, door.document_seconds)
+        documents = DocumentStreams(width, door.max_documents, door.document_seconds)
         counters.watch("documents", "Documents that are kept", lambda: len(documents))
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
         upstream = Upstream(self._exchange)

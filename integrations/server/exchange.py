@@ -402,7 +402,7 @@ class NotThereError(UnusableError):
 
 
 class ExhaustedError(ResourceError):
-    """What may pass did not while the request was repeated; later it may."""
+    """The end of repeated requests; later one may succeed."""
 
 
 class BusyError(ExhaustedError):
@@ -414,7 +414,7 @@ class SlowError(ExhaustedError):
 
 
 class PassingError(Exception):
-    """What may pass: the problem, the error that it is in the end, and the seconds to wait that the server names."""
+    """A passing failure: the problem, the error in the end, and the seconds to wait that the server names."""
 
     def __init__(
         self,
@@ -465,7 +465,7 @@ def check_status(
 
 
 def message_of(reply: bytes) -> str:
-    """What a server says is wrong: the innermost value under these keys, or the whole reply."""
+    """The message of a server's error: the innermost value under these keys, or the whole reply."""
     try:
         value = parse_json(reply)
     except (InputError, UnicodeDecodeError, RecursionError):

@@ -132,7 +132,7 @@ KEY_VARIABLE = "DISCORANK_SCORE_KEY"
 
 @settings
 class ServedMetric(Metric):
-    """What both metrics share: how a server is asked.
+    """The settings of both metrics: how a server is asked.
 
     Args:
         model: the model's name on the server.
@@ -255,7 +255,7 @@ _SCORES = ("relevance_score", "score")
 
 
 class Pair(NamedTuple):
-    """What is scored together."""
+    """A query and a document, which are scored together."""
 
     query: str
     document: str
@@ -375,7 +375,7 @@ class RequestForm(Protocol[V_co]):
 
     @property
     def probe(self) -> Pair:
-        """What shows whether a server works."""
+        """A pair that shows whether a server works."""
 
     def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
         """The request for some pairs."""
