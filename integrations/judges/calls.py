@@ -105,7 +105,7 @@ class Spending:
         names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
         bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
         spent = f"{self.calls} calls and {self.tokens} tokens spent"
-        fix = "Run the same command again to go on with as much"
+        fix = "Run the same command again to resume with as much"
         if folder:
             fix = f"{fix}; answers are kept in {folder}"
         problem = f"{bounds} reached: {spent}, at least {missing} answers missing"
