@@ -42,7 +42,7 @@ class MemoryBoundError(InputError):
 
 @contextmanager
 def our_errors(where: str) -> Iterator[None]:
-    """Errors of pyarrow as errors of ours, with the place."""
+    """A pyarrow error as an InputError with its place."""
     import pyarrow as pa
 
     try:

@@ -213,7 +213,7 @@ class _Parquet:
 
 
 def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator[bytes]:
-    """Facts of a table for the other process: that it is open, its rows, and where groups of them begin.
+    """The messages of this process on a table: that it is open, its rows, and where groups of them begin.
 
     Raises:
         InputError: it must be refused.

@@ -205,7 +205,7 @@ class ChoosingTask:
 
     @cached_property
     def _post_process(self) -> str | None:
-        """The joiner of subwords, None without; raises InputError if it is not set though there are subwords."""
+        """The symbol that joins subwords or None; raises InputError if it is not set though there are subwords."""
         bpe, _ = self._decoders
         post_process = self.cfg.discorank_post_process
         if post_process is None and bpe is None and _has_subwords(self.target_dictionary):

@@ -1,4 +1,4 @@
-"""The entries that readers yield: candidate lists or errors with their place, and the checks over a stream of them.
+"""Entries that every reader yields: candidate lists or errors with their place, and the checks over a stream of them.
 
 One bad record is an error entry and the next is read; a reader raises only where the file must be refused whole. The
 lines of a list are bounded in number and in bytes, and ids that were seen take 16 bytes each.

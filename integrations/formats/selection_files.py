@@ -70,7 +70,7 @@ def read_chosen(
 
 
 def _of_document(row: Any) -> dict[str, str] | None:
-    """The facts of its document in a segment's line, as a line about that; None where there are none."""
+    """A line on the document of a segment, from the line of the segment; None where that says nothing."""
     about = row.get(CHOSEN) if isinstance(row, Mapping) else None
     if not isinstance(about, Mapping):
         return None

@@ -35,7 +35,7 @@ _OTHER_KINDS = {"text": "text with a segment per line", "rows": "rows with a tex
 
 @dataclass(frozen=True)
 class SystemTexts:
-    """What a file says of segments.
+    """The texts of segments in one file.
 
     Args:
         path: of the file.
@@ -95,12 +95,12 @@ def read_system_texts(path: str) -> SystemTexts:
 
 
 def about_kind(kind: str) -> str:
-    """What a file of a kind is, in words."""
+    """The words for a file of a kind."""
     return _OTHER_KINDS.get(kind) or format_of(kind).title
 
 
 def kind_of(first: bytes, source: LineSource) -> str:
-    """What a file is by its first line: "text", "rows", or the name of a format.
+    """The kind of a file by its first line: "text", "rows", or the name of a format.
 
     Raises:
         InputError: the line is JSON, but of nothing that has texts.
@@ -379,7 +379,7 @@ def _only(file: SystemTexts, what: str) -> Texts:
 
 
 def _first(files: Sequence[SystemTexts], part: Callable[[SystemTexts], T | None]) -> T | None:
-    """What the first file that has it says."""
+    """The value of the first file that has one."""
     return next(filter(None, map(part, files)), None)
 
 

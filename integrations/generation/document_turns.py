@@ -15,12 +15,8 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
-from ...metrics.text.prompt_template import (
-    TARGET_CONTEXT,
-    FewShotExamples,
-    Template,
-    warn_of_two_blanks,
-)
+from ...metrics.text.prompt_template import FewShotExamples, warn_of_two_blanks
+from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
@@ -116,8 +112,8 @@ class WaitingInput:
         return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-class InputLanes:
-    """The lanes of documents, from one block of inputs to the next.
+class InputStreams:
+    """The streams of documents, from one block of inputs to the next.
 
     Args:
         width: how many preceding sentences are kept.
@@ -127,65 +123,65 @@ class InputLanes:
     def __init__(self, width: int, chooses: bool) -> None:
         self.width, self.chooses = width, chooses
         self._document: str | None = None  # of the last input
-        self._lane, self._after_gap = DocumentStream(width), False
+        self._stream, self._after_gap = DocumentStream(width), False
 
     def queues(
         self, inputs: Sequence[Prompt | DiscorankError]
     ) -> list[tuple[DocumentStream, deque[WaitingInput]]]:
-        """The lane of every document, with its inputs in order."""
+        """The stream of every document, with its inputs in order."""
         queues: list[tuple[DocumentStream, deque[WaitingInput]]] = []
         for place, entry in enumerate(inputs):
             if isinstance(entry, DiscorankError):
                 self._after_gap = True
                 continue
-            lane = self._lane_of(entry)
-            if not queues or queues[-1][0] is not lane:
-                queues.append((lane, deque()))
+            stream = self._stream_of(entry)
+            if not queues or queues[-1][0] is not stream:
+                queues.append((stream, deque()))
             _, waiting = queues[-1]
             waiting.append(WaitingInput(place, entry, self._after_gap))
             self._after_gap = False
         return queues
 
-    def ready(self, lane: DocumentStream, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
-        """The next of a lane, or all where none has to wait for a choice, with their contexts."""
+    def ready(self, stream: DocumentStream, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
+        """The next of a stream, or all where none has to wait for a choice, with their contexts."""
         while waiting:
             job = waiting.popleft()
-            is_cut = lane.enter(job.prompt.position, job.after_gap)
+            is_cut = stream.enter(job.prompt.position, job.after_gap)
             job.flags = ("context-cut",) * is_cut
-            job.context = lane.context
+            job.context = stream.context
             yield job
             if self.chooses:
                 return
-            _extend(lane, job.prompt, "")
+            _extend(stream, job.prompt, "")
 
-    def chose(self, lane: DocumentStream, job: WaitingInput, chosen: str | None) -> None:
+    def chose(self, stream: DocumentStream, job: WaitingInput, chosen: str | None) -> None:
         """Makes what was chosen for an input context of the next, where something chooses."""
         if self.chooses:
-            _extend(lane, job.prompt, chosen)
+            _extend(stream, job.prompt, chosen)
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
         if prompt is None:
             self._after_gap = True
             return
-        lane = self._lane_of(prompt)
-        lane.enter(prompt.position, self._after_gap)
-        _extend(lane, prompt, chosen if self.chooses else "")
+        stream = self._stream_of(prompt)
+        stream.enter(prompt.position, self._after_gap)
+        _extend(stream, prompt, chosen if self.chooses else "")
         self._after_gap = False
 
-    def _lane_of(self, prompt: Prompt) -> DocumentStream:
-        """The lane of the prompt's document; documents are adjacent, so one is enough."""
+    def _stream_of(self, prompt: Prompt) -> DocumentStream:
+        """The stream of the prompt's document; documents are adjacent, so one is enough."""
         if prompt.document is None or prompt.document != self._document:
-            self._document, self._lane = prompt.document, DocumentStream(self.width)
-        return self._lane
+            self._document, self._stream = prompt.document, DocumentStream(self.width)
+        return self._stream
 
 
-def _extend(lane: DocumentStream, prompt: Prompt, chosen: str | None) -> None:
-    """Adds an input and what was chosen for it to its lane; None if nothing could be."""
+def _extend(stream: DocumentStream, prompt: Prompt, chosen: str | None) -> None:
+    """Adds an input and what was chosen for it to its stream; None if nothing could be."""
     if chosen is None:
-        lane.lose()
+        stream.lose()
     else:
-        lane.extend(str(prompt.source or prompt.text), chosen)
+        stream.extend(str(prompt.source or prompt.text), chosen)
 
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
@@ -241,7 +237,7 @@ class Turns:
         plain = getattr(generator, "plain_text", str)
         self.prompts = TurnPrompts(template, first or template, context, examples, plain)
         self.examples = examples
-        self.lanes = InputLanes(self.width, decider is not None)
+        self.streams = InputStreams(self.width, decider is not None)
         self._check()
 
     def _check(self) -> None:
@@ -281,7 +277,7 @@ class Turns:
 
     @property
     def work(self) -> Metered:
-        """The work of the generator, where it counts."""
+        """The counts of the generator, where it keeps some."""
         meter: Meter | None = getattr(self.generator, "meter", None)
         return Metered() if meter is None else meter.now
 
@@ -295,7 +291,7 @@ class Turns:
         inputs: Sequence[Prompt | DiscorankError],
         known: Callable[[int, str], Known | None] = nothing_known,
     ) -> Iterator[list[Done]]:
-        """Outcomes of inputs, in the order in which they come: those made together, as soon as they are there.
+        """The outcomes of inputs in the order in which they come, those of one batch together.
 
         An error among the inputs stands for one that could not be read, and is its own outcome. The next call goes on
         where this one ended.
@@ -315,13 +311,13 @@ class Turns:
         ]
         if errors:
             yield errors
-        queues = self.lanes.queues(inputs)
+        queues = self.streams.queues(inputs)
         while any(waiting for _, waiting in queues):
             # the next input of the first documents, generated together
             wave: list[tuple[DocumentStream, WaitingInput]] = []
-            for lane, waiting in queues:
+            for stream, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
-                    wave += [(lane, job) for job in self.lanes.ready(lane, waiting)]
+                    wave += [(stream, job) for job in self.streams.ready(stream, waiting)]
             yield from self._wave(wave, known)
 
     def _wave(
@@ -329,24 +325,24 @@ class Turns:
         wave: Sequence[tuple[DocumentStream, WaitingInput]],
         known: Callable[[int, str], Known | None],
     ) -> Iterator[list[Done]]:
-        """What comes of inputs that do not wait for one another; their lanes are extended by it."""
-        lanes = {job.place: (lane, job) for lane, job in wave}
+        """The outcomes of inputs that do not wait for one another; their streams are extended by them."""
+        streams = {job.place: (stream, job) for stream, job in wave}
         earlier = {job.place: known(job.place, job.reading) for _, job in wave}
         new = {place for place, one in earlier.items() if one is None}
         for place, one in earlier.items():
             if one is not None:
-                self.lanes.chose(*lanes[place], one.chosen)
+                self.streams.chose(*streams[place], one.chosen)
         # of a batch that was half done all is generated again, as it may depend on what stands in it
         jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
         for together in self._decided(jobs, new):
             for done in together:
-                self.lanes.chose(*lanes[done.place], _text_of(done.outcome))
+                self.streams.chose(*streams[done.place], _text_of(done.outcome))
             yield together
         yield []  # what was known may be written now
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        self.lanes.replay(prompt, chosen)
+        self.streams.replay(prompt, chosen)
 
     def _decided(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
         """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
@@ -373,7 +369,7 @@ class Turns:
             raise stopped
 
     def _made(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[Done]:
-        """Candidates for the inputs whose places are new, in order, as they come."""
+        """The candidates of the inputs whose places are new, in order, as they come."""
         filled = [self._filled(job) for job in jobs]
         made = iter(
             self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)])
@@ -414,7 +410,7 @@ class Turns:
 
 
 def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -> Done:
-    """Finished inputs, each with its ranking by the place of the input, if it has one."""
+    """The outcome with its ranking by the place of the input, if it has one."""
     if isinstance(done.outcome, DiscorankError):
         return done
     ranking = rankings[done.place]
@@ -424,7 +420,7 @@ def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:
-    """The chosen text, if any."""
+    """The text that was chosen, if one was."""
     if isinstance(outcome, DiscorankError) or outcome.chosen is None:
         return None
     return str(outcome.record.candidates[outcome.chosen].text)

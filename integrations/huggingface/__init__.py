@@ -5,10 +5,9 @@ model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, 
 """
 
 from .custom_decoding import CustomGenerate, custom_generate
-from .forced_passes import ScoringSettings
+from .forced_passes import HuggingFaceScorer, ScoringSettings
 from .generator import HuggingFaceGenerator, generate
 from .model_loading import GenerationSettings
-from .model_scorer import HuggingFaceScorer
 
 __all__ = [
     "CustomGenerate",

@@ -28,7 +28,7 @@ def custom_generate(
     engine: Engine | None = None,
     **settings: Any,
 ) -> CustomGenerate:
-    """The function that ``model.generate(..., custom_generate=...)`` and pipelines take: it returns the choice.
+    """A decoding method for ``model.generate(..., custom_generate=...)`` and the text-generation pipeline.
 
     Arguments as `generate`. How candidates are drawn is set here: do_sample, num_beams, top_k and the like have no
     effect in ``model.generate``; lengths, special tokens and constraints such as no_repeat_ngram_size have.

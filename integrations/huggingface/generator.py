@@ -144,7 +144,7 @@ class HuggingFaceGenerator:
         return ids, num_cut
 
     def outputs(self, inputs: Sequence[Ids]) -> list[PoolOutputs]:
-        """The contents of every pool of the settings for these token ids."""
+        """The candidates of every pool of the settings for these token ids."""
         pools = []
         for pool in self.settings.pools:
             tokens = self.token_generator.outputs(inputs, pool, self.settings.seed)

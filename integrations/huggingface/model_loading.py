@@ -15,8 +15,7 @@ from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.bounded_files import read_small_file
 from ..generation.generator import check_stops
-from .sampling import DRAWING_VERSIONS, cutoff_of
-from .token_draws import Method
+from .sampling import DRAWING_VERSIONS, Method, cutoff_of
 
 
 class ModelPool(NamedTuple):
@@ -131,7 +130,7 @@ class GenerationSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What candidates depend on, as JSON values."""
+        """The identity of candidates, as JSON values."""
         methods = [pool.method for pool in self.pools]
         versions = {one: DRAWING_VERSIONS[one] for one in methods if one in DRAWING_VERSIONS}
         return {

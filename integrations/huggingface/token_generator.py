@@ -16,8 +16,7 @@ import numpy as np
 
 from ...metrics.execution.store import in_halves
 from .model_loading import ModelPool
-from .sampling import drawing, uniforms
-from .token_draws import CELLS
+from .sampling import CELLS, drawing, uniforms
 
 Ids = Sequence[int]
 Draw = tuple[int, int]  # an input, and the number of a candidate
@@ -154,7 +153,7 @@ class TokenGenerator:
         return [outputs[start : start + size] for start in range(0, len(outputs), size)]
 
     def _model_inputs(self, inputs: Sequence[Ids], rows: list[int]) -> dict[str, Any]:
-        """Inputs of the model: `rows`, padded; for an encoder-decoder the encoder's states."""
+        """The arguments of the model: `rows` of the inputs, padded; for an encoder-decoder the encoder's states."""
         ids, mask = self._padded(inputs, left=not self.encodes)
         if not self.encodes:
             return {"input_ids": ids[rows], "attention_mask": mask[rows]}

@@ -28,8 +28,7 @@ from warnings import warn
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from ...metrics.execution.close_at_end import close_at_end
-from ..server.exchange import Client
-from ..server.server_errors import BusyError, ExhaustedError, UnusableError
+from ..server.exchange import BusyError, Client, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .judge_answers import Answer, value_of
 from .judge_prompts import JudgeQuestion, Requests, Worth
@@ -69,7 +68,7 @@ class Spending:
             return may_call
 
     def take(self) -> dict[str, int]:
-        """Counts since the last call."""
+        """The counts since they were last read."""
         with self._lock:
             new = self.total - self.reported
             self.reported = Counter(self.total)
@@ -225,7 +224,7 @@ class JudgeCall(NamedTuple):
 
 
 class JudgeCalls:
-    """An answer of a server.
+    """The answer of a server.
 
     Args:
         connection: how it is reached.

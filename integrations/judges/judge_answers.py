@@ -194,7 +194,7 @@ class AnswerToken(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A server's answer.
+    """The answer of a server.
 
     Args:
         text: empty where there is none.

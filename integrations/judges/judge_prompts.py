@@ -363,7 +363,7 @@ class Requests:
         return path, {**body, **self.further}, text
 
     def key(self, question: JudgeQuestion, earlier: Sequence[str] = ()) -> bytes:
-        """The key of an answer: all that it depends on, and no address.
+        """The key of a kept answer: all that it depends on, and no address.
 
         The number of the judgement counts also where no seed is sent.
         """
@@ -372,7 +372,7 @@ class Requests:
         return cache.key(FORM, path, str(question.number), content)
 
     def _logprobs(self) -> dict[str, Any]:
-        """The request for likely tokens."""
+        """The keys of a request that ask for likely tokens."""
         if not self.top_logprobs:
             return {}
         if self.chat:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
-from ..server.server_errors import BusyError, NotThereError, RefusedError, SlowError, UnusableError
+from ..server.exchange import BusyError, NotThereError, RefusedError, SlowError, UnusableError
 
 RETRY_SECONDS = 1  # named to who comes when there is no room
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
@@ -66,7 +66,7 @@ def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> Api
 
 
 def from_upstream(error: DiscorankError) -> ApiError:
-    """A failure upstream as the answer to a request."""
+    """The failure upstream, as the answer to a request."""
     if isinstance(error, RefusedError):
         return ApiError(400, f"upstream: {error.problem}", code="refused_upstream")
     if isinstance(error, NotThereError):

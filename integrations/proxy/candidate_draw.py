@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
-from ..server.exchange import Exchange
+from ..server.exchange import Exchange, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
-from ..server.server_errors import RefusedError, UnusableError
 from .questions import Question
 from .settings import DrawingSettings
 
@@ -142,7 +141,7 @@ class CandidateDraw:
 
     @property
     def drawn(self) -> list[Drawn]:
-        """The replies so far, in the order of the requests."""
+        """The candidates so far, in the order of the requests."""
         calls = sorted(self._drawing.candidates_of)
         return [
             Drawn(candidate, self._choice(call, candidate), call)

@@ -1,4 +1,4 @@
-"""Counters of the server's work, as Prometheus reads them. No label is text of a request."""
+"""Counters and gauges of the server, as Prometheus reads them. No label comes from a request."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Document:
     """The state of a document.
 
     Args:
-        lane: what the next position reads.
+        stream: what the next position reads.
         before: what the last one read.
         used_at: when something last came for it.
         open: positions that are under way.
@@ -39,7 +39,7 @@ class _Document:
         changed: told whenever that may let another one begin.
     """
 
-    lane: DocumentStream
+    stream: DocumentStream
     before: Context
     used_at: float
     open: set[int] = field(default_factory=set)
@@ -49,7 +49,7 @@ class _Document:
     @property
     def last(self) -> int:
         """The last position that was decided; -1 if there is none."""
-        return -1 if self.lane.position is None else self.lane.position
+        return -1 if self.stream.position is None else self.stream.position
 
     def may_begin(self, position: int) -> bool:
         """Whether a position can be decided as things stand."""
@@ -60,13 +60,13 @@ class _Document:
         return position - 1 in self.open
 
     def enter(self, position: int, width: int) -> None:
-        """Moves the lane to a position."""
+        """Moves the stream to a position."""
         if position == 0:
-            self.lane, self.before = DocumentStream(width), NO_CONTEXT
+            self.stream, self.before = DocumentStream(width), NO_CONTEXT
         elif position == self.last:
-            self.lane = DocumentStream(width, self.before, position - 1)
-        self.before = self.lane.context
-        self.lane.enter(position, after_gap=False)
+            self.stream = DocumentStream(width, self.before, position - 1)
+        self.before = self.stream.context
+        self.stream.enter(position, after_gap=False)
 
 
 class DocumentTurn:
@@ -110,11 +110,11 @@ class TakenTurn:
 
     @property
     def context(self) -> Context:
-        """The choices before the position."""
+        """The context of texts chosen before the position."""
         document = self._document
         if self._position == 0:
             return NO_CONTEXT
-        return document.before if self._position == document.last else document.lane.context
+        return document.before if self._position == document.last else document.stream.context
 
     def chosen(self, source: str, target: str) -> None:
         """Adds the choice; a position that comes to nothing leaves the document as it was.
@@ -124,10 +124,10 @@ class TakenTurn:
         """
         check_length(target, "the choice")
         self._document.enter(self._position, self._width)
-        self._document.lane.extend(source, target)
+        self._document.stream.extend(source, target)
 
 
-class DocumentLanes:
+class DocumentStreams:
     """The documents that are known.
 
     Args:

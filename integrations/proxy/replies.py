@@ -192,7 +192,7 @@ def event(value: Mapping[str, Any]) -> bytes:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """A body as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    """The body of an answer as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:

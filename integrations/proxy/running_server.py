@@ -18,10 +18,9 @@ from ..server.exchange import Exchange
 from ..server.settings import Connection
 from .app import App
 from .candidate_draw import Upstream
-from .choosing_thread import ChoosingThread
 from .counters import Counters
-from .decisions import Decisions
-from .document_streams import DocumentLanes
+from .decisions import ChoosingThread, Decisions
+from .document_streams import DocumentStreams
 from .questions import Allowed
 from .settings import DoorSettings, DrawingSettings
 
@@ -74,10 +73,10 @@ class ProxyServer:
     def _decisions(
         self, deciders: Mapping[str, Decider], drawing: DrawingSettings, counters: Counters
     ) -> Decisions:
-        """What decides requests, with the documents that it keeps."""
+        """The decisions of requests, with the documents that they keep."""
         door, choosing = self._door, self._choosing
         width = max(decider.width for decider in deciders.values())
-        documents = DocumentLanes(width, door.max_documents, door.document_seconds)
+        documents = DocumentStreams(width, door.max_documents, door.document_seconds)
         counters.watch("documents", "Documents that are kept", lambda: len(documents))
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
         upstream = Upstream(self._exchange)

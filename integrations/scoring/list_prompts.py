@@ -1,4 +1,4 @@
-"""What is asked of a candidate list: each of its texts behind the prompt it is scored after.
+"""The scored texts of a candidate list, each behind its prompt.
 
 Forwards the candidate is scored and ``{source}`` is a field of the prompt; in reverse the source is scored, and
 ``{candidate}`` is the field. The contexts are the preceding sentences of the document, by the rule of
@@ -68,7 +68,7 @@ Answered = Sequence[ScoredText | DiscorankError] | DiscorankError
 
 
 class TextScorer(Protocol):
-    """What gives texts their log-probabilities.
+    """A model that gives texts their log-probabilities.
 
     One that knows which tokens control its model has a method `plain_text`, as a `Generator` may.
     """
@@ -78,7 +78,7 @@ class TextScorer(Protocol):
         """The settings that values depend on, as JSON values; no key, device or address of a machine."""
 
     def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
-        """What came of every list, in order; errors among the lists are handed on.
+        """The outcome of every list, in order; errors among the lists are handed on.
 
         Args:
             lists: read ahead as far as the model wants for its batches; not past an error.
@@ -133,7 +133,7 @@ CANDIDATE = "candidate"
 
 
 class FewShotTemplates:
-    """What stands before a text that is scored.
+    """The prompt before a text that is scored.
 
     Args:
         template: the template.
@@ -259,7 +259,7 @@ class ListPrompts:
         self.context, self.context_from = context, context_from
         self.choices, self.end_text = choices, end_text
         self.document: str | None = None  # of the last list
-        self.lane, self.after_gap = DocumentStream(context), False
+        self.stream, self.after_gap = DocumentStream(context), False
         self._check()
 
     def _check(self) -> None:
@@ -292,7 +292,7 @@ class ListPrompts:
         self._entered(entry.record)
 
     def read(self, entry: Entry[CandidateList]) -> tuple[list[PromptedText], bool] | DiscorankError:
-        """What is asked of the next list: its candidates, then its pseudo-references.
+        """The scored texts of the next list: its candidates, then its pseudo-references.
 
         Nothing is asked of a list that lends context alone. The second value says whether the list is cut off from
         the sentences before it, or these are lost. An error stands for a list of which nothing can be asked.
@@ -315,7 +315,7 @@ class ListPrompts:
     def _prompted(
         self, record: CandidateList, candidate: Candidate, context: Context
     ) -> PromptedText:
-        """What is asked of a candidate."""
+        """The scored text of a candidate."""
         text = str(candidate.text)
         if not self.templates.reverse:
             source = self._source(record) if self.templates.reads_source(context) else ""
@@ -344,13 +344,13 @@ class ListPrompts:
                 "no document, but the prompt reads context", where="document", fix=fix
             )
         if record.document != self.document:
-            self.document, self.lane = record.document, DocumentStream(self.context)
-        is_cut = self.lane.enter(record.position, after_gap)
-        context = self.lane.context
+            self.document, self.stream = record.document, DocumentStream(self.context)
+        is_cut = self.stream.enter(record.position, after_gap)
+        context = self.stream.context
         try:
-            self.lane.extend(self._source(record), self._chosen(record))
+            self.stream.extend(self._source(record), self._chosen(record))
         except InputError as error:
-            self.lane.lose()
+            self.stream.lose()
             return error
         return context, is_cut
 
@@ -361,10 +361,10 @@ class ListPrompts:
         return str(record.source)
 
     def _chosen(self, record: CandidateList) -> str:
-        """What stands for the choice from a list.
+        """The text that is taken as the choice from a list.
 
         Raises:
-            InputError: nothing does.
+            InputError: there is none.
         """
         if not self.templates.reads_choices:
             return ""

@@ -26,8 +26,7 @@ from ...rerank.reranker import Reranker
 from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
-from .exchange import Client
-from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
+from .exchange import BusyError, Client, ExhaustedError, RefusedError, UnusableError
 from .settings import Connection, ServerPool, ServerSettings
 
 MAX_TOKENS = 1 << 40  # more is no count
@@ -65,12 +64,12 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
 
 
 def drawings_of(prompt: Prompt, settings: ServerSettings) -> dict[str, Drawing]:
-    """What is to be drawn for a prompt, by name of the pool."""
+    """The candidates to draw for a prompt, by name of the pool."""
     return {pool.name: _drawing(prompt, pool, settings) for pool in settings.pools}
 
 
 def _drawing(prompt: Prompt, pool: ServerPool, settings: ServerSettings) -> Drawing:
-    """What is to be drawn for one pool; each request has another seed."""
+    """The candidates to draw for one pool; each request has another seed."""
 
     def body(call: int, n: int) -> dict[str, Any]:
         request: dict[str, Any] = {

@@ -23,7 +23,7 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import finite
 from ..files.reply_choices import ROUNDING
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
-from .pair_scores import Pair, PairScores
+from .score_server import Pair, PairScores
 from .settings import Connection, further_keys
 
 FLOOR = -9999.0  # what servers write for minus infinity
@@ -35,7 +35,7 @@ _OURS = frozenset(
 
 @settings
 class ServerScoringOptions:
-    """What only servers take.
+    """The settings of servers alone.
 
     Args:
         form: how a server is asked: echo, echo-one or prompt-logprobs; auto tries them in this order.
@@ -276,7 +276,7 @@ class ServerScorer:
         return {"scorer": "server", "model": self.model, "request": further, "end": False}
 
     def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
-        """What came of every list, in order; the error of a text that the server refuses stands in its place.
+        """The outcome of every list, in order; the error of a text that the server refuses is in its place.
 
         Raises:
             ResourceError: the server is gone, or works no more.

@@ -173,7 +173,7 @@ class ServerSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What candidates depend on, as JSON values."""
+        """The identity of candidates, as JSON values."""
         return {
             **{pool.name: list(pool[1:]) for pool in self.pools},
             "model": self.model,

@@ -19,8 +19,15 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.prompt_template import Template
 from ...metrics.text.texts import NO_CONTEXT
-from .decided_lists import DecidedList
-from .preference_pairs import LengthBalance, PreferencePair, Selection, are_equal, pairs_in, valued
+from .preference_pairs import (
+    DecidedList,
+    LengthBalance,
+    PreferencePair,
+    Selection,
+    are_equal,
+    pairs_in,
+    valued,
+)
 
 Kind = Literal["pairs", "sft", "ranking", "kto"]
 Row = dict[str, Any]
@@ -29,7 +36,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool"})
 
 @dataclass(frozen=True)
 class RowPrompts:
-    """The prompts of rows, and the form of completions beside them.
+    """The prompt of rows, and the form of completions beside it.
 
     Args:
         template: the prompt of a list, with the fields of ``discorank generate``.
@@ -253,7 +260,7 @@ class ExportSettings:
 
 @dataclass
 class Figures:
-    """Counts and sums."""
+    """Counts and sums of rows."""
 
     counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.integrations.huggingface.sampling import CUTOFFS, drawing
-from discorank.integrations.huggingface.token_draws import (
+from discorank.integrations.huggingface.sampling import (
+    CUTOFFS,
     FLOAT_SLACK,
     cut_plainly,
+    drawing,
     drawn,
     drawn_plainly,
     drawn_surely,

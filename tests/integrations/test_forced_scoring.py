@@ -19,9 +19,9 @@ from discorank.integrations.huggingface.forced_passes import (
     EncoderDecoderPasses,
     ForcedReader,
     ForcedSequence,
+    HuggingFaceScorer,
     ScoringSettings,
 )
-from discorank.integrations.huggingface.model_scorer import HuggingFaceScorer
 from discorank.integrations.scoring.list_prompts import PromptedText, ScoredText
 from discorank.metrics.errors import InputError
 

@@ -14,8 +14,8 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.scoring.list_prompts import PromptedText, ScoredText
-from discorank.integrations.server.pair_scores import Pair
 from discorank.integrations.server.prompt_logprobs import FORMS, ServerScorer, ServerScoringOptions
+from discorank.integrations.server.score_server import Pair
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.errors import InputError, ResourceError
 

@@ -20,8 +20,8 @@ import pytest
 
 from discorank import Document, MBRDecoder, Metric, load_metric
 from discorank.cli.main import main
-from discorank.integrations.server import pair_scores
-from discorank.integrations.server.pair_scores import scores_in
+from discorank.integrations.server import score_server
+from discorank.integrations.server.score_server import scores_in
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.registry import load_from_data, papers_of
 from discorank.metrics.spec.user_code import NO_CODE, CodeRefusedError
@@ -542,7 +542,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_memory_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_scores, "KEPT", 10)
+    monkeypatch.setattr(score_server, "KEPT", 10)
     with serving(scored) as server:
         model = metric(server)
         scores = model.score([f"h{i}" for i in range(40)], ["r"] * 40)

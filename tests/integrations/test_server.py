@@ -21,7 +21,7 @@ from discorank.integrations import server as server_module
 from discorank.integrations.generation.generator import Generated, Generator, Prompt
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings, exchange
 from discorank.integrations.server import generator as replies
-from discorank.integrations.server.server_errors import PassingError, UnusableError
+from discorank.integrations.server.exchange import PassingError, UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList

@@ -63,7 +63,7 @@ _KNOWN = {
 
 
 def known_names(test_set: str, language_pair: str) -> KnownStandards:
-    """Known facts of a test set; most sets have none.
+    """Facts of a test set; there are none for most.
 
     >>> known_names("wmt23", "he-en").reference
     'refB'
@@ -339,7 +339,7 @@ def _completed(
 
 
 def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
-    """The defaults: as given, as the task had it, or the only one that is there.
+    """The names that count: as given, as the task had them, or the only one there.
 
     Raises:
         InputError: a name that the set does not have.

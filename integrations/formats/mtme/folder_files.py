@@ -280,7 +280,7 @@ class ErrorMark(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """The errors that one rater marked in one output; none: perfect."""
+    """The errors that one rater marked in one output; none of them: perfect."""
 
     rater: str
     errors: tuple[ErrorMark, ...]

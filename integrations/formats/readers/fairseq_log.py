@@ -151,7 +151,7 @@ def _candidate_list(
 
 
 class _SentenceRecords:
-    """The contents of the lines of one sentence, by the letter of their kind."""
+    """The fields of the lines of one sentence, by the letter of their kind."""
 
     def __init__(self) -> None:
         self._once: dict[str, Any] = {}

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.integrations.training_data.decided_lists import Standing
 from discorank.integrations.training_data.preference_pairs import (
     LengthBalance,
     PreferencePair,
     Selection,
+    Standing,
     Valued,
     length_class,
     pairs_in,

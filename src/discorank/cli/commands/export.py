@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...integrations.formats.open_lists import Lists
-from ...integrations.training_data.decided_lists import DecidedList, InputDigest, decided_lists
+from ...integrations.training_data.preference_pairs import DecidedList, InputDigest, decided_lists
 from ...integrations.training_data.trl_rows import Export, ExportSettings, Kind, RowPrompts, card
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import settings

@@ -153,8 +153,8 @@ def _prompts(values: Mapping[str, Any]) -> ListPrompts:
 
 
 def _huggingface(values: Mapping[str, Any]) -> TextScorer:
+    from ...integrations.huggingface.forced_passes import HuggingFaceScorer
     from ...integrations.huggingface.model_loading import load
-    from ...integrations.huggingface.model_scorer import HuggingFaceScorer
 
     dtype = values["dtype"] or "float32"
     loaded = load(values["generator"], values["revision"], values["device"], dtype)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.integrations.proxy.api_errors import ApiError
-from discorank.integrations.proxy.document_streams import DocumentLanes
+from discorank.integrations.proxy.document_streams import DocumentStreams
 from discorank.metrics.text.texts import Context
 
 
@@ -23,12 +23,12 @@ class Clock:
         return self.now
 
 
-def lanes(width: int = 2, most: int = 3, seconds: float = 10.0) -> tuple[DocumentLanes, Clock]:
+def streams(width: int = 2, most: int = 3, seconds: float = 10.0) -> tuple[DocumentStreams, Clock]:
     clock = Clock()
-    return DocumentLanes(width, most, seconds, clock), clock
+    return DocumentStreams(width, most, seconds, clock), clock
 
 
-async def decide(documents: DocumentLanes, key: str, position: int, text: str) -> Context:
+async def decide(documents: DocumentStreams, key: str, position: int, text: str) -> Context:
     """Decides a position; returns its context."""
     async with documents.turn(key, position) as turn, turn.taken() as place:
         context = place.context
@@ -36,7 +36,7 @@ async def decide(documents: DocumentLanes, key: str, position: int, text: str) -
     return context
 
 
-async def refused(documents: DocumentLanes, key: str, position: int) -> str:
+async def refused(documents: DocumentStreams, key: str, position: int) -> str:
     with pytest.raises(ApiError) as caught:
         await decide(documents, key, position, "?")
     assert caught.value.status in (400, 409, 429)
@@ -49,7 +49,7 @@ def run(steps: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_each_position_reads_what_was_chosen_before() -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         contexts = [await decide(documents, "d", i, f"t{i}") for i in range(4)]
         assert [context.target for context in contexts] == [(), ("t0",), ("t0", "t1"), ("t1", "t2")]
         assert contexts[3].source == ("s1", "s2")
@@ -61,7 +61,7 @@ def test_each_position_reads_what_was_chosen_before() -> None:
 
 def test_the_last_position_may_come_once_more() -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         for i in range(3):
             await decide(documents, "d", i, f"t{i}")
         assert (await decide(documents, "d", 2, "other")).target == ("t0", "t1")
@@ -72,7 +72,7 @@ def test_the_last_position_may_come_once_more() -> None:
 
 def test_position_0_begins_anew() -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         for i in range(3):
             await decide(documents, "d", i, f"t{i}")
         assert (await decide(documents, "d", 0, "new")).target == ()
@@ -85,7 +85,7 @@ def test_position_0_begins_anew() -> None:
 @pytest.mark.parametrize("position", [1, 4, 9])
 def test_other_positions_are_refused(position: int) -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         assert "Begin at 0" in await refused(documents, "d", position)
         assert len(documents) == 0
         for i in range(3):
@@ -100,7 +100,7 @@ def test_positions_under_way_wait_for_those_before() -> None:
     order: list[int] = []
     contexts: dict[int, Context] = {}
 
-    async def one(documents: DocumentLanes, position: int, seconds: float) -> None:
+    async def one(documents: DocumentStreams, position: int, seconds: float) -> None:
         async with documents.turn("d", position) as turn:
             await asyncio.sleep(seconds)  # drawing, of which the earlier ones take longer
             async with turn.taken() as place:
@@ -110,7 +110,7 @@ def test_positions_under_way_wait_for_those_before() -> None:
                 place.chosen("", f"t{position}")
 
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         tasks = []
         for position in range(4):
             tasks.append(asyncio.create_task(one(documents, position, 0.01 * (4 - position))))
@@ -124,7 +124,7 @@ def test_positions_under_way_wait_for_those_before() -> None:
 
 def test_what_comes_to_nothing_leaves_the_document_as_it_was() -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         await decide(documents, "d", 0, "t0")
         failing = asyncio.Event()
 
@@ -150,7 +150,7 @@ def test_what_comes_to_nothing_leaves_the_document_as_it_was() -> None:
 
 def test_a_client_that_goes_gives_way_to_the_next() -> None:
     async def steps() -> None:
-        documents, _ = lanes()
+        documents, _ = streams()
         await decide(documents, "d", 0, "t0")
 
         async def hang() -> None:
@@ -172,7 +172,7 @@ def test_a_client_that_goes_gives_way_to_the_next() -> None:
 
 def test_documents_are_forgotten() -> None:
     async def steps() -> None:
-        documents, clock = lanes(most=2, seconds=10.0)
+        documents, clock = streams(most=2, seconds=10.0)
         await decide(documents, "a", 0, "t")
         clock.now = 6.0
         await decide(documents, "b", 0, "t")
@@ -198,7 +198,7 @@ def test_any_order_of_positions(arrivals: list[tuple[str, int]]) -> None:
     """Against the rule said plainly: a list of chosen texts for each document."""
 
     async def steps() -> None:
-        documents, _ = lanes(width=9)
+        documents, _ = streams(width=9)
         chosen: dict[str, list[str]] = {}
         for number, (key, position) in enumerate(arrivals):
             texts = chosen.get(key, [])
