@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...integrations.proxy.running_server import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings
@@ -41,6 +41,8 @@ class ServeOptions:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1.
         allow_utility: further utilities that a request may choose by their name.
     """
+
+    heading: ClassVar = "server"
 
     upstream: str | None = None
     allow_utility: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Options of a subcommand, from the fields of the components it is made of.
 
 A component is a frozen settings class (`MBRDecoder`, `InputOptions`, ...): its fields become flags, YAML keys and
-``--set`` keys alike, and its docstring their help, under the component's heading. A field that is `Rare` stands in
-``--help-all`` alone. Later wins: defaults, ``--config``, flags, ``--set``.
+``--set`` keys alike, and its docstring their help, under the component's heading, or "options" without one. A field
+that is `Rare` stands in ``--help-all`` alone. Later wins: defaults, ``--config``, flags, ``--set``.
 """
 
 from __future__ import annotations
@@ -44,13 +44,18 @@ from ..terminal.argument_parser import HelpAll, PrintableParser
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 # the headings of options in the help, in order, and what stands under them
 HEADINGS = {
-    "input": "Where candidate lists come from.",
+    "options": "",
+    "input": "Where texts come from.",
+    "judgements": "What people said of texts.",
+    "candidates": "How candidates are drawn.",
     "utility": "What texts are compared by.",
     "pool": "Which texts count as pseudo-references, and how much.",
     "estimator": "How expected utilities come from pairs: from all, or from some.",
     "choice": "What is chosen.",
     "order": "Where the context of a list comes from.",
+    "statistics": "How numbers are compared.",
     "output": "Where rows go, and how they are written.",
+    "server": "How servers are reached, and what they take.",
     "engine": "Where metrics run.",
     "general": "",
 }
@@ -99,10 +104,10 @@ class Options:
             [f"discorank {name} [options]", *map(_shown_place, self.positional.items())]
         )
         self.parser = PrintableParser(
-            f"discorank {name}", usage=usage, description=about, allow_abbrev=False
+            f"discorank {name}", usage=usage, description=about, allow_abbrev=False, add_help=False
         )
         self.headings = {
-            title: self.parser.add_argument_group(title, about) for title, about in HEADINGS.items()
+            title: self.parser.add_heading(title, about) for title, about in HEADINGS.items()
         }
         for component in self.components:
             self._declare(component, hidden, defaults or {}, short or {})
@@ -120,6 +125,7 @@ class Options:
                 "--print-config", action="store_true", help="print all options as YAML and stop"
             )
         )
+        general.add_argument("-h", "--help", action="help", help="show this help, and stop")
         general.add_argument("--help-all", action=HelpAll, help="show rare options too, and stop")
 
     def _declare(
@@ -133,7 +139,7 @@ class Options:
         helps = field_helps(component)
         hints = get_type_hints(component, include_extras=True)
         parts, marks = parts_of(component), marks_of(component)
-        heading = getattr(component, "heading", "")
+        heading = getattr(component, "heading", "options")
         for field in fields(component):
             name = field.name
             if name in parts:
@@ -174,16 +180,15 @@ class Options:
         # without the marks for code of a docstring
         help_text = (about.replace("`", "") + shown).replace("%", "%%")
         extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": help_text}
+        group = self.headings[heading]
         if name in self.positional:
-            self.headings["input"].add_argument(
-                name, nargs=self.positional[name], metavar=name.upper(), **extra
-            )
+            number = self.positional[name]
+            group.add_argument(name, nargs=number, metavar=name.upper(), **extra)
             return
         flags = [f"-{short}"] if short else []
         flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
         extra["dest"] = name
         plain = plain_type(kind)
-        group = self.headings.get(heading, self.parser)
         if plain is bool:
             action = group.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
         elif name in ASSIGNMENTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
@@ -18,7 +18,7 @@ from ...integrations.formats.readers.systems import read_document
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet
@@ -39,6 +39,8 @@ class EvalSetTexts:
         main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
+    heading: ClassVar = "input"
+
     language_pair: tuple[str, ...] = ()
     main_reference: tuple[str, ...] = ()
 
@@ -55,11 +57,13 @@ class EvalSetReading:
         missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
     """
 
-    human_scores: tuple[str, ...] = ()
-    outliers: tuple[str, ...] = ()
-    close_references: tuple[str, ...] = ()
-    primary: tuple[str, ...] = ()
-    missing: Literal["error", "zeros", "leave-out"] = "error"
+    heading: ClassVar = "judgements"
+
+    human_scores: Annotated[tuple[str, ...], Rare()] = ()
+    outliers: Annotated[tuple[str, ...], Rare()] = ()
+    close_references: Annotated[tuple[str, ...], Rare()] = ()
+    primary: Annotated[tuple[str, ...], Rare()] = ()
+    missing: Annotated[Literal["error", "zeros", "leave-out"], Rare()] = "error"
 
 
 def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:

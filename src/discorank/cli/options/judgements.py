@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ...integrations.formats.human_scores import (
     HumanKey,
@@ -35,6 +35,8 @@ class JudgementOptions:
         as_systems: references to treat as systems.
         include: further keys that hold systems.
     """
+
+    heading: ClassVar = "judgements"
 
     human: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()

@@ -30,6 +30,13 @@ class PrintableParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hidden: list[tuple[argparse.Action, str | None]] = []
+        self._headings: list[tuple[Any, str]] = []  # groups of options, and what is said of them
+
+    def add_heading(self, title: str, about: str) -> Any:
+        """A group of options; where none is shown, its title is not either."""
+        group = self.add_argument_group(title)
+        self._headings.append((group, about))
+        return group
 
     def hide(self, action: argparse.Action) -> None:
         """Leaves an option out of the help."""
@@ -65,7 +72,9 @@ class PrintableParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Says what is wrong and who knows more, in one line, and ends with exit code 2."""
         end = "" if message.endswith((";", "?")) else ";"
-        line = f"discorank: {message}{end} {self.prog} --help lists all"
+        names = self._option_string_actions
+        helps = "--help-all" if "--help-all" in names else "--help"
+        line = f"discorank: {message}{end} {self.prog} {helps} lists all"
         self.exit(2, f"{printable(line)}\n")
 
     def format_help(self) -> str:
@@ -75,6 +84,9 @@ class PrintableParser(argparse.ArgumentParser):
                 from ...integrations.formats.format_table import with_format_names
 
                 action.help = with_format_names(action.help)
+        for group, about in self._headings:
+            shown = any(action.help != argparse.SUPPRESS for action in group._group_actions)
+            group.description = about if shown else None
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:

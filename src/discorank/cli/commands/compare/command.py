@@ -16,7 +16,7 @@ from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
-from ....metrics.spec.checked_settings import Checked, Field, settings
+from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....report.comparison_tables import baseline_tables
 from ....rerank.selection.comparison_folder import check_folder, save
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
@@ -80,9 +80,9 @@ class CompareOptions:
     references: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
-    draws: Annotated[int, Field(ge=1)] = DRAWS
-    seed: Annotated[int, Field(ge=0)] = 0
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    draws: Annotated[int, Field(ge=1), Rare()] = DRAWS
+    seed: Annotated[int, Field(ge=0), Rare()] = 0
+    level: Annotated[float, Field(gt=0, lt=1), Rare()] = 0.05
     unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
     correction: Correction = "none"
     baseline: str | None = None

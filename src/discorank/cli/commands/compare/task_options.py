@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ....metrics.errors import InputError
-from ....metrics.spec.checked_settings import Field, settings
+from ....metrics.spec.checked_settings import Field, Rare, settings
 
 BLOCK = 100  # draws between looks at p
 
@@ -27,14 +27,16 @@ class TaskOptions:
         nan_as_zero: whether segments without a correlation count as 0.
     """
 
+    heading: ClassVar = "statistics"
+
     input_format: str = "systems"
     statistics: Literal["discorank", "wmt"] = "discorank"
     tasks: str | None = None
-    task_draws: Annotated[int, Field(ge=0)] = 1000
-    with_human: bool = False
-    with_outliers: bool = False
-    domain: str | None = None
-    nan_as_zero: bool = False
+    task_draws: Annotated[int, Field(ge=0), Rare()] = 1000
+    with_human: Annotated[bool, Rare()] = False
+    with_outliers: Annotated[bool, Rare()] = False
+    domain: Annotated[str | None, Rare()] = None
+    nan_as_zero: Annotated[bool, Rare()] = False
 
 
 def has_metric_scores(values: Mapping[str, Any]) -> bool:
