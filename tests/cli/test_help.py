@@ -30,7 +30,6 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_option_says_what_it_is(command: list[str], parsed: list[Options]) -> None:
     assert main(command) == 0
-    parsed[0].parser.show_hidden()
     actions: list[Any] = parsed[0].parser._actions  # argparse has no other list of them
     for action in actions:
         about = str(action.help).partition("(default")[0].strip()
