@@ -76,8 +76,8 @@ def refuse_conflicts(
         costs |= dict.fromkeys(_capabilities(marks, Costs), name)
     for capability in needs:
         if capability in costs:
-            fix = f"Leave it out: {who} needs {capability}"
-            raise InputError(f"stands beside {who}", where=costs[capability], fix=fix)
+            problem = f"does not go with {who}, which needs {capability}"
+            raise InputError(problem, where=costs[capability], fix="Leave it out")
     for name, marks in given.items():
         for capability in _capabilities(marks, Needs):
             other = costs.get(capability)

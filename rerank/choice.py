@@ -228,7 +228,7 @@ class Choice:
         nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
         diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
             against expected utility; without it the best ones.
-        unit: segment: from every list its best text; document: for all lists of a document the sentences of one
+        choose: segment: from every list its best text; document: for all lists of a document the sentences of one
             system, or of one sample.
         keep_matrix: whether rankings carry their utility matrix.
     """
@@ -241,7 +241,7 @@ class Choice:
         Needs(MATRIX, ALL_PAIRS, PSEUDO_REFERENCES, PLAIN_SUMS),
         Costs(EVERY_VALUE),
     ] = None
-    unit: Annotated[Literal["segment", "document"], Needs(OWN_CONTEXT), Costs(SINGLE_LISTS)] = (
+    choose: Annotated[Literal["segment", "document"], Needs(OWN_CONTEXT), Costs(SINGLE_LISTS)] = (
         "segment"
     )
     keep_matrix: bool = False
@@ -262,8 +262,8 @@ class Choice:
         identity: dict[str, Any] = {"nbest": self.nbest}
         if self.diverse is not None:
             identity["diverse"] = self.diverse
-        if self.unit == "document":
-            identity["choice"] = self.unit
+        if self.choose == "document":
+            identity["choice"] = self.choose
         return identity
 
     def alike(self, values: FloatArray, matrix: FloatArray | None) -> IntArray:

@@ -69,7 +69,7 @@ class Decider(ABC):
     @property
     def decides_documents(self) -> bool:
         """Whether the lists of a document are decided as one."""
-        return self.choice.unit == "document"
+        return self.choice.choose == "document"
 
     @overload
     def decode(

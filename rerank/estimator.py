@@ -15,7 +15,6 @@ from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Converted, Field, settings
-from .budget.budgeted import estimated
 from .budget.settings import Budget, load_budget
 from .capabilities import (
     ALL_PAIRS,
@@ -133,6 +132,8 @@ class Estimator:
             values = combined_values(task.metric, result, self.normalize_parts)
             matrix = combined_matrix(task.metric, result)
             return Expected(values, _with(flags, result.flags), matrix)
+        from .budget.budgeted import estimated
+
         part = yield from estimated(budget, task, cheap, nbest, square)
         of_part = _with(flags, part.flags)
         return Expected(part.values, of_part, part.matrix, part.spent, part.given_up.tolist())

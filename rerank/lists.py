@@ -1,12 +1,8 @@
 """Candidate lists: one input with the candidates to choose from, as objects and as JSON data.
 
 It knows neither files nor metrics.
-
-The distinct texts of a list of candidates: duplicates are compared once and weigh as often as they occur.
-
-Candidate lists as Python gives them: texts alone, or the JSON form without an id.
-
-Rows of Hugging Face datasets as candidate lists; what is no dataset passes through.
+Python may give them as texts alone, as the JSON form without an id, or as rows of Hugging Face datasets. Distinct texts
+of a list are compared once, and weigh as often as they occur.
 """
 
 from __future__ import annotations

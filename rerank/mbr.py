@@ -4,9 +4,9 @@
     mu(h) = sum_r w(r) u(h, r) / W,   W = sum_r w(r)      O(N^2) comparisons of N candidates
     mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
-It is composed of five values: the utility u; the pool, which says what r and w are; the estimator, which has mu computed
-from all pairs or from some; the choice, which takes the argmax with its ties; and the order of lists. Each text is
-represented once, and copies of a text count as often as they occur.
+It is composed of five values: the utility u; the pool, which says what r and w are; the estimator, which has mu
+computed from all pairs or from some; the choice, which takes the argmax with its ties; and the order of lists. Each
+text is represented once, and copies of a text count as often as they occur.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import IntArray
-from ..metrics.spec.checked_settings import Converted, Part, settings
+from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
 from .choice import Choice, Ranking, choose
@@ -57,10 +57,10 @@ class MBRDecoder(Decider):
     heading: ClassVar = "utility"
 
     utility: Annotated[MetricLike, Converted(load_metric)]
-    pool: Annotated[Pool, Part()] = Pool()
-    estimator: Annotated[Estimator, Part()] = Estimator()
-    choice: Annotated[Choice, Part()] = Choice()
-    order: Annotated[Order, Part()] = Order()
+    pool: Annotated[Pool, Composed()] = Pool()
+    estimator: Annotated[Estimator, Composed()] = Estimator()
+    choice: Annotated[Choice, Composed()] = Choice()
+    order: Annotated[Order, Composed()] = Order()
 
     if TYPE_CHECKING:  # what `settings` makes of it
 

@@ -24,7 +24,7 @@ from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.order import Lane
+from discorank.rerank.order import DocumentStream
 from discorank.rerank.training.candidate_features import features
 
 CONSENSUS = "chrf + 100*rouge-l"
@@ -140,10 +140,10 @@ def contexts_behind(
     records: Sequence[CandidateList], targets: Sequence[str], width: int
 ) -> Iterator[Context]:
     """What stands before every list when each is followed by a target text."""
-    document, lane = None, Lane(width)
+    document, stream = None, DocumentStream(width)
     for record, target in zip(records, targets, strict=True):
         if record.document != document:
-            document, lane = record.document, Lane(width)
-        lane.enter(record.position, after_gap=False)
-        yield lane.context
-        lane.extend(str(record.source), target)
+            document, stream = record.document, DocumentStream(width)
+        stream.enter(record.position, after_gap=False)
+        yield stream.context
+        stream.extend(str(record.source), target)

@@ -15,9 +15,12 @@ GROUPS = {
     "Choosing": (
         "decode",
         "MBRDecoder",
+        "Pool",
+        "Estimator",
+        "Choice",
+        "Order",
         "Reranker",
         "Budget",
-        "WholeDocuments",
         "LocalEngine",
     ),
     "Lists and rankings": (

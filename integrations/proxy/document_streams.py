@@ -1,6 +1,6 @@
 """Documents that come request by request: each position is decided in the context of what was chosen before it.
 
-The rule of the context is that of `rerank.context.DocumentStream`. Positions of a document are decided one at a time, in order:
+The rule of the context is that of `rerank.order`. Positions of a document are decided one at a time, in order:
 after position p comes p + 1, p again (its answer was lost on the way, and it is decided once more in the same context),
 or 0, which begins the document anew. A position may come while the one before it is under way, and waits for it.
 Anything else is refused. Documents that nothing comes for are forgotten, and those that were used longest ago where

@@ -22,12 +22,13 @@ __all__ = [
     "Converted",
     "Field",
     "Mark",
-    "Part",
+    "Composed",
     "Rare",
     "build",
     "changed",
     "marks_of",
     "parts_of",
+    "setting_names",
     "settings",
 ]
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part(Mark):
+class Composed(Mark):
     """A setting that is a value with settings of its own, which the constructor takes by their names as well.
 
         decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
@@ -91,7 +92,8 @@ def _checked(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[
     given = _with_parts(cls, _named(cls, args, kwargs))
     for name in given:
         if name not in known:
-            raise unknown("setting", name, known, where=_label(cls))
+            names = [*setting_names(cls), *parts_of(cls)]
+            raise unknown("setting", name, names, where=_label(cls))
     missing = [name for name in known if name not in given and _is_needed(known[name])]
     if missing:
         problem = f"{', '.join(missing)} missing"
@@ -154,7 +156,16 @@ def parts_of(cls: type) -> dict[str, type]:
     """The classes of those settings of a class that are values with settings of their own, by name."""
     hints = get_type_hints(cls)
     of_class = marks_of(cls)
-    return {name: hints[name] for name in of_class if Part() in of_class[name]}
+    return {name: hints[name] for name in of_class if Composed() in of_class[name]}
+
+
+def setting_names(cls: type) -> list[str]:
+    """The names of the settings of a class, those of its parts by their own names."""
+    names: list[str] = []
+    for name in _taken(cls):
+        kind = parts_of(cls).get(name)
+        names += [name] if kind is None else setting_names(kind)
+    return names
 
 
 def _is_needed(setting: DataclassField[Any]) -> bool:
@@ -166,11 +177,7 @@ def _label(cls: Any) -> str:
 
 
 def _all_settings(cls: type) -> str:
-    names: list[str] = []
-    for name in _taken(cls):
-        kind = parts_of(cls).get(name)
-        names += [name] if kind is None else _taken(kind)
-    return f"Settings: {', '.join(names) or 'none'}"
+    return f"Settings: {', '.join(setting_names(cls)) or 'none'}"
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:

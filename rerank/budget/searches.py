@@ -1,6 +1,7 @@
 """Searches: which pairs are asked for next, and when to stop.
 
-`adaptive`: candidates that may still be the best, compared with the same pseudo-references, beside a cheap utility of all pairs.
+`adaptive`: candidates that may still be the best are compared with the same pseudo-references, beside a cheap utility
+of all pairs.
 
 1. A pilot compares some candidates, most of them good ones by the cheap utility, with a few pseudo-references.
 2. `posterior` regresses the costly utility on the cheap one and gives every expected utility a mean and an error, also

@@ -134,11 +134,11 @@ def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) ->
         ),
         (["-u", "ter", "--budget-seed", "3"], "Add --budget SHARE"),
         (["-u", "ter", "--budget", "0.1", "--save-utilities", "u"], "--save-utilities"),
-        (["--utilities", "u", "--budget", "0.1"], "cost nothing"),
-        (["-u", "ter", "--budget", "0.1", "--oracle"], "beside an oracle"),
+        (["--utilities", "u", "--budget", "0.1"], "--utilities: needs the utilities of all pairs"),
+        (["-u", "ter", "--budget", "0.1", "--oracle"], "which --oracle leaves out"),
         (["-u", "ter", "--budget", "2"], "budget"),
         (["-u", "ter", "--budget", "0.1", "--budget-method", "best"], "best"),
-        (["-u", "ter", "--budget", "0.1", "--diverse", "1", "--nbest", "3"], "beside a budget"),
+        (["-u", "ter", "--budget", "0.1", "--diverse", "1", "--nbest", "3"], "which --budget leaves out"),
     ],
 )
 def test_refusals(
@@ -189,7 +189,7 @@ def test_an_audit_corrects_what_a_run_says(
     [
         ("-", ["--budget", "0.2"], "the input is read twice"),
         ("in", [], "Add --budget SHARE"),
-        ("in", ["--budget", "0.2", "--choice", "document"], "single lists"),
+        ("in", ["--budget", "0.2", "--choice", "document"], "--budget-audit: needs lists that are decided one by one"),
         ("in", ["--budget", "1"], "Audit at least"),
     ],
 )

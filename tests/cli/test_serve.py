@@ -105,10 +105,10 @@ def test_features_choose() -> None:
         (["--upstream", "http://x/v1", "-u", "chfr"], "Did you mean 'chrf'"),
         (["--upstream", "http://x/v1", "-u", "chrf", "-m", "length"], "Add -m expected"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--deadline", "soon"], "--deadline: found"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"], "max_n: 8, but 9"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"], "--max-n: 8, but 9"),
         (
             ["--upstream", "http://x/v1", "-u", "chrf", "--max-n", "99999", "--adaptive"],
-            "max_n: 99999 candidates, at most 32768 are drawn",
+            "--max-n: 99999 candidates, at most 32768 are drawn",
         ),
         (["--upstream", "http://x/v1", "-m", "length", "--adaptive"], "adaptive: rerank does not"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--port", "70000"], "port"),

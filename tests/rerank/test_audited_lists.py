@@ -44,7 +44,7 @@ def test_steps_are_those_of_the_budget(
     correction_of(decoder, records, LocalEngine())
     (steps,) = seen
     same = []
-    every_place = replace(decoder, budget=None, nbest=None)
+    every_place = decoder.with_settings(budget=None, nbest=None)
     rankings = zip(decoder.decode(records), every_place.decode(records), strict=True)
     for ours, exact in rankings:
         assert ours.budget is not None
@@ -91,7 +91,7 @@ def test_a_correction_changes_what_is_said_and_no_choice() -> None:
     records = lists(24)
     plain = MBRDecoder("ter", budget=Budget(0.2))
     correction = correction_of(plain, records, LocalEngine())
-    corrected = replace(plain, budget=Budget(0.2, correction=correction))
+    corrected = plain.with_settings(budget=Budget(0.2, correction=correction))
     pairs = list(zip(plain.decode(records), corrected.decode(records), strict=True))
     for before, after in pairs:
         assert (before.text, before.utility) == (after.text, after.utility)

@@ -101,7 +101,10 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"normalize": "zscore"}, "zscore needs every candidate"),
+        (
+            {"normalize": "zscore"},
+            "normalize: needs a value of every candidate, which budget leaves out",
+        ),
         ({"features": {"logprob": 1.0}}, "no feature is costly"),
         ({"features": {"cohesion": 1.0}}, "no feature is costly"),
     ],

@@ -218,7 +218,7 @@ def test_a_prior_over_systems_weighs_under_a_budget() -> None:
     settings: dict[str, Any] = {"prior": prior, "prior_strength": 1e6, "budget": SOME}
     record = read_list({"id": "a", "candidates": candidates})
     (found,) = rankings([record], "ter", **settings)
-    weights = MBRDecoder("ter", **settings).weights_of(record.candidates)
+    weights = MBRDecoder("ter", **settings).pool.weights_of(record.candidates)
     counts = weights > 1e-9 * weights.sum()
     assert counts.sum() == 6
     assert found.budget is not None
@@ -404,14 +404,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"utility": "chrf", "budget": 0.1}, "algebra over what is computed once .* --force-budget"),
     ({"utility": "chrf + rouge-l", "budget": 0.1}, "algebra"),
     ({"utility": "chrf + 0*ter", "budget": 0.1}, "algebra"),
-    ({"utility": "ter", "budget": 0.1, "oracle": True}, "beside an oracle"),
+    ({"utility": "ter", "budget": 0.1, "oracle": True}, "budget: needs .* oracle leaves out"),
     ({"utility": "ter", "budget": 0.0}, "share"),
     ({"utility": "ter", "budget": 1.5}, "share"),
     ({"utility": "cohesion", "budget": 0.1}, "reads each candidate by itself"),
     ({"utility": "chrf", "diverse": 1.0}, "at least 2"),
     ({"utility": "chrf", "diverse": 1.0, "nbest": None}, "at least 2"),
-    ({"utility": "chrf", "diverse": 1.0, "nbest": 3, "oracle": True}, "beside an oracle"),
-    ({"utility": "ter", "diverse": 1.0, "nbest": 3, "budget": 0.1}, "beside a budget"),
+    (
+        {"utility": "chrf", "diverse": 1.0, "nbest": 3, "oracle": True},
+        "diverse: needs .* oracle leaves out",
+    ),
+    (
+        {"utility": "ter", "diverse": 1.0, "nbest": 3, "budget": 0.1},
+        "diverse: needs .* budget leaves out",
+    ),
     ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "compares no two candidates"),
 ]
 
@@ -439,7 +445,7 @@ def test_a_forced_budget_of_algebra(method: Any) -> None:
 
 def test_the_decoder_of_a_reranker_has_no_budget() -> None:
     decoder = MBRDecoder("ter", budget=0.5)
-    with pytest.raises(InputError, match=r"a budget.* a reranker needs the value of every"):
+    with pytest.raises(InputError, match=r"budget: .* a reranker, which needs a value of every"):
         discorank.Reranker({"expected": 1.0}, decoder=decoder)
 
 

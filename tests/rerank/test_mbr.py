@@ -21,6 +21,7 @@ import discorank
 from discorank import (
     Candidate,
     CandidateList,
+    Choice,
     Document,
     InputError,
     MBRDecoder,
@@ -423,9 +424,9 @@ def test_bad_settings(settings: dict[str, Any], message: str) -> None:
 
 def test_a_decoder_is_a_value() -> None:
     decoder = MBRDecoder("chrf", nbest=3)
-    assert (
-        decoder == MBRDecoder(load_metric("chrf"), nbest=3) == replace(MBRDecoder("chrf"), nbest=3)
-    )
+    assert decoder == MBRDecoder(load_metric("chrf"), nbest=3)
+    assert decoder == MBRDecoder("chrf", choice=Choice(nbest=3))
+    assert decoder == MBRDecoder("chrf").with_settings(nbest=3) == replace(decoder)
     assert hash(pickle.loads(pickle.dumps(decoder))) == hash(decoder)
     assert decoder.identity == {
         "decoder": "mbr",

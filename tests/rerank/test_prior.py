@@ -639,7 +639,9 @@ def test_expected_utility_is_a_feature() -> None:
     decided = next(decoder.decode(LISTS))
     assert alone.ranking == decided.ranking
     mixed = next(
-        Reranker({"expected": 1.0, "field:qe": 2.0}, "zscore", None, decoder=decoder).decode(LISTS)
+        Reranker({"expected": 1.0, "field:qe": 2.0}, "zscore", nbest=None, decoder=decoder).decode(
+            LISTS
+        )
     )
     values = np.zeros(3)
     for place in decided.ranking:
@@ -677,10 +679,10 @@ def test_what_expected_needs() -> None:
     with pytest.raises(InputError, match="a decoder alone"):
         Reranker({"length": 1.0}, decoder=decoder)
     for wrong, name in (
-        (replace(decoder, oracle=True), "an oracle"),
-        (replace(decoder, shortlist="bleu"), "a shortlist"),
+        (decoder.with_settings(oracle=True), "oracle"),
+        (decoder.with_settings(shortlist="bleu"), "shortlist"),
     ):
-        with pytest.raises(InputError, match=f"decoder: has {name}"):
+        with pytest.raises(InputError, match=f"{name}: does not go with a reranker"):
             Reranker({"expected": 1.0}, decoder=wrong)
     one, other = (
         Reranker(

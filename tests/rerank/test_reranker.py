@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf, sqrt
 from typing import Any, ClassVar
 
@@ -344,11 +343,11 @@ def test_a_reranker_is_a_value() -> None:
     }
     assert Reranker({NewLetters(context=1): 1.0}).identity["strategy"] == "sequential"
     with pytest.raises(InputError, match=r"unknown setting 'normalise'. Did you mean 'normalize'"):
-        Reranker({"logprob": 1.0}, normalise="rank")  # type: ignore[call-arg]
+        Reranker({"logprob": 1.0}, normalise="rank")
 
 
 def test_a_reranker_can_be_replaced() -> None:
-    assert replace(Reranker({"logprob": 1.0}), nbest=3) == Reranker({"logprob": 1.0}, nbest=3)
+    assert Reranker({"logprob": 1.0}).with_settings(nbest=3) == Reranker({"logprob": 1.0}, nbest=3)
 
 
 def test_copied_characters() -> None:

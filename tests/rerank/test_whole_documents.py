@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +21,6 @@ from discorank import (
     MBRDecoder,
     Ranking,
     Reranker,
-    WholeDocuments,
     load_metric,
     use_limits,
 )
@@ -71,7 +69,7 @@ def words(tokens: list[str]) -> list[str | None]:
 
 
 def decided(lists: list[Any], utility: Any = "chrf", **settings: Any) -> list[Ranking]:
-    return list(WholeDocuments(MBRDecoder(utility, **settings)).decode(lists))
+    return list(MBRDecoder(utility, choose="document", **settings).decode(lists))
 
 
 def texts_of(lists: list[dict[str, Any]], system: str) -> list[str]:
@@ -206,7 +204,7 @@ def test_logprobs_are_added_up() -> None:
         sum(next(c["logprob"] for c in row["candidates"] if c["system"] == s) for row in lists)
         for s in SYSTEMS
     ]
-    rankings = list(WholeDocuments(Reranker({"logprob": 1.0})).decode(lists))
+    rankings = list(Reranker({"logprob": 1.0}, choose="document").decode(lists))
     assert rankings[0].utility == pytest.approx(max(totals))
     assert system_of(rankings[0]) == SYSTEMS[int(np.argmax(totals))]
 
@@ -262,8 +260,8 @@ def test_unequal_numbers_of_samples_are_refused() -> None:
 
 
 def test_strategies_are_refused() -> None:
-    with pytest.raises(InputError, match="each document is read in its own context"):
-        WholeDocuments(MBRDecoder("chrf", strategy="one-best"))
+    with pytest.raises(InputError, match="choose: needs each document in its own context"):
+        MBRDecoder("chrf", strategy="one-best", choose="document")
 
 
 def test_as_many_lists_are_held_as_a_text_may_have_sentences() -> None:
@@ -275,7 +273,7 @@ def test_as_many_lists_are_held_as_a_text_may_have_sentences() -> None:
             yield row
 
     with use_limits(sentences=4):
-        decoder = WholeDocuments(MBRDecoder("chrf"))
+        decoder = MBRDecoder("chrf", choose="document")
         with pytest.raises(InputError, match="5 sentences, at most 4 are read"):
             list(decoder.decode(lists()))
     entries = [(row["id"], read_list(row)) for row in [*document("long", 9), *document("d", 2)]]
@@ -296,7 +294,7 @@ def test_a_line_that_cannot_be_read_spoils_the_document_around_it_alone() -> Non
     before, inside, behind = document("a", 2), document("b", 2), document("c", 2)
     rows = [*before, None, inside[0], None, inside[1], None, *behind]
     entries = [(i, gap if row is None else read_list(row)) for i, row in enumerate(rows)]
-    outcomes = dict(WholeDocuments(MBRDecoder("chrf")).outcomes(entries, loaded_engine()))
+    outcomes = dict(MBRDecoder("chrf", choose="document").outcomes(entries, loaded_engine()))
     assert list(outcomes) == list(range(len(rows)))
     kinds = [isinstance(outcomes[i], Ranking) for i in range(len(rows))]
     assert kinds == [True, True, False, False, False, False, False, True, True]
@@ -378,7 +376,10 @@ def test_options_of_single_lists_are_refused(
 ) -> None:
     source = write_lists(tmp_path / "in.jsonl", documents())
     assert decode(source, tmp_path / "out", option) == 2
-    assert "stands beside --choice document" in capsys.readouterr().err
+    assert (
+        "needs lists that are decided one by one, which --choice leaves out"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_budget_is_that_of_the_document() -> None:
@@ -391,5 +392,6 @@ def test_a_budget_is_that_of_the_document() -> None:
 
 def test_identity_says_that_documents_are_chosen() -> None:
     decoder = MBRDecoder("chrf")
-    assert WholeDocuments(decoder).identity == {**decoder.identity, "choice": "document"}
-    assert replace(WholeDocuments(decoder)).metrics == decoder.metrics
+    whole = decoder.with_settings(choose="document")
+    assert whole.identity == {**decoder.identity, "choice": "document"}
+    assert whole.metrics == decoder.metrics

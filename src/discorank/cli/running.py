@@ -18,7 +18,7 @@ from ..rerank.runs.run import RunSettings, run_lists
 from ..rerank.runs.run_file import is_table
 from .options import build
 from .options.inputs import open_input, reading_in
-from .options.outputs import row_form_in
+from .options.output_formats import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 

@@ -42,7 +42,6 @@ from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
-from discorank.rerank.whole_documents import WholeDocuments
 
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
@@ -198,9 +197,7 @@ def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_groups, "MAX_STEPS", 6)
 
 
-def rows_of(
-    deciders: Sequence[tuple[MBRDecoder | Reranker | WholeDocuments, Any]], engine: Engine
-) -> list[bytes]:
+def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
     """What the engine gives for every decider's lists."""
     engine.load([metric for decider, _ in deciders for metric in decider.metrics])
     return [
@@ -242,7 +239,7 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
         (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
     ],
     "whole documents": [
-        (WholeDocuments(MBRDecoder(utility="chrf + ter", normalize_parts="zscore")), SENTENCES)
+        (MBRDecoder(utility="chrf + ter", normalize_parts="zscore", choose="document"), SENTENCES)
     ],
     "documents of unequal sentences": [
         (MBRDecoder(utility=utility, nbest=None), UNEQUAL)

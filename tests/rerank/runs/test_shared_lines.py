@@ -31,7 +31,6 @@ from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs import shared_lines
 from discorank.rerank.runs.row_forms import JsonRows, TextRows
 from discorank.rerank.runs.run import RunSettings, run_lists
-from discorank.rerank.whole_documents import WholeDocuments
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
@@ -258,7 +257,7 @@ def test_what_depends_on_other_lists_or_loads_a_model_is_not_shared(tmp_path: Pa
     assert not is_shared(CHRF, lines=None)
     assert not is_shared(MBRDecoder(utility=faulty.overlap))
     assert not is_shared(MBRDecoder(utility="chrf", strategy="sequential"))
-    assert not is_shared(WholeDocuments(CHRF))
+    assert not is_shared(CHRF.with_settings(choose="document"))
 
 
 def test_a_packed_input_says_no_size(tmp_path: Path) -> None:

@@ -37,13 +37,8 @@ from ...rerank.runs.written_outcomes import stopped
 from ..options import Options, needed
 from ..options.eval_set_options import checked_lines, checked_rows
 from ..options.inputs import InputOptions, open_input
-from ..options.outputs import (
-    OutputFileOptions,
-    OutputFormatOptions,
-    aligned_outputs,
-    list_writer_in,
-    output_files_in,
-)
+from ..options.output_files import OutputFileOptions, aligned_outputs, output_files_in
+from ..options.output_formats import OutputFormatOptions, list_writer_in
 from ..row_files import complete_rows
 from ..running import OutputOptions, check_not_input, check_plain, complete_or_absent
 from ..terminal.console import Progress, say

@@ -14,7 +14,7 @@ from ..options import Options, build, needed
 from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.outputs import DecisionOptions, OutputFormatOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from ..terminal.console import say
 

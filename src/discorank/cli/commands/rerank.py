@@ -22,7 +22,7 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
-from ..options.outputs import DecisionOptions, OutputFormatOptions, with_every_place
+from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
 

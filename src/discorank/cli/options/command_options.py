@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType, UnionType
@@ -34,6 +34,7 @@ from ...metrics.spec.checked_settings import (
     Rare,
     marks_of,
     parts_of,
+    setting_names,
     settings,
 )
 from ...metrics.storage.json_and_yaml import parse_yaml_value, read_yaml
@@ -354,7 +355,7 @@ def _preset(name: str) -> Path:
 
 T = TypeVar("T")
 # fields whose option cannot have the field's name, or needs no unit as it is given with one
-FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline", "unit": "choice"}
+FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline", "choose": "choice"}
 
 
 def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
@@ -363,12 +364,12 @@ def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
     Raises:
         InputError: as its constructor.
     """
-    names = flat_names(component)
+    names = setting_names(component)
     own = {name: value for name, value in values.items() if name in names}
     try:
         return component(**{**own, **replaced})
     except InputError as error:
-        raise _of_option(error, component) from None
+        raise _of_option(error, component, own.keys() - replaced.keys()) from None
 
 
 def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
@@ -382,12 +383,13 @@ def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
     try:
         return component(**own)
     except InputError as error:
-        raise _of_option(error, component, prefix) from None
+        raise _of_option(error, component, own.keys(), prefix) from None
 
 
-def _of_option(error: InputError, component: type, prefix: str = "") -> InputError:
-    """The error about a setting by the name of its option, instead of the component's."""
-    names = flat_names(component)
+def _of_option(
+    error: InputError, component: type, names: Collection[str], prefix: str = ""
+) -> InputError:
+    """The error about a setting, by the name of its option instead of the component's."""
     classes = {component.__name__, *(kind.__name__ for kind in parts_of(component).values())}
     if error.where in names and not prefix:
         return InputError(error.problem, where=flag_of(error.where), fix=error.fix)
@@ -402,16 +404,6 @@ def _of_option(error: InputError, component: type, prefix: str = "") -> InputErr
 def flag_of(name: str) -> str:
     """The flag of a setting."""
     return "--" + FLAG_NAMES.get(name, name).replace("_", "-")
-
-
-def flat_names(component: type) -> set[str]:
-    """The names of a component's settings, those of its parts by their own names."""
-    names: set[str] = set()
-    parts = parts_of(component)
-    for field in fields(component):
-        kind = parts.get(field.name)
-        names |= {field.name} if kind is None else flat_names(kind)
-    return names
 
 
 EXAMPLES = {"--utility": "-u chrf", "--metric": "-m chrf"}

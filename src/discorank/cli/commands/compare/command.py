@@ -26,7 +26,7 @@ from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading, EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
-from ...options.outputs import OutputFileOptions
+from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
 from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables

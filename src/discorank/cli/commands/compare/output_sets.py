@@ -13,7 +13,7 @@ from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, a
 from ....metrics.errors import InputError, unknown
 from ....metrics.storage.line_source import LineSource
 from ....rerank.selection.resampling_units import segments_of_unit
-from ...options.outputs import aligned_outputs, output_files_in
+from ...options.output_files import aligned_outputs, output_files_in
 from .set_places import SetPlace
 
 _BESIDE = ("sources", "documents")  # options that need --hypotheses

@@ -1,1 +1,0 @@
-"""Documents: their lists made one, and the search for the choices that are best together."""
