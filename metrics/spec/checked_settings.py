@@ -19,10 +19,11 @@ from .checked_values import Checked, Converted, Field, Mark, ValueRefusal, check
 
 __all__ = [
     "Checked",
+    "Composed",
     "Converted",
     "Field",
+    "Internal",
     "Mark",
-    "Composed",
     "Rare",
     "build",
     "changed",
@@ -39,13 +40,18 @@ T = TypeVar("T")
 class Composed(Mark):
     """A setting that is a value with settings of its own, which the constructor takes by their names as well.
 
-        decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
+    decoder: Decoder(choice=Choice(nbest=5)) or Decoder(nbest=5)
     """
 
 
 @dataclass(frozen=True)
 class Rare(Mark):
     """A setting that few need: the help of a command shows it only when asked for all."""
+
+
+@dataclass(frozen=True)
+class Internal(Mark):
+    """A setting that commands make themselves, and no option."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -18,7 +18,9 @@ from ...rerank.capabilities import (
     ALL_PAIRS,
     PLAIN_SUMS,
     PSEUDO_REFERENCES,
+    SEVERAL_PLACES,
     SINGLE_LISTS,
+    SYSTEMS,
 )
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
@@ -62,12 +64,10 @@ OPTIONS = Options(
         CodeOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=[
-        *("base_url", "keep_matrix", "features", "decoder", "nbest", "diverse"),
-        *("prior", "prior_strength"),  # candidates of a server name no system
-    ],
+    hidden=["base_url"],  # that is --upstream
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
+    lacks=(SEVERAL_PLACES, SYSTEMS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
 )

@@ -30,6 +30,7 @@ from typing import (
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import (
     Field,
+    Internal,
     Mark,
     Rare,
     marks_of,
@@ -74,7 +75,8 @@ class Options:
         hidden: fields that are no options.
         defaults: where the subcommand's differ from the components'.
         groups: settings classes by the prefix of their options (ray: ``ray.actors``), which have no flags.
-        passed_over: options of other subcommands that a config file may have, and that change nothing here.
+        passed_over: settings classes of other subcommands: a config file may have their options, which change nothing
+            here, but for those that do not go with what the subcommand needs and lacks.
         needs: capabilities (`capabilities`) that the subcommand needs: options that cost one are refused.
         lacks: capabilities that it does not have: options that need one are refused.
     """
@@ -89,14 +91,13 @@ class Options:
         hidden: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
         groups: Mapping[str, type] | None = None,
-        passed_over: Sequence[str] = (),
+        passed_over: Sequence[type] = (),
         needs: Sequence[str] = (),
         lacks: Sequence[str] = (),
     ) -> None:
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, ReadingOptions, EngineOptions, GeneralOptions)
         self.groups = dict(groups or {})
-        self.passed_over = frozenset(passed_over)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
@@ -114,6 +115,11 @@ class Options:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
             self._declare_group(group, component)
+        self.passed_over: dict[str, tuple[Any, tuple[Mark, ...]]] = {}
+        for component in passed_over:
+            marks = marks_of(component)
+            for field in fields(component):
+                self.passed_over[field.name] = (field.default, marks[field.name])
         general = self.headings["general"]
         general.add_argument(
             "--config", metavar="FILE", help="YAML file, or the name of a preset, with any option"
@@ -148,7 +154,7 @@ class Options:
                 continue
             if name in self.types:
                 self.marks[name] = self.marks[name] or marks[name]
-            if name in hidden or name in self.types:
+            if name in hidden or name in self.types or Internal() in marks[name]:
                 continue
             default = None if field.default is MISSING else field.default
             self.types[name] = hints[name]
@@ -164,11 +170,19 @@ class Options:
             self.types[name] = hints[field.name]
             self.defaults[name] = field.default
 
+    def given(self, values: Mapping[str, Any]) -> list[str]:
+        """The options with flags that are not at their defaults."""
+        return [name for name in self.marks if values[name] != self.defaults[name]]
+
+    def _refuse(self, marks: Mapping[str, Sequence[Mark]]) -> None:
+        """Raises InputError for options that do not go together, or not with the subcommand."""
+        by_flag = {flag_of(name): of_name for name, of_name in marks.items()}
+        refuse_conflicts(by_flag, f"discorank {self.name}", self.needs, self.lacks)
+
     def _fits(self, name: str) -> bool:
         """Whether an option needs or costs nothing that does not go with the subcommand."""
-        marks = {name: self.marks[name]}
         try:
-            refuse_conflicts(marks, self.name, self.needs, self.lacks)
+            self._refuse({name: self.marks[name]})
         except InputError:
             return False
         return True
@@ -235,12 +249,21 @@ class Options:
     def _configured(self, config: str) -> dict[str, Any]:
         """The options that a config file sets."""
         values = read_yaml(_preset(config))
-        own = {key: value for key, value in values.items() if not self._is_passed_over(key)}
+        own = {}
+        for key, value in values.items():
+            if not self._is_passed_over(key, value):
+                own[key] = value
         return self._known(own, config)
 
-    def _is_passed_over(self, key: str) -> bool:
-        """Whether an option of another subcommand is left as it is."""
-        return self._field(key).replace("-", "_") in self.passed_over
+    def _is_passed_over(self, key: str, value: Any) -> bool:
+        """Whether an option of another subcommand is left as it is; raises InputError for one that does not fit."""
+        name = self._field(key).replace("-", "_")
+        if name in self.types or name not in self.passed_over:
+            return False
+        default, marks = self.passed_over[name]
+        if value != default:
+            self._refuse({name: marks})
+        return True
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
         """The option that one --set KEY=VALUE sets."""
@@ -253,7 +276,7 @@ class Options:
     def _field(self, key: str) -> str:
         """The name of the field that a key of YAML stands for."""
         name = next((field for field, flag in FLAG_NAMES.items() if flag == key), key)
-        return name if name in self.types else key
+        return name if name in self.types or name in self.passed_over else key
 
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
         """Prints all options as YAML and stops."""
@@ -273,12 +296,7 @@ class Options:
         for name, value in values.items():
             check_characters(value, FLAG_NAMES.get(name, name))
         self._check_jobs(values)
-        given = {
-            flag_of(name): marks
-            for name, marks in self.marks.items()
-            if values[name] != self.defaults[name]
-        }
-        refuse_conflicts(given, f"discorank {self.name}", self.needs, self.lacks)
+        self._refuse({name: self.marks[name] for name in self.given(values)})
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
