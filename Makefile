@@ -46,12 +46,11 @@ docs: .venv/site
 	touch $@
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks.speed.pairwise_chrf
-	$(BIN)/python -m benchmarks.speed.pairwise_bleu
+	$(BIN)/python -m benchmarks.speed.pairwise
 	$(BIN)/python -m benchmarks.speed.growth
 	$(BIN)/python -m benchmarks.speed.choosing
 	$(BIN)/python -m benchmarks.speed.encoding
-	$(BIN)/python -m benchmarks.speed.pairwise_comet
+	$(BIN)/python -m benchmarks.speed.neural_pairs comet
 
 # builds the package, installs it into fresh environments and uses it there
 fresh: .venv/core

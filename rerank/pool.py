@@ -9,7 +9,7 @@ Against human references, all alike, an oracle decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -39,8 +39,9 @@ class PseudoReferences(NamedTuple):
 def checked_weights(weights: str) -> str:
     """A setting `weights` that exists; InputError for another."""
     is_field = weights.startswith("field:") and weights != "field:"
-    if weights not in ("uniform", "logprob") and not is_field:
-        fix = '"uniform", "logprob" or "field:NAME"'
+    if weights not in WEIGHTS and not is_field:
+        names = ", ".join(f'"{name}"' for name in WEIGHTS)
+        fix = f'{names} or "field:NAME"'
         raise InputError(f"found {weights!r}", where="weights", fix=fix)
     return weights
 
@@ -102,12 +103,19 @@ class Pool:
         """The weights of candidates as pseudo-references, [N].
 
         Raises:
-            InputError: one has none, or all are 0; `where` names their place.
+            InputError: one lacks the number, it is negative, or all are 0; `where` names their place.
         """
         prior = load_prior(self.prior)
         if prior is not None:
             return prior.of_candidates(candidates, self.prior_strength, where)
-        return candidate_weights(candidates, self.weights, self.temperature, where)
+        if self.weights in WEIGHTS:
+            weights = WEIGHTS[self.weights](candidates, self, where)
+        else:
+            weights = _field_weights(candidates, self.weights.removeprefix("field:"), where)
+        if not weights.sum() > 0:
+            problem = f"all {self.weights} weights are 0"
+            raise InputError(problem, where=where, fix='Use weights="uniform"')
+        return weights
 
     def references(
         self, record: CandidateList, distinct: Distinct, kept: IntArray
@@ -147,29 +155,12 @@ def _human_references(record: CandidateList) -> PseudoReferences:
     return PseudoReferences(pool.texts, pool.pooled(np.ones(len(record.references))))
 
 
-def candidate_weights(
-    candidates: Sequence[Candidate], weights: str, temperature: float, where: str
-) -> FloatArray:
-    """The weight of every candidate as a pseudo-reference, [N].
-
-    "uniform": 1 each. "logprob": exp(logprob / temperature), once per distinct (text, logprob), so that a list of
-    samples is not counted twice. "field:NAME": that field of the candidate.
-
-    Raises:
-        InputError: a candidate lacks the number, it is negative, or all weights are 0.
-    """
-    if weights == "uniform":
-        return np.ones(len(candidates))
-    if weights == "logprob":
-        values = _logprob_weights(candidates, temperature, where)
-    else:
-        values = _field_weights(candidates, weights.removeprefix("field:"), where)
-    if not values.sum() > 0:
-        raise InputError(f"all {weights} weights are 0", where=where, fix='Use weights="uniform"')
-    return values
+def _uniform_weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:
+    """1 for every candidate, [N]."""
+    return np.ones(len(candidates))
 
 
-def _logprob_weights(candidates: Sequence[Candidate], temperature: float, where: str) -> FloatArray:
+def _logprob_weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:
     """exp(logprob / temperature) relative to the most probable, 0 for repeated samples, [N]."""
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
@@ -187,7 +178,7 @@ def _logprob_weights(candidates: Sequence[Candidate], temperature: float, where:
         relative = logprobs - best
     else:
         relative = np.where(logprobs == best, -np.inf, logprobs)
-    return np.where(is_new, np.exp(relative / temperature), 0.0)
+    return np.where(is_new, np.exp(relative / pool.temperature), 0.0)
 
 
 def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> FloatArray:
@@ -203,3 +194,10 @@ def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> Fl
     if largest and not SMALL <= largest <= LARGE:  # sums of theirs, or of utilities times them
         return np.array(values) / largest
     return np.array(values)
+
+
+# weights that have a name, by it; a further one is a function and a line
+WEIGHTS: Mapping[str, Callable[[Sequence[Candidate], Pool, str], FloatArray]] = {
+    "uniform": _uniform_weights,
+    "logprob": _logprob_weights,
+}

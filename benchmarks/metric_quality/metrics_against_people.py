@@ -35,9 +35,8 @@ from discorank import load_metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Utility
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.agreement import pairwise_accuracy
-from discorank.rerank.selection.correlation import pearson, tau_b
-from discorank.rerank.selection.metric_tests import DRAWS, Statistic, perm_both
+from discorank.rerank.selection.agreement import DRAWS, Statistic, pairwise_accuracy, perm_both
+from discorank.rerank.selection.statistics import pearson, tau_b
 from discorank.rerank.selection.system_scores import Scored, human_scored
 
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "nist", "meteor")

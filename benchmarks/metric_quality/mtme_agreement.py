@@ -19,32 +19,33 @@ import numpy as np
 
 from discorank.integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set
 from discorank.metrics.representations import FloatArray
+from discorank.rerank.selection.agreement import williams
 from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
     CALIBRATED,
     Coefficient,
     averaged,
+    pair_counts,
+    score_rows,
 )
 from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     DrawSettings,
+    pair_permutation_test,
     permutation_test,
 )
 from discorank.rerank.selection.meta_evaluation.eval_set import EvalSet, Level, MetricName
-from discorank.rerank.selection.meta_evaluation.metric_ranks import metric_ranks
-from discorank.rerank.selection.meta_evaluation.pair_counts import pair_counts
-from discorank.rerank.selection.meta_evaluation.pair_permutation import pair_permutation_test
-from discorank.rerank.selection.meta_evaluation.score_rows import score_rows
+from discorank.rerank.selection.meta_evaluation.level_agreement import metric_ranks
 from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
     one_sided_p,
     soft_pairwise_accuracy,
 )
 from discorank.rerank.selection.meta_evaluation.task_results import (
+    MetricsTask,
     TaskResult,
     average_results,
     run_tasks,
+    task_set,
 )
-from discorank.rerank.selection.meta_evaluation.task_sets import MetricsTask, task_set
-from discorank.rerank.selection.metric_tests import williams
-from discorank.rerank.selection.pair_differences import PairDifferences
+from discorank.rerank.selection.statistics import PairDifferences
 from discorank.tables import Table, markdown
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "mtme"

@@ -20,10 +20,8 @@ from discorank.metrics.mixture import Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.storage.checksums import with_checksum
-from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.selection.system_scores import Scored, human_scored
-from discorank.rerank.training.combination_training import Tuning, gathered, learn
-from discorank.rerank.training.preferences import by_scores
+from discorank.rerank.selection.system_scores import DocumentOutputs, Scored, human_scored
+from discorank.rerank.training.combination_training import Tuning, by_scores, gathered, learn
 
 MARGIN = 0.5  # of MQM; scores of summaries have none
 START = 150  # characters of a source by which documents of two sets are told apart

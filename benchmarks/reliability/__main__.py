@@ -15,8 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.reliability.families import FAMILIES
-from benchmarks.reliability.processes import heed_interrupts
-from benchmarks.reliability.promises import HEAD, Tried, write_table
+from benchmarks.reliability.storms import HEAD, Tried, heed_interrupts, write_table
 
 
 def main() -> int:

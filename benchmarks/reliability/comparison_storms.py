@@ -6,12 +6,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.reliability.processes import undisturbed
-from benchmarks.reliability.storms import Target
-from benchmarks.same_outputs.files import write_rows
-from benchmarks.same_outputs.making import made_systems
+from benchmarks.reliability.storms import Target, undisturbed
+from benchmarks.same_outputs.inputs import made_systems, write_rows
 from discorank.metrics.errors import DiscorankError
-from discorank.rerank.selection.comparison_folder import load
+from discorank.rerank.selection.kept_comparison import load
 
 SAVED = "comparison"
 WHOLE = "a comparison stands there whole, or the one before it does"

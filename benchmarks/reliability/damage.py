@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 from benchmarks.reliability.comparison_storms import SAVED, systems
 from benchmarks.reliability.decode_storms import MODELS
-from benchmarks.reliability.kept_outputs import outputs_of
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT
+from benchmarks.reliability.storms import OUT, Tried, outputs_of
 from discorank.cli.main import main
 from tests.support.lists import made_lists, write_lists
 
@@ -47,7 +45,7 @@ class Form(NamedTuple):
         before: what makes it.
         reads: what reads it.
         shown: what the table shows of the command that reads it.
-        more_input: whether the lists become more before it is read, so that the run goes on.
+        more_input: whether the lists become more before it is read, so that the run resumes.
         same: which outputs must be the same: their names begin so.
     """
 
@@ -73,9 +71,9 @@ WITH_PRIOR = ("decode", *SYSTEMS, "-u", "chrf", "--prior", "prior.json", "-o", O
 AGAIN = ("decode", "lists.jsonl", "--utilities", UTILITIES, "-o", OUT, "--quiet")
 FROM_BEFORE = (*SAVE[:-4], "before.jsonl", *SAVE[-3:])
 FORMS = (
-    Form("OUT", OUT, [SAVE], SAVE, "decode, going on", more_input=True, same=""),
-    Form("saved utilities", UTILITIES, [SAVE], SAVE, "decode, going on", True, same=""),
-    Form("run file", f"{OUT}.run.json", [SAVE], SAVE, "decode, going on", True, same=""),
+    Form("OUT", OUT, [SAVE], SAVE, "decode, resuming", more_input=True, same=""),
+    Form("saved utilities", UTILITIES, [SAVE], SAVE, "decode, resuming", True, same=""),
+    Form("run file", f"{OUT}.run.json", [SAVE], SAVE, "decode, resuming", True, same=""),
     Form("saved utilities", UTILITIES, [FROM_BEFORE], AGAIN, "decode --utilities"),
     Form("cache", CACHE, [(*CACHED, "before.jsonl")], (*CACHED, OUT), "decode --cache"),
     Form("combination", "tuned.json", [COMBINE], COMBINED, "decode -u combination"),

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability.kept_outputs import CANDIDATES_OF_FLAT
-from benchmarks.reliability.processes import ROOT
-from benchmarks.reliability.storms import OUT, Target
+from benchmarks.reliability.storms import CANDIDATES_OF_FLAT, OUT, ROOT, Target
 from discorank.rerank.runs.table_files import write_table
 from tests.support.lists import made_lists, write_lists
 

@@ -18,8 +18,7 @@ from benchmarks.reliability import (
     sharing,
     training_storms,
 )
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import Target, stormed
+from benchmarks.reliability.storms import Target, Tried, stormed
 from discorank.integrations.formats.format_table import formats
 from discorank.rerank.budget.plan import METHODS
 

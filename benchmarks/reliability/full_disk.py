@@ -16,10 +16,16 @@ from typing import NamedTuple
 
 from benchmarks.reliability import generate_storms, training_storms
 from benchmarks.reliability.decode_storms import SAVED, decode_words, lists
-from benchmarks.reliability.kept_outputs import what_differs
-from benchmarks.reliability.processes import ENVIRONMENT, ROOT
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, SAID_AT_MOST, Target, calm
+from benchmarks.reliability.storms import (
+    ENVIRONMENT,
+    OUT,
+    ROOT,
+    SAID_AT_MOST,
+    Target,
+    Tried,
+    calm,
+    what_differs,
+)
 
 FULL = 5  # the exit code
 PAGE = 4096
@@ -99,7 +105,7 @@ def tried_disk(target: Target, tries: int, seed: int, folder: Path) -> Tried:
         for problem in wrong:
             print(f"full-disk: {target.command}: {size} bytes: {problem}", file=sys.stderr)
     detail = ", ".join(f"{n} ended {code}" for code, n in sorted(outcomes.items()))
-    promise = "a full disk ends the run, which then goes on"
+    promise = "a full disk ends the run, which then resumes"
     return Tried("full-disk", promise, target.command, tries, kept, detail)
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.reliability.counted_batches import batches_of
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, Target, stormed
+from benchmarks.reliability.storms import OUT, Target, Tried, stormed
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, echo, serving
 from tests.support.tiny_generators import TEXTS, model_of, tokenizer_of
@@ -21,7 +20,7 @@ from tests.support.tiny_generators import TEXTS, model_of, tokenizer_of
 ANSWER_SECONDS = 0.05
 IN_CONTEXT = "{target_context} {source}"
 AT_MOST = "a signal costs at most the batch at work"
-SAME = "a run that goes on makes the same batches"
+SAME = "a resumed run makes the same batches"
 COUNTED = "benchmarks.reliability.counted_batches"
 LISTS_AT_ONCE = 2  # of 4 candidates, where 8 sequences make a batch
 
@@ -38,7 +37,7 @@ class MadeAgain:
         self.hits: Counter[Path] = Counter()  # signals, by the folder of the run
 
     def note_hit(self, folder: Path) -> list[str]:
-        """Counts a signal that hit the run in a folder; nothing is wrong yet, as this shows when the run goes on."""
+        """Counts a signal that hit the run in a folder; nothing is wrong yet, as this shows when the run resumes."""
         self.hits[folder] += 1
         return []
 

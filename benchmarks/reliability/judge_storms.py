@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, Target, stormed
+from benchmarks.reliability.storms import OUT, Target, Tried, stormed
 from tests.support.judging import MODEL, judged, replied, texts_of, verdict
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, Server, serving

@@ -1,6 +1,6 @@
 """Storms for ``decode --engine ray`` on a simulated cluster of two nodes: workers, nodes and drivers die.
 
-Every run must leave what a local one leaves. Workers and nodes die while a run goes on; a driver is started again.
+Every run must leave what a local one leaves. Workers and nodes die while a run resumes; a driver is started again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from random import Random
 from subprocess import Popen, TimeoutExpired
 
 from benchmarks.reliability.decode_storms import decode_words, lists
-from benchmarks.reliability.processes import SHOWN, finish, start, wait_for_change
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT, Tally, Target, calm, stormed
+from benchmarks.reliability.storms import (
+    OUT,
+    SHOWN,
+    Tally,
+    Target,
+    Tried,
+    calm,
+    finish,
+    start,
+    stormed,
+    wait_for_change,
+)
 from tests.support.ray_nodes import Nodes, actors
 from tests.support.waiting import wait_until
 

@@ -12,12 +12,8 @@ from typing import NamedTuple
 
 from benchmarks.reliability import training_storms
 from benchmarks.reliability.decode_storms import SAVED, decode_words, lists
-from benchmarks.reliability.kept_outputs import outputs_of
-from benchmarks.reliability.processes import finish, start, undisturbed
-from benchmarks.reliability.promises import Tried
-from benchmarks.reliability.storms import OUT
-from benchmarks.same_outputs.comparing import differences
-from benchmarks.same_outputs.outputs import Outputs
+from benchmarks.reliability.storms import OUT, Tried, finish, outputs_of, start, undisturbed
+from benchmarks.same_outputs.comparing import Outputs, differences
 
 REFUSED = 4  # the exit code of who comes second
 

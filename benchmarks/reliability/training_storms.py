@@ -6,9 +6,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.reliability.processes import ROOT, undisturbed
-from benchmarks.reliability.storms import Target
-from benchmarks.same_outputs.training_inputs import write_training
+from benchmarks.reliability.storms import ROOT, Target, undisturbed
+from benchmarks.same_outputs.inputs import write_training
 
 ENCODER = str(ROOT / "tests" / "golden" / "sescore2" / "tiny_encoder")
 SMALL = (

@@ -5,7 +5,7 @@
 BEFORE and AFTER are folders with an importable package ``discorank``: what ``pip install --no-deps --target DIR .``
 makes, or the ``src`` of a checkout. Demo files and the tiny models of the tests come from CHECKOUT (this one if not
 given); everything else that is read is made here. Of every command the exit code, stdout, stderr and all files written
-are compared byte by byte; of an sqlite database the rows are. Times are nearly all that may differ: `varying` names
+are compared byte by byte; of an sqlite database the rows are. Times are nearly all that may differ: `comparing` names
 what may, each with its reason. Both versions run in a folder of the same path, one after the other, so that paths need
 no exception. What AFTER goes on with (runs that were killed, models that were trained) is also what BEFORE has left.
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.same_outputs.commands import Command, all_commands, chosen
-from benchmarks.same_outputs.comparing import Tally, differences
+from benchmarks.same_outputs.comparing import Outputs, Tally, differences
 from benchmarks.same_outputs.inputs import write_inputs
-from benchmarks.same_outputs.outputs import Outputs
 from benchmarks.same_outputs.running import Side
 from benchmarks.same_outputs.text_server import text_server
 

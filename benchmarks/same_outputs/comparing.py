@@ -1,16 +1,26 @@
-"""Compares what came of commands before and after, prints what differs, and counts."""
+"""Compares the outputs of commands before and after, prints the differences, and counts.
+
+Times, and what depends on them, may differ between two runs of the same command.
+"""
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.same_outputs.commands import Command
-from benchmarks.same_outputs.outputs import Outputs
 
 # bytes of a line that differs: shown before the difference, and in all
 SHOWN_BEFORE = 40
 SHOWN_IN_ALL = 160
+# "exit code", "stdout", "stderr", and files by their paths below out/NAME
+Outputs = Mapping[str, bytes]
+SHOWN = "shown"  # stands for stdout and stderr, where other outputs have the name of a file
 
 
 class Tally:
@@ -96,3 +106,101 @@ def common_length(one: Sequence[object], other: Sequence[object]) -> int:
         if mine != yours:
             return i
     return min(len(one), len(other))
+
+
+def shown(path: Path) -> bytes:
+    """What a command showed, which is in this file."""
+    return without_varying(SHOWN, path.read_bytes())
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, as it is compared, and every folder."""
+    contents = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        # these two belong to sqlite and hold random salts; their rows are in the dump
+        if not name.endswith(("-wal", "-shm")):
+            contents[name] = b"a folder" if path.is_dir() else content(path)
+    return contents
+
+
+def content(path: Path) -> bytes:
+    """What is compared of a file: its bytes, of a database its rows."""
+    if path.suffix != ".sqlite":
+        return without_varying(path.name, path.read_bytes())
+    with closing(sqlite3.connect(path)) as database:
+        rows = "\n".join(database.iterdump())
+    return without_varying(path.name, rows.encode())
+
+
+class Variation(NamedTuple):
+    """Something that may differ.
+
+    Args:
+        where: `SHOWN`, or how the names of files end that hold it.
+        pattern: what it looks like.
+        replacement: what is compared in its place.
+        reason: why it may differ.
+    """
+
+    where: str
+    pattern: bytes
+    replacement: bytes
+    reason: str
+
+
+VARYING = (
+    Variation(
+        SHOWN,
+        rb"(?m)^ *[\d.]+[kMG]?/([\d.]+[kMG]?|\?) "
+        rb"(lists|items|documents|draws|texts|steps) \[.*\]\n",
+        b"",
+        "progress is shown by the clock: after half a second, then every ten seconds",
+    ),
+    Variation(
+        SHOWN,
+        rb"(?m)^[\d,]+ texts represented.* in [\d.]+ s.*\n"
+        rb"((seconds|this process|driver|actor \d+|all actors) .*\n)+",
+        b"",
+        "the table of where the time went is shown after ten seconds, and holds times",
+    ),
+    Variation(
+        SHOWN,
+        rb"(?m)^CPU seconds of this process: .*\n",
+        b"",
+        "the CPU seconds of a run are shown after ten seconds",
+    ),
+    Variation(
+        SHOWN,
+        rb" tokens \([\d.]+/s\)",
+        b" tokens",
+        "tokens a second of a generator",
+    ),
+    Variation(
+        ".run.json",
+        rb'(?s)"workers": \[\n.*?\n  \]',
+        b'"workers": SOME',
+        "which list goes to which actor of Ray is chance; the sums over all actors are compared",
+    ),
+    Variation(
+        ".run.json",
+        rb'"((?:busy_|loaded_)?seconds|read|prepare|represent|cache|compare|choose|write)"'
+        rb": [\d.e-]+(?=,?\n)",
+        rb'"\1": TIME',
+        "seconds that a run took, whole and by stage",
+    ),
+    Variation(
+        ".run.json",
+        rb'"checksum": "[0-9a-f]+"',
+        b'"checksum": SOME',
+        "the checksum of the run file covers its times",
+    ),
+)
+
+
+def without_varying(name: str, data: bytes) -> bytes:
+    """What was shown, or a file of this name, without what may differ."""
+    for variation in VARYING:
+        if name.endswith(variation.where):
+            data = re.sub(variation.pattern, variation.replacement, data)
+    return data

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.same_outputs.commands import Command
-from benchmarks.same_outputs.outputs import Outputs, files_below, shown
+from benchmarks.same_outputs.comparing import Outputs, files_below, shown
 
 MAX_COMMAND_SECONDS = 300.0
 FORK_SERVER = Path(__file__).parent / "fork_server.py"

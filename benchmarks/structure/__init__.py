@@ -1,1 +1,1 @@
-"""How the code is built, in figures: names, density of lines, modules per folder, and how two versions keep pace."""
+"""How the code is built, in figures, how two versions keep pace, and whether a fresh install works."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from discorank.integrations.formats.human_scores import HumanKey
 from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
+from discorank.rerank.selection.system_scores import DocumentOutputs, with_references
 
 MT, SUMMARIES = "mt_mqm_", "summ_"
 REFERENCES = {"ted.zh-en": ("refB",)}  # its refA was judged worse than every system

@@ -21,7 +21,7 @@ from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
-from ...rerank.selection.document_outputs import DocumentOutputs, Judgements, Rankings
+from ...rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings
 from ..files.entries import in_line
 
 Scores = float | None | list[float | None]

@@ -11,7 +11,7 @@ changes nothing: the run goes on without it. All of this is told in warnings: fa
 entries as one count at the end.
 
 A CRC sees every damage of up to 32 bits in a row and misses one in 2^32 of any other; entries are large and read in
-every run, and it is several times faster than a digest (benchmarks/reliability/cache_checksum_cost.py).
+every run, and it is several times faster than a digest.
 
 What 0.1 wrote is the content alone. The mark tells the two apart: read as the length of a safetensors header, which is
 what a file begins with, it is larger than any.

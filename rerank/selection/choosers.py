@@ -35,10 +35,17 @@ from ..lists import Candidate, CandidateList, Distinct
 from ..mbr import MBRDecoder
 from ..part_sums import Normalize
 from ..reranker import Reranker
-from .document_outputs import DocumentOutputs
-from .resampling_units import blocks, segments_of_unit, unit_name
-from .significance import Correction, SignificanceSettings, Verdicts, corrected, judge
-from .system_scores import MeanOfRated, Part, Scored, human_scored, score_systems
+from .significance import (
+    Correction,
+    SignificanceSettings,
+    Verdicts,
+    blocks,
+    corrected,
+    judge,
+    segments_of_unit,
+    unit_name,
+)
+from .system_scores import DocumentOutputs, MeanOfRated, Part, Scored, human_scored, score_systems
 
 Choice = Literal["auto", "segment", "document"]
 CHOICES = ("auto", "segment", "document")

@@ -1,22 +1,36 @@
 """What is kept of a comparison of systems: texts, scores and tests as plain rows, from which a report can be made.
 
 Numbers that are none (NaN) are None.
+
+A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
+
+``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
+scores. The first holds a digest of the second and a checksum of itself, so a folder is as it was written, or refused;
+it takes its place when it is whole, and an earlier one stays until then.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from importlib.metadata import version
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
+from ...metrics.errors import InputError, ResourceError
 from ...metrics.spec.checked_settings import Field
+from ...metrics.spec.checked_values import from_json
+from ...metrics.storage.atomic_files import complete_folder
+from ...metrics.storage.bounded_files import read_small_file
+from ...metrics.storage.checksums import KEY, check, with_checksum
+from ..runs.rows import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
-from .document_outputs import DocumentOutputs, Judgements
 from .significance import Verdicts
-from .system_scores import Scored
+from .system_scores import DocumentOutputs, Judgements, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
 
@@ -272,3 +286,216 @@ def _judgements(
         by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
         judgements[meta.human.name] = by_system
     return judgements
+
+
+KIND, VERSION = "discorank-comparison", 1
+FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
+_COMPARE_AGAIN = "Compare again with --save"
+_NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
+_EDITED = f'{_COMPARE_AGAIN}; if it was edited on purpose, take "{KEY}" out of it'
+T = TypeVar("T")
+
+
+def save(comparison: KeptComparison, folder: str | Path) -> None:
+    """Writes a comparison as a folder, which takes the place of an earlier one when it is whole.
+
+    Raises:
+        InputError: the folder holds something else, or cannot be made.
+        ResumeError: another process is writing it.
+        ResourceError: writing failed.
+    """
+    path = Path(folder)
+    check_folder(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(f"cannot be made: {error.strerror}", where=str(path)) from error
+    with complete_folder(path) as draft:
+        _write(comparison, draft)
+
+
+def _write(comparison: KeptComparison, path: Path) -> None:
+    """Writes a comparison into an empty folder."""
+    digest = blake2b(digest_size=16)
+    with open(path / DOCUMENTS, "wb") as file:
+        for document in comparison.documents:
+            line = as_line(asdict(document))
+            digest.update(line)
+            file.write(line)
+    head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
+    counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
+    row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
+    (path / HEAD).write_bytes(as_line(with_checksum(row)))
+
+
+def check_folder(path: Path) -> None:
+    """Raises InputError if something stands there that is no saved comparison."""
+    if path.exists() and not path.is_dir():
+        raise InputError("is a file", where=str(path), fix="Name a folder")
+    if not path.is_dir():
+        return
+    other = {file.name for file in path.iterdir()} - {*FILES}
+    if other:
+        raise InputError(
+            f"holds {min(other)!r:.80}",
+            where=str(path),
+            fix="Name a new folder, or one saved before",
+        )
+
+
+def load(folder: str | Path) -> KeptComparison:
+    """The comparison in a folder.
+
+    Raises:
+        InputError: there is none, it is of another version, damaged, or not what `save` writes.
+    """
+    path = Path(folder)
+    _check_single(path)
+    head = _read_head(path / HEAD)
+    counted = head.pop("documents", None)
+    lines = read_small_file(path / DOCUMENTS, _NAME_A_FOLDER, name="documents_bytes")
+    digest = blake2b(lines, digest_size=16).hexdigest()
+    if not isinstance(counted, dict) or digest != counted.get("digest"):
+        raise InputError(
+            "is not the file that was saved with it",
+            where=str(path / DOCUMENTS),
+            fix=_COMPARE_AGAIN,
+        )
+    documents = []
+    for n, row in enumerate(lines.split(b"\n")[:-1], 1):
+        documents.append(checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}"))
+    without_documents = {**head, "documents": []}
+    comparison = from_json(KeptComparison, without_documents, str(path / HEAD), _COMPARE_AGAIN)
+    comparison = replace(comparison, documents=tuple(documents))
+    _check_shapes(comparison, path)
+    return comparison
+
+
+def _check_single(path: Path) -> None:
+    """Raises InputError for a folder of several comparisons."""
+    if (path / HEAD).exists():
+        return
+    sets = sorted(head.parent.name for head in path.glob(f"*/{HEAD}"))
+    if sets:
+        raise InputError(
+            f"holds {len(sets)} comparisons: {', '.join(sets)}",
+            where=str(path),
+            fix="Name one of its folders",
+        )
+
+
+def _read_head(path: Path) -> dict[str, Any]:
+    data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
+    head = checked(Any, data, str(path))
+    if not isinstance(head, dict) or head.get("kind") != KIND:
+        raise InputError(
+            "not a saved comparison",
+            where=str(path),
+            fix="Make one with discorank compare --save",
+        )
+    check(head, str(path), _EDITED)
+    values = {name: value for name, value in head.items() if name not in ("kind", KEY)}
+    number = values.pop("version", None)
+    if number != VERSION:
+        problem = f"is of version {number!r:.20}, expected {VERSION}"
+        raise InputError(problem, where=str(path), fix=_COMPARE_AGAIN)
+    return values
+
+
+def checked(kind: type[T], data: bytes, where: str, fix: str = _COMPARE_AGAIN) -> T:
+    """A value of a dataclass from JSON; raises InputError with `where` and `fix` for what is none."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error})", where=where, fix=fix) from error
+    return from_json(kind, value, where, fix)
+
+
+def _check_shapes(comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless all parts are of the same systems and metrics."""
+    level = comparison.settings.get("level")
+    has_level = isinstance(level, float) and 0 < level < 1
+    if not comparison.metrics or not comparison.documents or not has_level:
+        raise InputError("no metrics, documents or level", where=str(path), fix=_COMPARE_AGAIN)
+    for scores in (*comparison.metrics, *(human.scores for human in comparison.human)):
+        _check_scores(scores, comparison, path)
+    _check_metrics(comparison, path)
+    for table in comparison.choosers:
+        if any(len(row) != len(table.head) for row in table.rows):
+            raise InputError(
+                "a table of choosers is uneven",
+                where=str(path / HEAD),
+                fix=_COMPARE_AGAIN,
+            )
+    for document in comparison.documents:
+        _check_document(document, comparison, path)
+
+
+def _check_scores(scores: KeptScores, comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless there is a number for every system, and every system is one of the comparison's."""
+    n = len(scores.systems)
+    columns = (scores.scores, scores.low, scores.high, scores.clusters)
+    fits = all(len(column) == n for column in columns)
+    if not fits or not all(0 <= pair.a < pair.b < n for pair in scores.pairs):
+        raise InputError(
+            f"{n} systems, and other numbers of {scores.name!r:.80}",
+            where=str(path / HEAD),
+        )
+    strange = set(scores.systems) - set(comparison.systems)
+    if strange:
+        raise InputError(
+            f"{scores.name!r:.80} is of {min(strange)!r:.80}, which is no system",
+            where=str(path / HEAD),
+        )
+
+
+def _check_metrics(comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless all metrics are of all systems, and people's scores were compared with all metrics."""
+    names = [scores.name for scores in comparison.metrics]
+    fits = all(scores.systems == comparison.systems for scores in comparison.metrics)
+    for human in comparison.human:
+        fits = fits and [agreement.metric for agreement in human.agreement] == names
+    if not fits:
+        raise InputError(
+            "its parts are of different systems or metrics",
+            where=str(path / HEAD),
+            fix="Compare again",
+        )
+
+
+def _check_document(document: KeptDocument, comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless a document has texts of all systems and scores of all metrics, of the same length."""
+    if not (_texts_fit(document, comparison) and _scores_fit(document, comparison)):
+        raise InputError(
+            "its texts and scores do not fit together",
+            where=f"{path / DOCUMENTS}: document {document.id!r:.80}",
+            fix=_COMPARE_AGAIN,
+        )
+
+
+def _texts_fit(document: KeptDocument, comparison: KeptComparison) -> bool:
+    """Whether there is a text of every system, and all texts have equally many segments."""
+    lengths = {len(text) for text in _texts(document)}
+    return tuple(document.systems) == comparison.systems and len(lengths) <= 1
+
+
+def _scores_fit(document: KeptDocument, comparison: KeptComparison) -> bool:
+    """Whether there are scores of every metric, for every system and segment."""
+    names = {scores.name for scores in comparison.metrics}
+    if set(document.scores) != names or not names >= set(document.segments):
+        return False
+    columns = [*document.scores.values(), *document.segments.values()]
+    if any(len(column) != len(comparison.systems) for column in columns):
+        return False
+    texts = _texts(document)
+    num_segments = len(texts[0]) if texts else 0
+    rows = [row for table in document.segments.values() for row in table]
+    return all(len(row) == num_segments for row in rows)
+
+
+def _texts(document: KeptDocument) -> list[tuple[str, ...]]:
+    """The segments of every text: of the systems, the references and the source."""
+    texts = [*document.systems.values(), *document.references.values()]
+    if document.source is not None:
+        texts.append(document.source)
+    return texts

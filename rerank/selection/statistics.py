@@ -5,17 +5,34 @@ With C and D pairs that people rank and the metric ranks alike or the other way 
     wmt12 = (C - D - T) / (C + D + T)     wmt13 = (C - D) / (C + D)     wmt14 = (C - D) / (C + D + T)
 Scores within 1e-12 (relative) are tied. Two metrics are compared by approximate randomisation (Yeh 2000): for every
 segment their counts change places with probability 1/2; p is the share of draws whose difference of tau is as large.
+
+Correlations of two rows of numbers, and the tails of their tests, by their textbook definitions.
+
+    pearson  = sum (x - mean x)(y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
+    spearman = pearson of ranks, equal values at their mean rank
+    tau_b    = (C - D) / sqrt((P - X)(P - Y))
+
+With C and D pairs of points in the same and in the other order, P all of them, X and Y those tied in x and in y.
+
+Pairs of texts that people and a metric scored: their differences, accuracy with ties, and the calibration of ties.
+
+Pairs stand in groups (the systems of one segment, the segments of one system, or all texts together). Accuracy is the
+share of pairs with the same sign, averaged over groups; a metric ties what differs by at most epsilon (Deutsch et al.
+2023, acc23, with tau23 = 2 acc23 - 1). Calibration takes the epsilon of the highest accuracy, one for all groups.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from math import atan2, cos, pi, sin, sqrt
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.optional_packages import imported
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import ROUNDING
 
@@ -238,3 +255,222 @@ def _assignments(
 def system_scores(segments: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """The mean of every system's segment scores."""
     return {name: float(np.mean(values)) for name, values in segments.items()}
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Pearson's correlation; None for fewer than two points or where one side does not vary."""
+    if not _varies(x, y):
+        return None
+    return _pearson(np.asarray(x, np.float64), np.asarray(y, np.float64))
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Spearman's rank correlation; None as `pearson`."""
+    if not _varies(x, y):
+        return None
+    return _pearson(mean_ranks(x), mean_ranks(y))
+
+
+def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Kendall's tau-b of all pairs of points in O(n log^2 n); None as `pearson`."""
+    if not _varies(x, y):
+        return None
+    _, ranks_of_x = np.unique(np.asarray(x, np.float64), return_inverse=True)
+    _, ranks_of_y = np.unique(np.asarray(y, np.float64), return_inverse=True)
+    n = len(ranks_of_x)
+    pairs = n * (n - 1) // 2
+    tied_in_x = _equal_pairs(ranks_of_x)
+    tied_in_y = _equal_pairs(ranks_of_y)
+    tied_in_both = _equal_pairs(ranks_of_x * n + ranks_of_y)
+    # in the order of x, and of y where x is equal, the pairs in the other order are y's inversions
+    order = np.lexsort((ranks_of_y, ranks_of_x))
+    discordant = _inversions(ranks_of_y[order])
+    ordered = pairs - tied_in_x - tied_in_y + tied_in_both
+    return (ordered - 2 * discordant) / sqrt((pairs - tied_in_x) * (pairs - tied_in_y))
+
+
+def mean_ranks(values: Sequence[float]) -> FloatArray:
+    """Ranks [n] from 1, equal values at the mean of theirs.
+
+    >>> mean_ranks([3.0, 1.0, 3.0]).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    means = last - (counts - 1) / 2
+    return np.asarray(means[inverse], np.float64)
+
+
+def two_sided_t(t: float, degrees: int) -> float:
+    """The probability of a t at least as far from 0 under Student's distribution with `degrees` >= 1 of freedom.
+
+    The finite sums for whole degrees (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4), exact to about 1e-15.
+
+    >>> round(two_sided_t(2.0, 10), 6)
+    0.073388
+    """
+    angle = atan2(abs(t), sqrt(degrees))
+    square = cos(angle) ** 2
+    is_odd = degrees % 2
+    # the terms that follow the first, each a multiple of the one before
+    term = cos(angle) if is_odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for factor in range(3 if is_odd else 2, degrees - 1, 2):
+        term *= square * (factor - 1) / factor
+        total += term
+    inside = 2 / pi * (angle + sin(angle) * total) if is_odd else sin(angle) * total
+    return max(1 - inside, 0.0)
+
+
+def false_discovery_control(p: FloatArray) -> FloatArray:
+    """p-values [m] raised so that those below a level hold that share of false ones (Benjamini and Hochberg 1995).
+
+    >>> false_discovery_control(np.array([0.01, 0.04, 0.03])).round(6).tolist()
+    [0.03, 0.04, 0.04]
+    """
+    order = np.argsort(p, kind="stable")
+    ascending = p[order] * len(p) / np.arange(1, len(p) + 1)
+    # a smaller p is never raised above a larger one
+    lowered = np.minimum.accumulate(ascending[::-1])[::-1]
+    raised = np.empty(len(p))
+    raised[order] = np.minimum(lowered, 1)
+    return raised
+
+
+def scipy_stats() -> Any:
+    """scipy.stats, for what is not defined here.
+
+    Raises:
+        ModelLoadError: scipy is not installed.
+    """
+    return imported("scipy.stats", "statistics")
+
+
+def _varies(x: Sequence[float], y: Sequence[float]) -> bool:
+    """Whether a correlation is defined; raises InputError for rows of unequal length."""
+    if len(x) != len(y):
+        problem = f"{len(x)} and {len(y)} values"
+        raise InputError(problem, where="correlation", fix="Give pairs of values")
+    return len(x) >= 2 and len(set(x)) >= 2 and len(set(y)) >= 2
+
+
+def _pearson(x: FloatArray, y: FloatArray) -> float:
+    """Of rows [n] that vary."""
+    apart_x = x - x.mean()
+    apart_y = y - y.mean()
+    # lengths of 1, so that no square over- or underflows
+    apart_x /= np.abs(apart_x).max()
+    apart_y /= np.abs(apart_y).max()
+    cosine = apart_x @ apart_y / (np.linalg.norm(apart_x) * np.linalg.norm(apart_y))
+    return float(np.clip(cosine, -1, 1))
+
+
+def _equal_pairs(ranks: IntArray) -> int:
+    """Pairs of equal values."""
+    _, counts = np.unique(ranks, return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def _inversions(ranks: IntArray) -> int:
+    """Pairs i < j with ranks[i] > ranks[j]: each is counted at the highest bit where the two differ."""
+    total = 0
+    for bit in range(int(ranks.max()).bit_length()):
+        # those with the same higher bits stand together, in the order given
+        higher = ranks >> (bit + 1)
+        order = np.argsort(higher, kind="stable")
+        has_bit = (ranks[order] >> bit) & 1
+        starts = np.searchsorted(higher[order], higher[order])
+        # for each without the bit, those of its group before it that have it
+        before = np.cumsum(has_bit) - has_bit
+        total += int(((before - before[starts]) * (1 - has_bit)).sum())
+    return total
+
+
+MAX_PAIRS = 1 << 24  # held at once
+
+
+class PairDifferences(NamedTuple):
+    """Differences of the scores of pairs that both sides scored; [pairs]."""
+
+    metric: FloatArray
+    human: FloatArray
+    group: IntArray  # number of the group of each pair
+
+    @classmethod
+    def within_segments(cls, metric: FloatArray, human: FloatArray) -> PairDifferences:
+        """Those of all pairs of systems on a segment, from scores [S, n] with nan where one is missing."""
+        a, b = np.triu_indices(len(metric), 1)
+        by_metric = metric[a] - metric[b]  # [pairs of systems, n]
+        by_human = human[a] - human[b]
+        is_missing = np.isnan(by_metric) | np.isnan(by_human)
+        pair, segment = np.nonzero(~is_missing)
+        return cls(by_metric[pair, segment], by_human[pair, segment], segment)
+
+    @classmethod
+    def within_rows(cls, rows: Sequence[tuple[FloatArray, FloatArray]]) -> PairDifferences:
+        """Those of all pairs within rows of (human [n], metric [n]) scores, none of them missing.
+
+        Raises:
+            InputError: there are more than `MAX_PAIRS`.
+        """
+        total = sum(len(human) * (len(human) - 1) // 2 for human, _ in rows)
+        if total > MAX_PAIRS:
+            raise InputError(
+                f"{total} pairs, at most {MAX_PAIRS} are compared",
+                where="ties",
+                fix="Average over segments or systems instead of taking all texts together",
+            )
+        metric, human, group = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, np.int64)]
+        for number, (by_human, by_metric) in enumerate(rows):
+            a, b = np.triu_indices(len(by_human), 1)
+            metric.append(by_metric[a] - by_metric[b])
+            human.append(by_human[a] - by_human[b])
+            group.append(np.full(len(a), number))
+        return cls(np.concatenate(metric), np.concatenate(human), np.concatenate(group))
+
+    def sampled(self, rate: float, random: np.random.Generator) -> PairDifferences:
+        """Each pair with this probability."""
+        kept = random.random(len(self.group)) < rate
+        return PairDifferences(self.metric[kept], self.human[kept], self.group[kept])
+
+    def weights(self) -> FloatArray:
+        """1 / (pairs of the group * groups with pairs), of every pair."""
+        counts = np.bincount(self.group)
+        return np.asarray(1 / (counts[self.group] * np.count_nonzero(counts)))
+
+    def accuracy(self, epsilon: float = 0.0) -> float | None:
+        """Accuracy where metric scores at most `epsilon` apart are tied; None without pairs."""
+        if not len(self.metric):
+            return None
+        return float(self.right(epsilon) @ self.weights())
+
+    def right(self, epsilon: float = 0.0) -> NDArray[np.bool_]:
+        """Whether the metric orders or ties each pair as people do, where it ties what differs by at most `epsilon`."""
+        is_tied = np.abs(self.metric) <= epsilon
+        signs = np.where(is_tied, 0, np.sign(self.metric))
+        return np.asarray(signs == np.sign(self.human))
+
+    def calibrated(self) -> tuple[float, float] | None:
+        """The highest accuracy over all epsilon, and the smallest epsilon that reaches it; None without pairs.
+
+        Accuracy changes only at differences that occur, so these, in order, are all that need be tried.
+        """
+        if not len(self.metric):
+            return None
+        sizes = np.abs(self.metric)
+        weights = self.weights()
+        # what a pair adds to accuracy at epsilon = 0, and how much more once it is tied
+        is_right = np.sign(self.metric) == np.sign(self.human)
+        right = weights * is_right
+        gain = weights * (self.human == 0) - right
+        # gains and epsilons in ascending order of epsilon, beginning with 0
+        order = np.argsort(sizes, kind="stable")
+        gains = np.concatenate(([0.0], np.cumsum(gain[order])))
+        epsilons = np.concatenate(([0.0], sizes[order]))
+        # an epsilon counts only after all pairs of its size are tied
+        is_last = np.append(epsilons[1:] != epsilons[:-1], True)
+        is_last[0] |= epsilons[1] > 0
+        candidates = np.where(is_last, gains, -np.inf)
+        best = int(np.argmax(candidates > candidates.max() - ROUNDING))
+        accuracy = right.sum() + candidates[best]
+        return float(accuracy), float(epsilons[best])

@@ -2,26 +2,34 @@
 
 A metric gives statistics for every segment (or document); summed by document they suffice for the corpus score of any
 choice of documents where the metric says so (`Scorer.aggregate_sums`), and a resample is a row of a matrix product.
+
+What several systems made of one document, with what people think of it.
+
+What one metric says of every system's texts: values and statistics of each segment or document, read in batches.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...metrics.errors import InputError
+from ...metrics.base import Metric
+from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
+from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
+from ...metrics.execution.store import Store
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
-from .document_outputs import DocumentOutputs, Judgements, check_systems
-from .metric_readings import read_by_metric
+from ...metrics.storage.limits import limits
+from ...metrics.text.texts import Document, Text
 
 CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
@@ -330,3 +338,220 @@ def _scores_of(
         by_row = judgements if isinstance(judgements, tuple) else (judgements,) * num_rows
         values += [np.nan if score is None else float(score) for score in by_row]
     return np.array(values)
+
+
+Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document
+# by the id of a list: ranks of systems, 1 is best
+Rankings = Mapping[str, Sequence[Mapping[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOutputs:
+    """A document: its source, every system's text and every reference, each a tuple of aligned segments.
+
+    A document that is one whole text (`whole`) has one segment. `human` holds dimension -> system or reference ->
+    scores.
+    """
+
+    id: str
+    whole: bool
+    source: tuple[str, ...] | None
+    systems: Mapping[str, tuple[str, ...]]
+    references: Mapping[str, tuple[str, ...]]
+    human: Mapping[str, Mapping[str, Judgements]]
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(next(iter(self.systems.values())))
+
+    @property
+    def where(self) -> str:
+        """How errors name it."""
+        return f"document {self.id!r:.80}"
+
+    def units(self, texts: tuple[str, ...], as_document: bool) -> list[Text]:
+        """The texts a metric reads: one `Document` (or the whole text) if `as_document`, else every segment."""
+        return [Document(texts)] if as_document and not self.whole else list(texts)
+
+
+def check_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
+    """The systems, in the order of the first document, which every document must have.
+
+    Raises:
+        InputError: no documents, or other systems in one of them.
+    """
+    if not documents:
+        raise InputError("no documents", where="systems", fix="Give at least one")
+    systems = tuple(documents[0].systems)
+    for document in documents:
+        _check_same(document, documents[0])
+    return systems
+
+
+def all_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
+    """The systems of all documents, in the order in which they come; a document may lack some.
+
+    Raises:
+        InputError: no documents, or too many systems.
+    """
+    if not documents:
+        raise InputError("no documents", where="systems", fix="Give at least one")
+    names = tuple(dict.fromkeys(name for document in documents for name in document.systems))
+    limits().check("systems", len(names), "systems")
+    return names
+
+
+def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
+    """Raises InputError unless a document has the systems of the first."""
+    place = f"{document.where}: systems"
+    for name in first.systems:
+        if name not in document.systems:
+            fix = f"{first.where} has it; give all systems the same documents"
+            raise InputError(f"no text of system {name!r:.80}", where=place, fix=fix)
+    for name in document.systems:
+        if name not in first.systems:
+            fix = f"{first.where} has none of it; give all systems the same documents"
+            raise InputError(f"found the system {name!r:.80}", where=place, fix=fix)
+
+
+def with_references(
+    documents: Sequence[DocumentOutputs], names: Sequence[str]
+) -> list[DocumentOutputs]:
+    """The documents with these references only.
+
+    Raises:
+        InputError: a document has no reference of a name.
+    """
+    narrowed = []
+    for document in documents:
+        for name in names:
+            if name not in document.references:
+                raise unknown(
+                    "reference",
+                    name,
+                    document.references,
+                    where=f"{document.where}: references",
+                )
+        references = {name: document.references[name] for name in names}
+        narrowed.append(replace(document, references=references))
+    return narrowed
+
+
+BATCH = 4096  # segments of a system read at once, in whole documents
+
+
+class MetricReading(NamedTuple):
+    """What one metric says of all systems; a row is a segment, or a document for metrics of these."""
+
+    values: FloatArray  # [S, rows]
+    statistics: FloatArray  # [S, rows, columns]
+    owner: IntArray  # the document of every row, [rows]
+    cuts: int  # texts that were too long to be read whole
+
+
+def read_by_metric(
+    metric: Metric,
+    documents: Sequence[DocumentOutputs],
+    systems: Sequence[str],
+    cache: Cache | None,
+    progress: Callable[[int], None],
+    meter: Meter | None = None,
+) -> MetricReading:
+    """Reads all documents, some at a time."""
+    metric.check_sources(
+        [document.source for document in documents],
+        [f"{document.where}: source" for document in documents],
+    )
+    values: list[list[FloatArray]] = [[] for _ in systems]
+    statistics: list[list[FloatArray]] = [[] for _ in systems]
+    cuts = 0
+    for batch in _batches(documents):
+        _check_references(metric, batch)
+        store = Store(metric.scorer, cache, meter)
+        for s, system in enumerate(systems):
+            segments = _comparisons(metric, batch, system)
+            batch_values, rows = segment_scores.scores_and_statistics(metric, segments, store)
+            places = _places(metric, batch, system)
+            may_lack = metric.info.may_lack
+            segment_scores.check_scores(metric.signature(), batch_values, places, may_lack)
+            values[s].append(batch_values)
+            statistics[s].append(rows)
+            for segment in segments:
+                cuts += store.truncation_of(compared(metric, segment)) > 0
+        progress(len(batch))
+    by_document = metric.info.unit == "document"
+    rows_of = [1 if by_document else document.segments for document in documents]
+    return MetricReading(
+        values=np.array([np.concatenate(pieces) for pieces in values]),
+        statistics=np.array([np.concatenate(pieces) for pieces in statistics]),
+        owner=np.repeat(np.arange(len(documents)), rows_of),
+        cuts=cuts,
+    )
+
+
+def _places(metric: Metric, batch: Sequence[DocumentOutputs], system: str) -> list[str]:
+    """Where the texts of a system stand, those of `_comparisons` one by one."""
+    places = []
+    for document in batch:
+        place = f"document {document.id!r:.80}, system {system!r:.80}"
+        if metric.info.unit == "document":
+            places.append(place)
+        else:
+            places += [f"{place}, segment {i}" for i in range(document.segments)]
+    return places
+
+
+def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) -> list[Any]:
+    """The aligned texts of one system as the metric reads them."""
+    by_document = metric.info.unit == "document"
+    hypotheses: list[Text] = []
+    references: list[list[Text]] = []  # of every hypothesis
+    sources: list[Text] = []
+    owners: list[str] = []
+    for document in batch:
+        units = document.units(document.systems[system], by_document)
+        columns = [document.units(texts, by_document) for texts in document.references.values()]
+        hypotheses += units
+        references += [[column[i] for column in columns] for i in range(len(units))]
+        if document.source is not None:
+            sources += document.units(document.source, by_document)
+        owners += [document.id] * len(units)
+    try:
+        return metric.segments(
+            hypotheses,
+            references,
+            sources or None,
+            owners,
+        )
+    except InputError as error:
+        match = re.fullmatch(r"\w+\[(\d+)\].*", error.where)
+        place = f"document {owners[int(match[1])]!r:.80}: " if match else ""
+        where = f"{place}system {system!r:.80}: {error.where}"
+        raise InputError(error.problem, where=where, fix=error.fix) from None
+
+
+def _check_references(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
+    """Raises InputError for a document that lacks the reference that the metric needs."""
+    for document in batch:
+        if metric.info.needs_references and not document.references:
+            raise InputError(
+                f"{metric.name} needs a reference",
+                where=f"{document.where}: references",
+                fix="Add references to every document, or take metrics that need none",
+            )
+
+
+def _batches(documents: Sequence[DocumentOutputs]) -> Iterator[list[DocumentOutputs]]:
+    """Documents in order, as many at a time as have `BATCH` segments together."""
+    batch: list[DocumentOutputs] = []
+    num_segments = 0
+    for document in documents:
+        batch.append(document)
+        num_segments += document.segments
+        if num_segments >= BATCH:
+            yield batch
+            batch = []
+            num_segments = 0
+    if batch:
+        yield batch

@@ -2,18 +2,36 @@
 
 Features are the utilities of every candidate, each metric's computed once; weights are learned from pairs of candidates
 of which one is better (`metrics.logistic`).
+
+What metrics say of every candidate: the features that a combination of metrics is trained on.
+
+Against the human references, or against the list's pseudo-references as in MBR decoding; a reference-free metric needs
+neither. Context is that of the later use: the sentences before in the references (in `score`), or the first candidates
+of the lists before (as strategy "one-best").
+
+Which candidate is preferred: pairs (better, worse) from scores, from rankings, or by a teacher metric.
+
+From scores: every pair of candidates of one list whose scores differ by more than a margin. From rankings: a judgement
+is a ranking of some candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair
+stands once, for whom more votes were given; equal votes cancel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...metrics.combination import FORMAT, MAX_WIDTH, MIN_WIDTH
-from ...metrics.errors import InputError
+from ...metrics.base import Metric
+from ...metrics.combination import FORMAT, MAX_WIDTH, MIN_WIDTH, finite
+from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.store import Store
 from ...metrics.logistic import (
     Fitting,
     Scale,
@@ -25,13 +43,16 @@ from ...metrics.logistic import (
     loss,
     units,
 )
-from ...metrics.mixture import Utility
+from ...metrics.mixture import Utility, added
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.checksums import with_checksum
+from ...metrics.text.texts import Comparison, Document, Text
+from ..engines.local import LocalEngine
 from ..lists import CandidateList
-from .candidate_features import Against, features
-from .preferences import Preferences
+from ..mbr import MBRDecoder
+from ..order import follows
+from ..selection.system_scores import Rankings
 
 
 @settings
@@ -253,3 +274,334 @@ def held_out(differences: FloatArray, groups: Sequence[str], fitting: Fitting) -
 def _right(margins: FloatArray) -> FloatArray:
     """1 where the better one is ahead, 1/2 at a tie, else 0; of the shape given."""
     return np.asarray((margins > 0) + 0.5 * (margins == 0))
+
+
+BATCH = 256  # lists that are scored at once, and the rest of the last document
+Against = Literal["references", "candidates"]
+
+
+def features(
+    metric: Utility,
+    lists: Sequence[CandidateList],
+    against: Against,
+    cache: Cache | None = None,
+) -> list[FloatArray]:
+    """The utility of every candidate, [N] per list; lists that only lend context have none.
+
+    Raises:
+        InputError: a list has no references or no document where they are needed, or the documents are not in order.
+        MetricError: a candidate has no finite utility; names the list.
+    """
+    utilities = [np.zeros(len(record.candidates)) for record in lists if not record.context_only]
+    if metric.reads.context:
+        _check_documents(lists)
+    for weight, part in metric.parts:
+        if part.info.needs_references and against == "references":
+            rows = _scores(part, lists, cache)
+        else:
+            rows = _expectations(part, lists, cache)
+        where = metric.signature()
+        utilities = [
+            added(total, weight, row, where) for total, row in zip(utilities, rows, strict=True)
+        ]
+    return utilities
+
+
+def _check_documents(lists: Sequence[CandidateList]) -> None:
+    """Raises InputError for a list without a document, or a document whose lists are not adjacent."""
+    seen: set[str] = set()
+    last = None
+    for record in lists:
+        document = record.document
+        if document is None and not all(isinstance(c.text, Document) for c in record.candidates):
+            raise InputError(
+                "no document, but a metric reads context",
+                where=f"list {record.id}",
+                fix="Name the document of every list, or train with context=0",
+            )
+        if document is not None and document != last and document in seen:
+            raise InputError(
+                f"{document!r} comes back after another",
+                where=f"list {record.id}",
+                fix="The lists of one document are adjacent, in order",
+            )
+        last = document
+        if document is not None:
+            seen.add(document)
+
+
+def _expectations(
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
+) -> Iterator[FloatArray]:
+    """Expected utilities [N] of every list, as an MBR decoder computes them."""
+    strategy: Literal["one-best", "auto"] = "one-best" if part.reads.context else "auto"
+    decoder = MBRDecoder(utility=part, nbest=None, strategy=strategy)
+    for ranking in decoder.decode(lists, LocalEngine(cache)):
+        utility: dict[Text, float] = {}
+        for ranked in ranking.ranking:
+            utility[ranked.text] = np.nan if ranked.utility is None else ranked.utility
+        values = np.array([utility[candidate.text] for candidate in ranking.candidates])
+        names = [f"list {ranking.id!r:.80}, candidates[{k}]" for k in range(len(values))]
+        segment_scores.check_scores(part.signature(), values, names)
+        yield values
+
+
+def _scores(
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
+) -> Iterator[FloatArray]:
+    """Scores [N] of every list against the human references, as utilities."""
+    scored = [record for record in lists if record.references or not record.context_only]
+    for record in scored:
+        if not record.references:
+            fix = 'Set against="candidates", or give some'
+            raise InputError("no references", where=f"list {record.id}", fix=fix)
+    if part.reads_source:
+        names = [f"list {record.id!r:.80}: source" for record in scored]
+        part.check_sources([record.source for record in scored], names)
+    documents = _stretches(scored)
+    start = 0
+    while start < len(scored):
+        # whole documents, from BATCH lists on
+        stop = min(start + BATCH, len(scored))
+        while stop < len(scored) and documents[stop] == documents[stop - 1]:
+            stop += 1
+        yield from _batch(part, scored[start:stop], documents[start:stop], cache)
+        start = stop
+
+
+def _batch(
+    part: Metric,
+    lists: Sequence[CandidateList],
+    documents: Sequence[str],
+    cache: Cache | None,
+) -> Iterator[FloatArray]:
+    """Scores of the lists of some documents: the k-th candidates of all lists are scored as one system's texts."""
+    if part.reads.context and part.reads.context_from == "hypothesis":
+        _check_systems(lists, documents)
+    references = [list(record.references) for record in lists]
+    sources = [record.source for record in lists]
+    max_candidates = max(len(record.candidates) for record in lists)
+    segments: list[Comparison] = []
+    indices: list[tuple[int, int]] = []  # (list, candidate) of every segment
+    for k in range(max_candidates):
+        texts = [_candidate(record, k) for record in lists]
+        comparisons = part.segments(texts, references, sources, documents)
+        for i, record in enumerate(lists):
+            if k < len(record.candidates) and not record.context_only:
+                segments.append(comparisons[i])
+                indices.append((i, k))
+    values = np.zeros((len(lists), max_candidates))
+    scores = segment_scores.scores(part, segments, Store(part.scorer, cache))
+    names = [f"list {lists[i].id!r:.80}, candidates[{k}]" for i, k in indices]
+    segment_scores.check_scores(part.signature(), scores, names)
+    for index, score in zip(indices, scores, strict=True):
+        values[index] = score
+    for record, row in zip(lists, values, strict=True):
+        if not record.context_only:
+            yield part.utility_sign * row[: len(record.candidates)]
+
+
+def _candidate(record: CandidateList, k: int) -> Text:
+    """The text of the k-th candidate, or of the last where there are fewer."""
+    last = len(record.candidates) - 1
+    return record.candidates[min(k, last)].text
+
+
+def _stretches(lists: Sequence[CandidateList]) -> list[str]:
+    """A name for every list, shared with the one before if it continues that one."""
+    names: list[str] = []
+    for i, record in enumerate(lists):
+        if i and _continues(record, lists[i - 1]):
+            names.append(names[-1])
+        else:
+            names.append(str(i))
+    return names
+
+
+def _continues(record: CandidateList, before: CandidateList) -> bool:
+    """Whether a list stands right after another in one document; by position where both have one."""
+    if record.document is None or record.document != before.document:
+        return False
+    return follows(before.position, record.position)
+
+
+def _check_systems(lists: Sequence[CandidateList], documents: Sequence[str]) -> None:
+    """Raises InputError if a document's lists are of different systems, so that no candidate has a text before it."""
+    for i in range(1, len(lists)):
+        if documents[i] == documents[i - 1] and _systems(lists[i]) != _systems(lists[i - 1]):
+            raise InputError(
+                "other systems than the list before, but a metric reads hypotheses in their own context",
+                where=f"list {lists[i].id}",
+                fix='Give the same systems in the same order, or set context_from="reference" in the metric',
+            )
+
+
+def _systems(record: CandidateList) -> list[Any]:
+    return [candidate.fields.get("system") for candidate in record.candidates]
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Where preferences come from: a score of every candidate, rankings by list and system, or a teacher metric."""
+
+    field: str | None = None
+    lower: bool = False
+    rankings: Rankings | None = None
+    teacher: Utility | None = None
+
+    def pairs(
+        self,
+        lists: Sequence[CandidateList],
+        margin: float,
+        cache: Cache | None = None,
+    ) -> list[list[tuple[int, int]]]:
+        """(better, worse) indices of the candidates of every list; lists that only lend context have none.
+
+        Raises:
+            InputError: nothing is given, a ranking is of no list or names an unknown system, no candidate has the
+                score, a score is no number, a margin stands beside rankings, or a teacher has no references.
+        """
+        decided = [record for record in lists if not record.context_only]
+        if self.rankings is not None:
+            _check_rankings(self.rankings, decided, margin)
+            return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
+        if self.teacher is not None:
+            values = features(self.teacher, lists, "references", cache)
+            return [by_scores(scores.tolist(), margin) for scores in values]
+        if self.field is None:
+            raise InputError(
+                "no preferences",
+                where="human",
+                fix="Give human scores, rankings or a teacher",
+            )
+        scored = _scored(decided, self.field)
+        return [by_scores(scores, margin, self.lower) for scores in scored]
+
+
+def by_scores(
+    scores: Sequence[float | None],
+    margin: float = 0.0,
+    lower: bool = False,
+) -> list[tuple[int, int]]:
+    """(better, worse) indices of the candidates of a list; candidates without a score are in no pair.
+
+    >>> by_scores([3.0, None, 1.0, 1.2], margin=0.5)
+    [(0, 2), (0, 3)]
+    """
+    sign = -1 if lower else 1
+    known = [(i, sign * score) for i, score in enumerate(scores) if score is not None]
+    pairs = []
+    for (i, a), (j, b) in combinations(known, 2):
+        if abs(a - b) > margin:
+            pairs.append((i, j) if a > b else (j, i))
+    return pairs
+
+
+def by_votes(verdicts: Iterable[tuple[Name, Name, str]]) -> list[tuple[Name, Name]]:
+    """(better, worse) of verdicts ``(a, b, ">")``, ``"<"`` or ``"="``, in the order of first mention.
+
+    >>> by_votes([("A", "B", ">"), ("B", "A", "<"), ("A", "C", "="), ("B", "C", ">"), ("C", "B", ">")])
+    [('A', 'B')]
+    """
+    votes: Counter[tuple[Name, Name]] = Counter()
+    for a, b, verdict in verdicts:
+        if verdict not in ("<", ">", "="):
+            raise ValueError(f"found the verdict {verdict!r}, expected <, > or =")
+        if verdict != "=":
+            better, worse = (a, b) if verdict == ">" else (b, a)
+            votes[better, worse] += 1
+            votes[worse, better] -= 1
+    seen: set[frozenset[Name]] = set()
+    pairs = []
+    for (a, b), majority in votes.items():
+        names = frozenset((a, b))
+        if majority and names not in seen:
+            seen.add(names)
+            pairs.append((a, b) if majority > 0 else (b, a))
+    return pairs
+
+
+def verdicts(ranks: Mapping[Name, float]) -> list[tuple[Name, Name, str]]:
+    """The pairwise verdicts of one ranking; rank 1 is best.
+
+    >>> verdicts({"A": 1, "B": 2, "C": 2})
+    [('A', 'B', '>'), ('A', 'C', '>'), ('B', 'C', '=')]
+    """
+    pairs = []
+    for (a, rank_of_a), (b, rank_of_b) in combinations(ranks.items(), 2):
+        if rank_of_a == rank_of_b:
+            verdict = "="
+        elif rank_of_a < rank_of_b:
+            verdict = ">"
+        else:
+            verdict = "<"
+        pairs.append((a, b, verdict))
+    return pairs
+
+
+def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
+    """A score of every candidate, None where it has none."""
+    known = {
+        field for record in lists for candidate in record.candidates for field in candidate.fields
+    }
+    if lists and name not in known:
+        raise unknown("score", name, known, where="preferences")
+    return [_list_scores(record, name) for record in lists]
+
+
+def _list_scores(record: CandidateList, name: str) -> list[float | None]:
+    """The scores of one list."""
+    scores = []
+    for i, candidate in enumerate(record.candidates):
+        where = f"list {record.id}, candidates[{i}].{name}"
+        scores.append(_number(candidate.fields.get(name), where))
+    return scores
+
+
+def _number(value: Any, where: str) -> float | None:
+    """A score as a finite number, None where there is none."""
+    if value is None:
+        return None
+    try:
+        return finite(value)
+    except ValueError:
+        problem = f"found {excerpt(value)}, expected a number"
+        raise InputError(problem, where=where, fix="Write it as 1.5") from None
+
+
+def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
+    """Raises InputError for a margin beside rankings, or a ranking of no list."""
+    if margin:
+        fix = "Leave the margin out: ranks have no distance"
+        raise InputError(f"margin {margin:g} beside rankings", where="preferences", fix=fix)
+    missing = rankings.keys() - {record.id for record in lists}
+    if missing:
+        fix = "There are no lists"
+        if lists:
+            fix = f"Expected the id of a list, such as {lists[0].id!r}"
+        raise InputError(f"{min(missing)!r} is no list", where="rankings", fix=fix)
+
+
+def _ranked(
+    record: CandidateList, rankings: Sequence[Mapping[str, float]]
+) -> list[tuple[int, int]]:
+    """(better, worse) indices of a list's candidates, from rankings of their systems."""
+    index_of = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    votes: list[tuple[str, str, str]] = []
+    for ranks in rankings:
+        missing = ranks.keys() - index_of.keys()
+        if missing:
+            raise InputError(
+                f"ranks {min(missing)!r}, which is no system",
+                where=f"rankings of {record.id}",
+                fix=f"Its systems: {', '.join(map(str, index_of))}",
+            )
+        votes += verdicts(ranks)
+    return [(index_of[better], index_of[worse]) for better, worse in by_votes(votes)]

@@ -27,7 +27,7 @@ from ...metrics.representations import FloatArray, IntArray
 from ..engines.local import LocalEngine
 from ..lists import Candidate, CandidateList, Distinct
 from ..mbr import MBRDecoder
-from ..selection.document_outputs import DocumentOutputs, Judgements, all_systems
+from ..selection.system_scores import DocumentOutputs, Judgements, all_systems
 
 Unit = Literal["segment", "document"]
 

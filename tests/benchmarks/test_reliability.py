@@ -10,7 +10,7 @@ import pytest
 from benchmarks.reliability import full_disk
 from benchmarks.reliability.damage import Result, judged
 from benchmarks.reliability.families import FAMILIES
-from benchmarks.reliability.promises import BEGIN, END, Tried, write_table
+from benchmarks.reliability.storms import BEGIN, END, Tried, write_table
 
 SMALL = 5  # signals of a storm
 

@@ -138,7 +138,10 @@ def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) ->
         (["-u", "ter", "--budget", "0.1", "--oracle"], "which --oracle leaves out"),
         (["-u", "ter", "--budget", "2"], "budget"),
         (["-u", "ter", "--budget", "0.1", "--budget-method", "best"], "best"),
-        (["-u", "ter", "--budget", "0.1", "--diverse", "1", "--nbest", "3"], "which --budget leaves out"),
+        (
+            ["-u", "ter", "--budget", "0.1", "--diverse", "1", "--nbest", "3"],
+            "which --budget leaves out",
+        ),
     ],
 )
 def test_refusals(
@@ -189,7 +192,11 @@ def test_an_audit_corrects_what_a_run_says(
     [
         ("-", ["--budget", "0.2"], "the input is read twice"),
         ("in", [], "Add --budget SHARE"),
-        ("in", ["--budget", "0.2", "--choice", "document"], "--budget-audit: needs lists that are decided one by one"),
+        (
+            "in",
+            ["--budget", "0.2", "--choice", "document"],
+            "--budget-audit: needs lists that are decided one by one",
+        ),
         ("in", ["--budget", "1"], "Audit at least"),
     ],
 )

@@ -16,8 +16,7 @@ from discorank import load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.document_outputs import with_references
-from discorank.rerank.selection.system_scores import score_systems
+from discorank.rerank.selection.system_scores import score_systems, with_references
 from discorank.tables import Table, escaped, latex, markdown
 
 from ..support.contextual import Echo
@@ -547,7 +546,7 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     def stopped(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discorank.cli.commands.compare.set_runs.compare_systems", stopped)
+    monkeypatch.setattr("discorank.cli.commands.compare.compared_sets.compare_systems", stopped)
     assert main(["compare", systems, "-m", "chrf"]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 

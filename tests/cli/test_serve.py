@@ -105,7 +105,10 @@ def test_features_choose() -> None:
         (["--upstream", "http://x/v1", "-u", "chfr"], "Did you mean 'chrf'"),
         (["--upstream", "http://x/v1", "-u", "chrf", "-m", "length"], "Add -m expected"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--deadline", "soon"], "--deadline: found"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"], "--max-n: 8, but 9"),
+        (
+            ["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"],
+            "--max-n: 8, but 9",
+        ),
         (
             ["--upstream", "http://x/v1", "-u", "chrf", "--max-n", "99999", "--adaptive"],
             "--max-n: 99999 candidates, at most 32768 are drawn",

@@ -40,6 +40,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("python -m pytest", "CONTRIBUTING.md", WHOLE_CLONE),
     ("git worktree", "CONTRIBUTING.md", WHOLE_CLONE),
     ("python -m benchmarks.", "", MEASURES),
+    ("198f627: ", "", MEASURES),
     ("b373be7: ", "", MEASURES),
     ("fairseq-generate", "docs/fairseq.md", FAIRSEQ),
     ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),

@@ -17,7 +17,7 @@ OPTION = re.compile(r"(?<!\S)(--?[a-z][a-z-]*)")
 
 def test_options_on_our_side_of_the_tables_exist(capsys: pytest.CaptureFixture[str]) -> None:
     for name in SUBCOMMANDS:
-        main([name, "--help"])
+        main([name, "--help-all"])
     known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
     text = (ROOT / "docs" / "coming-from-other-tools.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
@@ -32,7 +32,7 @@ def test_commands_within_lines_have_options_of_their_own(
 ) -> None:
     known = {}
     for name in SUBCOMMANDS:
-        main([name, "--help"])
+        main([name, "--help-all"])
         known[name] = set(re.findall(r"--?[a-z][a-z-]*", capsys.readouterr().out))
     wrong, found = [], 0
     for page in PAGES:

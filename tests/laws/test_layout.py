@@ -22,6 +22,7 @@ import pytest
 from grimp import build_graph
 
 import discorank
+from benchmarks.structure.directions import flat_folders, import_share, masses
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "src" / "discorank"
@@ -81,6 +82,18 @@ def test_a_checkout_without_links_builds_the_same_package(tmp_path: Path) -> Non
         built.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*.*")})
     assert built[0] == built[1]
     assert Path("discorank/metrics/base.py") in built[0]
+
+
+MAX_MODULES, MAX_FLAT_FOLDER, MAX_IMPORT_SHARE = 480, 29, 0.105
+
+
+def test_the_house_stays_lean() -> None:
+    """`python -m benchmarks.structure.directions` prints the figures."""
+    product = list(masses(ROOT, FOLDERS))
+    folder, largest = flat_folders(product, ROOT).most_common(1)[0]
+    assert len(product) <= MAX_MODULES
+    assert largest <= MAX_FLAT_FOLDER, folder
+    assert import_share(product) <= MAX_IMPORT_SHARE
 
 
 # in a process of its own, as it disables all loggers that are there

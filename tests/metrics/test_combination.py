@@ -37,18 +37,16 @@ from discorank.metrics.logistic import (
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.lists import read_list
-from discorank.rerank.training.candidate_features import features
 from discorank.rerank.training.combination_training import (
     Data,
+    Preferences,
     Tuning,
+    by_scores,
+    by_votes,
+    features,
     held_out,
     learn,
     train_combination,
-)
-from discorank.rerank.training.preferences import (
-    Preferences,
-    by_scores,
-    by_votes,
     verdicts,
 )
 

@@ -20,15 +20,13 @@ from hypothesis import strategies as st
 from discorank.cli.main import main
 from discorank.metrics.errors import ResourceError
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
-from discorank.report import plots, svg
+from discorank.report import plots
 from discorank.report.choices import read_run, story
-from discorank.report.heat_map import heat_map
 from discorank.report.page import rendered
-from discorank.report.plots import Box, placed
+from discorank.report.plots import Box, heat_map, placed
 from discorank.report.summary_text import believed, summary
-from discorank.rerank.selection import comparison_folder
-from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection import kept_comparison
+from discorank.rerank.selection.kept_comparison import DOCUMENTS, HEAD, KeptComparison, load, save
 from discorank.tables import number
 
 from ..cli.test_compare import document, write
@@ -222,7 +220,7 @@ def test_an_earlier_comparison_stays_until_the_next_is_whole(
         raise end
 
     with monkeypatch.context() as patch:
-        patch.setattr(comparison_folder, "as_line", stopped)
+        patch.setattr(kept_comparison, "as_line", stopped)
         with pytest.raises((KeyboardInterrupt, ResourceError)):
             save(small, tmp_path / "kept")
     assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == before
@@ -439,7 +437,7 @@ def test_figures_follow_the_colours_of_the_page(page: str) -> None:
     names = re.findall(r'\bid="([^"]+)"', page)
     assert len(names) == len(set(names))
     dark = page.partition("prefers-color-scheme: dark")[2]
-    assert all(f"--plot-{name}:" in dark for name in svg.NAMES)
+    assert all(f"--plot-{name}:" in dark for name in plots.NAMES)
 
 
 def test_nothing_from_outside_becomes_markup() -> None:

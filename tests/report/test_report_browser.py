@@ -20,8 +20,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.report.page import rendered
-from discorank.rerank.selection.comparison_folder import save
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection.kept_comparison import KeptComparison, save
 
 from ..support.browser import Browser, Page, browser_path
 from ..support.comparisons import EVIL, LISTS, comparison, large, run_of

@@ -15,7 +15,7 @@ from discorank import Candidate, CandidateList, InputError
 from discorank.rerank.choice import TIE, choose, in_order
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.lists import Distinct
-from discorank.rerank.pool import candidate_weights
+from discorank.rerank.pool import Pool
 
 BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 
@@ -172,7 +172,7 @@ def test_distinct() -> None:
 
 
 def pooled(candidates: list[Candidate], how: str, temperature: float = 1.0) -> dict[Any, float]:
-    weights = candidate_weights(candidates, how, temperature, "candidates")
+    weights = Pool(how, temperature).weights_of(candidates)
     distinct = Distinct(candidates)
     return dict(zip(distinct.texts, distinct.pooled(weights).tolist(), strict=True))
 
@@ -243,7 +243,7 @@ def test_logprob_weights_are_a_softmax(temperature: float) -> None:
 )
 def test_bad_weights(candidates: list[Candidate], how: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        candidate_weights(candidates, how, 1.0, "candidates")
+        Pool(how).weights_of(candidates)
 
 
 def test_a_field_as_weight() -> None:

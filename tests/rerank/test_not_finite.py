@@ -33,8 +33,7 @@ from discorank.rerank.engines.ray.stages import Share, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.part_sums import Normalize, normalized
-from discorank.rerank.training.combination_training import train_combination
-from discorank.rerank.training.preferences import Preferences
+from discorank.rerank.training.combination_training import Preferences, train_combination
 
 from ..support.lists import write_lists
 

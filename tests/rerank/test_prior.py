@@ -19,7 +19,7 @@ from discorank.cli.main import main
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import Prior, SystemPrior, load_prior, read_prior
-from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_scores import DocumentOutputs
 from discorank.rerank.training.prior_estimation import estimate_prior, posterior, shrunk
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips

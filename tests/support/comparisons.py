@@ -11,7 +11,6 @@ from typing import Any
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.rerank.selection.comparison import compare_systems
-from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.kept_comparison import (
     KeptComparison,
     KeptDocument,
@@ -20,6 +19,7 @@ from discorank.rerank.selection.kept_comparison import (
     KeptScores,
     kept,
 )
+from discorank.rerank.selection.system_scores import DocumentOutputs
 
 SETTINGS = {"input": "systems.jsonl", "level": 0.05, "draws": 300, "seed": 0}
 WORDS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_scores import DocumentOutputs
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "today", "3", "dogs", "ran", ".", "?"]
 

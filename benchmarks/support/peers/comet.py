@@ -1,6 +1,8 @@
 """COMET over all pairs as mbrs computes it: by its own code, or (``--plain``) by the same steps written out.
 
-    PYTHON -m benchmarks.support.peers.comet FOLDER THREADS [--plain]
+    PYTHON -m benchmarks.support.peers.comet FOLDER THREADS [--plain | --predict]
+
+With ``--predict`` it scores segments alone, by unbabel-comet's own `predict`.
 
 Texts are encoded once, in batches of 64 in the order of the list, padded; then a loop over references runs the whole
 estimator on every pair.
@@ -8,15 +10,16 @@ estimator on every pair.
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.peers.checkpoint_parts import weights_under
-from benchmarks.support.peers.process import serve
+from benchmarks.support.peers.process import serve, weights_under
 
-BATCH = 64
+BATCH, PREDICT_BATCH = 64, 16
 
 
 class Loop:
@@ -118,10 +121,31 @@ class Plain:
         self.context = wanted
 
 
+def predicted_by(folder: str) -> Callable[..., list[float]]:
+    """Scores of segments by unbabel-comet."""
+    from comet import load_from_checkpoint  # type: ignore[import-not-found]
+
+    model: Any = load_from_checkpoint(str(Path(folder, "checkpoints", "model.ckpt")))
+    quiet: dict[str, Any] = {"gpus": 0, "num_workers": 0, "progress_bar": False}
+
+    def scores(hypotheses: list[str], references: list[str], sources: list[str]) -> list[float]:
+        triples = []
+        for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
+            triples.append({"src": source, "mt": hypothesis, "ref": reference})
+        predicted = model.predict(triples, batch_size=PREDICT_BATCH, **quiet)
+        return [float(score) for score in predicted.scores]
+
+    return scores
+
+
 def main(folder: str, threads: str, *plain: str) -> None:
     import torch
 
     torch.set_num_threads(int(threads))
+    if "--predict" in plain:
+        logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+        serve({"scores": predicted_by(folder)})
+        return
     peer = Plain(Path(folder)) if plain else Loop(Path(folder))
     kept: list[Any] = []
 

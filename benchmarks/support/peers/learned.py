@@ -13,8 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.peers.checkpoint_parts import weights_under
-from benchmarks.support.peers.process import serve
+from benchmarks.support.peers.process import serve, weights_under
 
 # Pairs of one batch, as mbrs has them by default.
 BATCHES = {"metricx": 8, "bleurt": 64, "xcomet": 8}

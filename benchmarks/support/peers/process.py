@@ -73,3 +73,10 @@ def serve(calls: Calls) -> None:
     for line in sys.stdin:
         name, arguments = json.loads(line)
         print(json.dumps(timed(calls[name], **arguments)), file=answers, flush=True)
+
+
+def weights_under(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The weights of a checkpoint whose names begin with a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }

@@ -4,8 +4,16 @@ Deutsch et al. (2021): both metrics' scores are standardised over all texts that
 places with the other metric's with probability 1/2; p is the share of draws whose difference of agreement is at least
 the observed one. One-sided: p that the metric named better is no better. At the level of systems what changes places
 is the scores of systems, S of them, so that all 2^S assignments can be enumerated.
-`metric_tests.perm_both`, which compare shows by default, exchanges segments under the mean of a system, two-sided.
+`perm_both`, which compare shows by default, exchanges segments under the mean of a system, two-sided.
 Differences within 1e-9 of the observed one count as large as it. A metric that does not vary has no test.
+
+Whether one metric's calibrated accuracy is better than another's, by exchanging pairs (Deutsch et al. 2023).
+
+Epsilon of each metric is calibrated once, on all its scores. A draw exchanges the two metrics' differences of each pair
+with probability 1/2; as the epsilons stay, what changes places is whether the pair is right. With k_g pairs of group g
+that only one of the two gets right, each weighing w_g, the difference of a draw is
+    sum_g w_g (2 B_g - k_g),   B_g ~ Binomial(k_g, 1/2),
+which is drawn as such. One-sided: p is the share of draws at least as large as the observed difference.
 """
 
 from __future__ import annotations
@@ -18,10 +26,16 @@ import numpy as np
 from ....metrics.representations import FloatArray, IntArray
 from ....metrics.spec.checked_settings import Field, settings
 from ...choice import TIE
-from ..statistics import assignments
-from .averaged_correlations import CALIBRATED, Coefficient, averaged
-from .row_coefficients import row_values
-from .score_rows import check_tables, row_cells
+from ..statistics import PairDifferences, assignments
+from .averaged_correlations import (
+    CALIBRATED,
+    Coefficient,
+    averaged,
+    check_tables,
+    row_cells,
+    row_values,
+    score_rows,
+)
 from .soft_accuracy import SEED, SoftAccuracy
 
 ENUMERATED = 1 << 12  # assignments that are enumerated rather than drawn
@@ -235,3 +249,58 @@ def _permutation(observed: float, differences: Sequence[FloatArray], exact: bool
 def share_as_large(differences: FloatArray, observed: float) -> float:
     """The share of draws [draws] that reach the observed difference, to 1e-9."""
     return float(np.mean(differences >= observed - TIE))
+
+
+def pair_permutation_test(
+    human: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    coefficient: Coefficient,
+    drawn: DrawSettings | None = None,
+) -> Permutation | None:
+    """The test for scores [S, N] by tau_opt or acc_opt; None without pairs; errors as `averaged`."""
+    settings = drawn or DrawSettings()
+    scale = 1.0 if coefficient.statistic == "acc_opt" else 2.0
+    right_and_weights = _right_by_one(human, first, second, coefficient)
+    if right_and_weights is None:
+        return None
+    one_right, weights = right_and_weights  # +1, -1 or 0 by pair, [pairs]
+    observed = scale * float(one_right @ weights)
+    is_split = one_right != 0
+    unique_weights, counts = np.unique(weights[is_split], return_counts=True)
+    random = np.random.default_rng([settings.seed, 2])
+    step = settings.block or settings.draws
+    drawn_differences = np.zeros(0)
+    for start in range(0, settings.draws, step):
+        size = min(step, settings.draws - start)
+        # groups of one weight are one binomial
+        right = random.binomial(counts, 0.5, size=(size, len(counts)))
+        differences = scale * (2 * right - counts) @ unique_weights
+        drawn_differences = np.concatenate((drawn_differences, differences))
+        p = share_as_large(drawn_differences, observed)
+        if settings.block and (p < SURE or p > LOST):
+            break
+    return Permutation(
+        observed,
+        share_as_large(drawn_differences, observed),
+        len(drawn_differences),
+        False,
+        drawn_differences,
+    )
+
+
+def _right_by_one(
+    human: FloatArray, first: FloatArray, second: FloatArray, coefficient: Coefficient
+) -> tuple[FloatArray, FloatArray] | None:
+    """+1 where only the first metric is right about a pair, -1 where only the second; and weights; [pairs]."""
+    right = []
+    weights = np.zeros(0)
+    for metric in (first, second):
+        pairs = PairDifferences.within_rows(score_rows(human, metric, coefficient.averaging))
+        calibration = pairs.calibrated()
+        if calibration is None:
+            return None
+        _, epsilon = calibration
+        weights = pairs.weights()
+        right.append(pairs.right(epsilon))
+    return right[0].astype(float) - right[1], weights

@@ -2,6 +2,11 @@
 
 A coefficient is called ``STATISTIC`` at level sys and ``STATISTIC/AVERAGING`` at the others. Ranks are those of
 `metric_ranks` over one-sided tests of all pairs, as in the task sets.
+
+Ranks of metrics by their agreement with people: clusters within which no test tells them apart.
+
+Metrics are walked down from the highest value (by name where values are equal). One opens the next rank if any metric
+of the present rank beats it at p <= level. Without tests every metric has its own rank, 1, 2, 3 ..., even among equals.
 """
 
 from __future__ import annotations
@@ -11,14 +16,18 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ....metrics.representations import FloatArray
-from .averaged_correlations import CALIBRATED, Averaged, Coefficient, averaged
-from .cell_permutation import DrawSettings, Permutation, permutation_test, soft_accuracy_test
+from .averaged_correlations import AVERAGINGS, CALIBRATED, Averaged, Coefficient, averaged
+from .cell_permutation import (
+    DrawSettings,
+    Permutation,
+    pair_permutation_test,
+    permutation_test,
+    soft_accuracy_test,
+)
 from .eval_set import EvalSet, Level
-from .metric_ranks import LEVEL, metric_ranks
-from .pair_permutation import pair_permutation_test
-from .score_rows import AVERAGINGS
 from .soft_accuracy import soft_pairwise_accuracy
 
+LEVEL = 0.05
 SOFT = "soft_pairwise_accuracy"
 SYSTEM_STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "accuracy", "tau23")
 ITEM_STATISTICS = (
@@ -217,3 +226,34 @@ def _test(
 ) -> Permutation | None:
     test = pair_permutation_test if coefficient.statistic in CALIBRATED else permutation_test
     return test(human, better, worse, coefficient, drawn)
+
+
+def metric_ranks(
+    values: Mapping[str, float],
+    p_values: Mapping[tuple[str, str], float] | None = None,
+    level: float = LEVEL,
+) -> dict[str, int]:
+    """The rank of every metric, the best first.
+
+    Args:
+        values: agreement by metric.
+        p_values: one-sided p that the first of a pair is better, at least of every pair in order of value; None: no
+            tests were made.
+        level: of significance, inclusive.
+
+    >>> metric_ranks({"A": 0.9, "B": 0.8, "C": 0.7}, {("A", "B"): 0.2, ("A", "C"): 0.01, ("B", "C"): 0.3})
+    {'A': 1, 'B': 1, 'C': 2}
+    """
+    order = sorted(values, key=lambda name: (-values[name], name))
+    if p_values is None:
+        return {name: number for number, name in enumerate(order, 1)}
+    ranks: dict[str, int] = {}
+    of_rank: list[str] = []
+    rank = 1
+    for name in order:
+        if any(p_values[better, name] <= level for better in of_rank):
+            rank += 1
+            of_rank = []
+        of_rank.append(name)
+        ranks[name] = rank
+    return ranks

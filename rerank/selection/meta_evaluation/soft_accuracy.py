@@ -23,7 +23,7 @@ from ....metrics.errors import InputError
 from ....metrics.representations import FloatArray
 from ...choice import ROUNDING
 from ..statistics import assignments
-from .score_rows import check_tables
+from .averaged_correlations import check_tables
 
 DRAWS = 1000
 SEED = 4

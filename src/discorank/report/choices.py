@@ -22,8 +22,7 @@ from ..rerank.lists import CandidateList
 from ..rerank.reranker import is_plain
 from ..rerank.runs.output_checks import AS_INPUT, check_read
 from ..rerank.runs.run_file import lines_of_run, read_run_file, recorded_run
-from ..rerank.selection.comparison_folder import checked
-from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores
+from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
 from ..tables import number
 from .summary_text import sum_in_words, with_noun, without_settings
 

@@ -18,12 +18,9 @@ from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
 from ..metrics.registry import MetricLike, load_metric
 from ..printable import printable
-from ..rerank.selection.comparison import compare_systems
-from ..rerank.selection.comparison_folder import save
-from ..rerank.selection.corpus_fit import fitted_to_references
-from ..rerank.selection.kept_comparison import KeptComparison, KeptScores, kept
-from ..rerank.selection.resampling_units import unit_of
-from ..rerank.selection.significance import Correction
+from ..rerank.selection.comparison import compare_systems, fitted_to_references
+from ..rerank.selection.kept_comparison import KeptComparison, KeptScores, kept, save
+from ..rerank.selection.significance import Correction, unit_of
 from ..rerank.selection.statistics import DRAWS
 from ..tables import CORRECTED, Table, aligned
 from .comparison_tables import baseline_tables, ranking_tables
@@ -133,7 +130,7 @@ class ComparedSystems:
         return pandas.DataFrame(self._rows(), columns=columns)
 
     def save(self, folder: str | Path) -> None:
-        """Writes the folder of which ``discorank report`` makes a page; errors as `comparison_folder.save`."""
+        """Writes the folder of which ``discorank report`` makes a page; errors as `kept_comparison.save`."""
         save(self.kept, folder)
 
     def _rows(self) -> list[dict[str, Any]]:

@@ -28,9 +28,8 @@ from .choices import (
     story,
 )
 from .comparison_tables import baseline_tables, ranking_tables
-from .heat_map import heat_map
+from .plots import heat_map, template_package
 from .summary_text import believed, lead, plain, summary, with_noun
-from .svg import template_package
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 WIDEST = 1_000  # columns of letters: the page scrolls a wide table, so it is one

@@ -1,21 +1,33 @@
 """The figures: confidence bars, score distributions, metrics against people, histograms.
 
 Labels of points overlap neither each other, nor the points, nor lines, as far as there is room.
+
+A figure as SVG inside a page: no styles, no unused names, and colours that the page's stylesheet decides.
+
+Figures are drawn in stand-in colours (`COLOURS`); each becomes ``var(--plot-NAME)``, so that one figure is readable on
+a light and on a dark page.
+
+The heat map: which system is better than which, and how surely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import cos, hypot, pi, sin
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
+from warnings import catch_warnings, filterwarnings
+from xml.etree import ElementTree
 
 import numpy as np
 
-from ..metrics.representations import FloatArray
+from ..metrics.optional_packages import imported
+from ..metrics.representations import FloatArray, IntArray
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
-from .svg import COLOURS, FONT_POINTS, drawing, inline, label
 
 Point = tuple[float, float]
 MARK_RADIUS = 3
@@ -419,3 +431,204 @@ def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tup
 
 def _axis_label(scores: KeptScores) -> str:
     return label(scores.name, 48) + ("" if scores.higher_is_better else " (lower is better)")
+
+
+def template_package() -> Any:
+    """jinja2; raises ModelLoadError where it is missing."""
+    return imported("jinja2", "report")
+
+
+def plot_package() -> Any:
+    """matplotlib with its figures, without a screen; raises ModelLoadError where it is missing."""
+    for part in ("colors", "figure", "ticker"):
+        imported(f"matplotlib.{part}", "report")
+    return imported("matplotlib", "report")
+
+
+FONT_POINTS = 10.0  # of all text: 11 px where a figure is narrowest
+NARROW_POINTS = 318.0  # the width of a figure that any page has room for
+MIN_SCALE = 1.11  # pixels per point
+GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
+NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", "name", *GRADES)
+# a colour of its own for every name, #010010 and on
+COLOURS: Mapping[str, str] = {name: f"#0100{n + 16:02x}" for n, name in enumerate(NAMES)}
+_STAND_INS = {colour: f"var(--plot-{name})" for name, colour in COLOURS.items()}
+_SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # a $ in a name is a $
+    "axes.unicode_minus": True,
+    "font.size": FONT_POINTS,
+    "axes.titlesize": FONT_POINTS,
+    "axes.labelsize": FONT_POINTS,
+    "xtick.labelsize": FONT_POINTS,
+    "ytick.labelsize": FONT_POINTS,
+    "text.color": COLOURS["ink"],
+    "axes.labelcolor": COLOURS["ink"],
+    "axes.edgecolor": COLOURS["muted"],
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"],
+    "xtick.labelcolor": COLOURS["ink"],
+    "ytick.labelcolor": COLOURS["ink"],
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+}
+_UNNAMED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DECIMALS = re.compile(r"(-?\d+\.\d\d)\d+")
+_REFERENCE = re.compile(r"#([A-Za-z][\w.-]*)")
+_DROPPED = frozenset({"font-family", "font"})
+
+
+@contextmanager
+def drawing(name: str) -> Iterator[Any]:
+    """matplotlib with the settings of a figure whose names inside the SVG derive from `name`."""
+    package = plot_package()
+    with package.rc_context(), catch_warnings():
+        package.rcdefaults()  # whatever the user's own settings are
+        package.rcParams.update({**_SETTINGS, "svg.hashsalt": name})
+        filterwarnings("ignore", message=r"(?s).*[Gg]lyph")  # the page's reader has other fonts
+        yield package
+
+
+def label(text: str, longest: int = 26) -> str:
+    """A name as it can stand in a figure: one line, no control characters, not too long.
+
+    >>> label("a\\nb"), label("a" * 40)
+    ('a b', 'aaaaaaaaaaaaaaaaaaaaaaaaa…')
+    """
+    plain = _UNNAMED.sub(" ", text)
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def inline(figure: Any, about: str) -> str:
+    """The SVG element of a figure; `about` is read out in its place."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(written.getvalue())  # noqa: S314  written one line above
+    references: set[str] = set()
+    for element in root.iter():
+        for value in element.attrib.values():
+            references.update(_REFERENCE.findall(value))
+    for element in list(root.iter()):
+        for child in list(element):
+            if child.tag.endswith(("metadata", "style")):
+                element.remove(child)
+        _clean(element, references)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    points_wide = 72 * figure.get_figwidth()
+    if points_wide > NARROW_POINTS:
+        # shrunk to the page its text would be too small: it keeps its size, and scrolls
+        root.attrib["width"] = f"{MIN_SCALE * points_wide:.0f}"
+    root.attrib.update({"role": "img", "aria-label": _UNNAMED.sub(" ", about)})
+    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+
+
+def _clean(element: ElementTree.Element, references: set[str]) -> None:
+    """One element without namespaces and unused names, with attributes for its style."""
+    element.tag = element.tag.rpartition("}")[2]
+    attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    style = attributes.pop("style", "")
+    if attributes.get("id") not in references:
+        attributes.pop("id", None)
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
+    element.attrib.clear()
+    for name, value in attributes.items():
+        element.attrib[name] = value if name == "id" else _short(value)
+    element.attrib.update(_style_attributes(style))
+
+
+def _style_attributes(style: str) -> dict[str, str]:
+    """The declarations of a style as attributes, stand-in colours replaced by variables of the page."""
+    attributes = {}
+    for declaration in style.split(";"):
+        name, _, value = declaration.partition(":")
+        name, value = name.strip(), value.strip()
+        if name and name not in _DROPPED:
+            attributes[name] = _STAND_INS.get(value, value)
+    return attributes
+
+
+def _short(value: str) -> str:
+    """Numbers with two decimals, space for line breaks."""
+    return _DECIMALS.sub(r"\1", " ".join(value.split()))
+
+
+MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
+LEVELS = (0.001, 0.01)  # and the level of the comparison
+# the cells of a heat map are indices here: NEUTRAL + grade, or OWN on the diagonal
+CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "better3", "own")
+NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
+
+
+def heat_map(scores: KeptScores, level: float, name: str) -> str:
+    """Which system is better than which, by p: the row against the column, best first."""
+    systems = [scores.systems[s] for s in scores.order]
+    n = len(systems)
+    cells = _heat_map_cells(scores, level)
+    with drawing(name) as package:
+        figure, axes = rows_figure(package, systems, square=True)
+        for i, row in enumerate(cells):
+            _draw_row(axes, i, row)
+        if n <= MAX_SIGNS:
+            _draw_signs(axes, cells)
+        axes.set_xlim(-0.5, n - 0.5)
+        axes.set_ylim(n - 0.5, -0.5)
+        axes.set_xticks(
+            range(n), [label(system, MAX_LETTERS_SQUARE) for system in systems], rotation=90
+        )
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        about = f"{scores.name}: significance of every pair of systems, the row against the column"
+        return inline(figure, about)
+
+
+def _heat_map_cells(scores: KeptScores, level: float) -> IntArray:
+    """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
+    n = len(scores.systems)
+    stricter = [grade for grade in LEVELS if grade < level]
+    grades = sorted({*stricter, level})[-3:]
+    cells = np.full((n, n), OWN)
+    for i, a in enumerate(scores.order):
+        for j, b in enumerate(scores.order):
+            if a != b:
+                cells[i, j] = NEUTRAL + _grade(scores, a, b, grades)
+    return cells
+
+
+def _draw_row(axes: Any, i: int, cells: IntArray) -> None:
+    """Row `i` of a heat map, one bar for every run of cells of one colour."""
+    starts = [0, *(np.flatnonzero(np.diff(cells)) + 1)]
+    ends = [*starts[1:], len(cells)]
+    runs = [(start - 0.5, end - start) for start, end in zip(starts, ends, strict=True)]
+    colours = [COLOURS[CELL_COLOURS[cells[start]]] for start in starts]
+    axes.broken_barh(runs, (i - 0.5, 1), facecolors=colours, edgecolor="face")
+
+
+def _draw_signs(axes: Any, cells: IntArray) -> None:
+    """+ and − in the cells of systems that are told apart."""
+    rows, columns = np.nonzero((cells != NEUTRAL) & (cells != OWN))
+    for i, j in zip(rows, columns, strict=True):
+        axes.text(
+            j,
+            i,
+            "+" if cells[i, j] > NEUTRAL else "−",
+            ha="center",
+            va="center_baseline",
+            color=COLOURS["ink"],
+        )
+
+
+def _grade(scores: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
+    """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
+    p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
+    steps = sum(p < grade for grade in grades)
+    if not steps or score_a is None or score_b is None or score_a == score_b:
+        return 0
+    return steps if (score_a > score_b) == scores.higher_is_better else -steps

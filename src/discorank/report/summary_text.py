@@ -17,7 +17,7 @@ from ..rerank.selection.kept_comparison import (
     KeptTest,
     Number,
 )
-from ..rerank.selection.resampling_units import least_p
+from ..rerank.selection.significance import least_p
 from ..tables import number
 
 MAX_NAME = 28

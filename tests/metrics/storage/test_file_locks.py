@@ -11,8 +11,7 @@ import pytest
 
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.storage.atomic_files import complete_folder, locked, locked_folder
-from discorank.rerank.selection.comparison_folder import save
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection.kept_comparison import KeptComparison, save
 
 
 def test_a_file_has_one_writer(tmp_path: Path) -> None:

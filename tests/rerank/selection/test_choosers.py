@@ -18,7 +18,6 @@ from discorank.cli.main import main
 from discorank.integrations.formats.selection_files import read_chosen
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import (
     BASELINES,
     ChooserComparison,
@@ -28,8 +27,9 @@ from discorank.rerank.selection.choosers import (
     compare_choosers,
     decider_of,
 )
-from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.comparison import mean_choices
 from discorank.rerank.selection.significance import Correction, SignificanceSettings
+from discorank.rerank.selection.system_scores import DocumentOutputs
 
 from ...support.contextual import Echo
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from discorank import InputError
-from discorank.rerank.selection.correlation import (
+from discorank.rerank.selection.statistics import (
     false_discovery_control,
     mean_ranks,
     pearson,

@@ -23,21 +23,32 @@ from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection import system_scores as scores
 from discorank.rerank.selection.agreement import (
     accuracy_at,
+    perm_both,
+    perm_both_segments,
     segment_agreement,
     system_agreement,
     tie_calibration,
+    williams,
     with_ties,
 )
 from discorank.rerank.selection.comparison import compare_systems
-from discorank.rerank.selection.document_outputs import (
+from discorank.rerank.selection.significance import (
+    blocks,
+    clusters,
+    corrected,
+    in_units,
+    judge,
+    segments_of_unit,
+)
+from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
+    Part,
+    Scored,
     check_systems,
+    human_scored,
+    score_systems,
     with_references,
 )
-from discorank.rerank.selection.metric_tests import perm_both, perm_both_segments, williams
-from discorank.rerank.selection.resampling_units import blocks, in_units, segments_of_unit
-from discorank.rerank.selection.significance import clusters, corrected, judge
-from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
 
 from ...support.contextual import Echo
 

@@ -11,13 +11,14 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError
-from discorank.rerank.selection.correlation import pearson, spearman
 from discorank.rerank.selection.statistics import (
     VARIANTS,
     Agreement,
     agreement,
     kendall,
+    pearson,
     randomisation,
+    spearman,
     system_scores,
     win_ratios,
 )

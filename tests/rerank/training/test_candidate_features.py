@@ -11,9 +11,12 @@ from discorank import Context, InputError, load_metric
 from discorank.metrics.scorer import Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.lists import read_list
-from discorank.rerank.training.candidate_features import features
-from discorank.rerank.training.combination_training import Tuning, train_combination
-from discorank.rerank.training.preferences import Preferences
+from discorank.rerank.training.combination_training import (
+    Preferences,
+    Tuning,
+    features,
+    train_combination,
+)
 
 from ...metrics.test_combination import lists, records
 from ...support.contextual import Echo

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from discorank import InputError
 from discorank.cli.main import main
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.training.judged_scores import (
+from discorank.rerank.selection.system_scores import DocumentOutputs
+from discorank.rerank.training.prior_estimation import (
     PREFERENCES,
+    estimate_prior,
     preference_scores,
     with_one_score,
     with_preferences,
     without_factors,
     without_shifts,
 )
-from discorank.rerank.training.prior_estimation import estimate_prior
 
 from ...support.judged_outputs import outputs, systems_file
 

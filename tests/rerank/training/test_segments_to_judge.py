@@ -11,7 +11,7 @@ import pytest
 
 from discorank import InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
-from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_scores import DocumentOutputs
 from discorank.rerank.training.segments_to_judge import (
     Unit,
     disagreement_of,

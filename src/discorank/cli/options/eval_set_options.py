@@ -21,8 +21,7 @@ from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines
-from ...rerank.selection.meta_evaluation.eval_set import EvalSet
-from ...rerank.selection.meta_evaluation.own_scores import score_eval_set
+from ...rerank.selection.meta_evaluation.eval_set import EvalSet, score_eval_set
 from ..terminal.console import Counted, say
 from ..terminal.watching import judged_line
 from .inputs import cache_in

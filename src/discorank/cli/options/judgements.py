@@ -17,9 +17,13 @@ from ...integrations.formats.readers.systems import SystemsOptions, read_documen
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource
-from ...rerank.selection.document_outputs import DocumentOutputs
-from ...rerank.selection.system_scores import is_judged
-from ...rerank.training.judged_scores import PREFERENCES, Raters, with_one_score, with_preferences
+from ...rerank.selection.system_scores import DocumentOutputs, is_judged
+from ...rerank.training.prior_estimation import (
+    PREFERENCES,
+    Raters,
+    with_one_score,
+    with_preferences,
+)
 
 
 @settings

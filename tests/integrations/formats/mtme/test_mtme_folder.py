@@ -32,8 +32,8 @@ from discorank.rerank.selection.meta_evaluation.eval_set import (
     DocumentPlace,
     EvalSet,
     MetricName,
+    score_eval_set,
 )
-from discorank.rerank.selection.meta_evaluation.own_scores import score_eval_set
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "mtme"
 TOY = GOLDEN / "evalset" / "toy"

@@ -16,37 +16,36 @@ from discorank.rerank.selection.agreement import tie_calibration
 from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
     Averaged,
     Coefficient,
+    OrderCounts,
     averaged,
+    kendall_like,
+    pair_counts,
     row_value,
+    row_values,
+    score_rows,
 )
 from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     DrawSettings,
     joint_accuracy_test,
     measure_of,
+    pair_permutation_test,
     permutation_test,
     soft_accuracy_test,
 )
-from discorank.rerank.selection.meta_evaluation.metric_ranks import metric_ranks
-from discorank.rerank.selection.meta_evaluation.pair_counts import (
-    OrderCounts,
-    kendall_like,
-    pair_counts,
-)
-from discorank.rerank.selection.meta_evaluation.pair_permutation import pair_permutation_test
-from discorank.rerank.selection.meta_evaluation.row_coefficients import row_values
-from discorank.rerank.selection.meta_evaluation.score_rows import score_rows
+from discorank.rerank.selection.meta_evaluation.level_agreement import metric_ranks
 from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
     SoftAccuracy,
     one_sided_p,
     soft_pairwise_accuracy,
 )
 from discorank.rerank.selection.meta_evaluation.task_results import (
+    MetricsTask,
     TaskResult,
     average_results,
     run_tasks,
+    task_set,
 )
-from discorank.rerank.selection.meta_evaluation.task_sets import MetricsTask, task_set
-from discorank.rerank.selection.pair_differences import PairDifferences
+from discorank.rerank.selection.statistics import PairDifferences
 
 HUMAN = np.array([[1.0, 2, nan], [2, 2, 5], [3, nan, 4]])  # [systems, segments]
 METRIC = np.array([[1.0, 1, 9], [3, 2, 2], [2, 8, 1]])
@@ -277,7 +276,7 @@ def test_tables_have_one_shape() -> None:
 
 
 def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discorank.rerank.selection.pair_differences.MAX_PAIRS", 5)
+    monkeypatch.setattr("discorank.rerank.selection.statistics.MAX_PAIRS", 5)
     with pytest.raises(InputError, match="6 pairs, at most 5"):
         averaged(Coefficient("acc_opt", "none"), np.ones((2, 2)), np.ones((2, 2)))
 
@@ -330,7 +329,7 @@ def test_counts_of_long_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch
     draw = np.random.default_rng(5)
     human, metric = draw.integers(4, size=30).astype(float), draw.integers(4, size=30).astype(float)
     whole = pair_counts(human, metric), kendall_like(human, metric)
-    name = "discorank.rerank.selection.meta_evaluation.pair_counts._BLOCK_CELLS"
+    name = "discorank.rerank.selection.meta_evaluation.averaged_correlations._BLOCK_CELLS"
     monkeypatch.setattr(name, 70)
     assert (pair_counts(human, metric), kendall_like(human, metric)) == whole
 

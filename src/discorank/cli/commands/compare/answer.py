@@ -13,8 +13,8 @@ from ....rerank.selection.kept_comparison import KeptComparison
 from ....rerank.selection.significance import Correction
 from ....tables import text
 from .chooser_comparison import choosers_tables
+from .compared_sets import ComparedSet
 from .printed_sets import mean_tables
-from .set_runs import ComparedSet
 
 MORE = "--details prints the tests of every pair and agreement with people by all measures"
 

@@ -1,6 +1,8 @@
 """The choosers of ``compare``: metrics that choose among the systems' outputs, and files of what was chosen before.
 
 They are read, compared, and printed: their tables, their part of the JSON object, and their lines of the CSV.
+
+The warning that tests drew from too few units to show anything.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from ....metrics.storage.line_source import LineSource
 from ....rerank.part_sums import Normalize
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.runs.run_file import is_table, lines_of_run
-from ....rerank.selection.averages import MeanChoice
 from ....rerank.selection.choosers import (
     BASELINES,
     Choices,
@@ -34,15 +35,13 @@ from ....rerank.selection.choosers import (
     compare_choosers,
     decider_of,
 )
-from ....rerank.selection.comparison import clean
-from ....rerank.selection.document_outputs import DocumentOutputs
-from ....rerank.selection.significance import Correction, SignificanceSettings, Verdicts
-from ....rerank.selection.system_scores import Scored
+from ....rerank.selection.comparison import MeanChoice, clean
+from ....rerank.selection.significance import Correction, SignificanceSettings, Verdicts, least_p
+from ....rerank.selection.system_scores import DocumentOutputs, Scored
 from ....tables import CORRECTED, Table, number
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ..cite import signatures_of
-from .few_units import too_few
 
 GAIN_KEYS = {"best single system": "gain_over_best", "random system": "gain_over_random"}
 
@@ -452,3 +451,17 @@ def mean_choices_table(means: Sequence[MeanChoice]) -> Table:
         reached = f"{100 * mean.oracle_reached:.1f} %"
         rows.append([mean.chooser, mean.human, str(mean.sets), *map(number, gains), reached])
     return Table("Choosers: means over sets", head, rows)
+
+
+def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
+    """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
+    counts = dict.fromkeys((v.units, v.unit) for v in verdicts if least_p(v.units) >= level)
+    return [
+        f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
+        + (
+            "give more segments"
+            if unit == "segment"
+            else "give more documents, or smaller units: --unit"
+        )
+        for units, unit in counts
+    ]

@@ -18,10 +18,8 @@ from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....report.comparison_tables import baseline_tables
-from ....rerank.selection.comparison_folder import check_folder, save
-from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
-from ....rerank.selection.resampling_units import segments_of_unit
-from ....rerank.selection.significance import Correction
+from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, check_folder, kept, save
+from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading, EvalSetTexts
@@ -30,13 +28,18 @@ from ...options.output_files import OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
 from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables
-from .output_sets import check_systems_files, checked_files, output_place
+from .compared_sets import (
+    ComparedSet,
+    SetPlace,
+    check_systems_files,
+    checked_files,
+    compare_set,
+    output_place,
+    set_places,
+)
 from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores
-from .set_places import SetPlace, set_places
-from .set_runs import ComparedSet, compare_set
-from .task_options import TaskOptions, has_metric_scores, only_folder
-from .wmt_runs import run_statistics, run_task_set
+from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
 
 def _checked_unit(unit: str | int) -> str | int:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....rerank.runs.rows import as_line
-from ....rerank.selection.averages import MeanAgreement, MeanChoice, mean_agreements, mean_choices
+from ....rerank.selection.comparison import MeanAgreement, MeanChoice, mean_agreements, mean_choices
 from ....rerank.selection.significance import Correction
 from ....tables import Table, comma_separated, latex, markdown, number, text
 from .chooser_comparison import choosers_facts, choosers_json, choosers_tables, mean_choices_table
-from .set_runs import ComparedSet
+from .compared_sets import ComparedSet
 from .system_tables import (
     SEGMENT_HEAD,
     Fact,

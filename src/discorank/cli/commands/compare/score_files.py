@@ -10,7 +10,7 @@ from ....rerank.runs.rows import as_line
 from ....rerank.selection.comparison import MetaEvaluation, SystemComparison, clean
 from ....tables import comma_separated
 from ...row_files import complete_rows
-from .set_runs import ComparedSet
+from .compared_sets import ComparedSet
 
 Row = dict[str, Any]
 

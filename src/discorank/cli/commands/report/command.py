@@ -18,14 +18,13 @@ from ....metrics.spec.user_code import CodeRefusedError
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
 from ....report.page import rendered
+from ....report.plots import plot_package, template_package
 from ....report.summary_text import with_noun
-from ....report.svg import plot_package, template_package
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
 from ....rerank.mbr import MBRDecoder
 from ....rerank.reranker import Reranker
-from ....rerank.selection.comparison_folder import FILES, load
-from ....rerank.selection.kept_comparison import KeptComparison
+from ....rerank.selection.kept_comparison import FILES, KeptComparison, load
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, open_input
 from ...running import check_not_input, check_writable, complete_or_absent

@@ -18,8 +18,7 @@ from ....integrations.formats.mtme.eval_set_folder import (
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....rerank.runs.rows import as_line
-from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName
-from ....rerank.selection.meta_evaluation.own_scores import base_name
+from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
 from ....tables import aligned
 from ...options import needed
 from ...options.eval_set_options import eval_set_at, with_own_metrics

@@ -12,8 +12,7 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
 from ....metrics.storage.line_source import LineSource
-from ....rerank.training.combination_training import Tuning, train_combination
-from ....rerank.training.preferences import Preferences
+from ....rerank.training.combination_training import Preferences, Tuning, train_combination
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input

@@ -11,10 +11,8 @@ from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.checksums import with_checksum
 from ....rerank.prior import STRENGTH, Prior
-from ....rerank.selection.document_outputs import all_systems
-from ....rerank.selection.system_scores import human_scored
-from ....rerank.training.judged_scores import Raters
-from ....rerank.training.prior_estimation import Root, estimate_prior
+from ....rerank.selection.system_scores import all_systems, human_scored
+from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.judgements import JudgedDocuments, JudgementOptions, judged_documents

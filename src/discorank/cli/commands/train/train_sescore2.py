@@ -32,7 +32,7 @@ from ....metrics.sescore2.training.synthesis import (
 )
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.user_code import AllowedCode, is_function_name
-from ....rerank.selection.correlation import tau_b
+from ....rerank.selection.statistics import tau_b
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions
 from ...terminal.console import Progress, say

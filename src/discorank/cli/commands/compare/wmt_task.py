@@ -1,14 +1,169 @@
-"""What ``compare --statistics wmt`` and ``compare --tasks`` print: tables, JSON, or CSV."""
+"""The options of ``compare`` that follow the WMT metrics task: what is asked of metrics.
+
+``compare --statistics wmt`` and ``compare --tasks``: metrics against people by the names of the WMT metrics task.
+
+What ``compare --statistics wmt`` and ``compare --tasks`` print: tables, JSON, or CSV.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
+from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, language_pairs
+from ....metrics.errors import InputError
+from ....metrics.mixture import Utility
+from ....metrics.spec.checked_settings import Field, Rare, settings
 from ....rerank.runs.rows import as_line
-from ....rerank.selection.meta_evaluation.level_agreement import LevelAgreement
-from ....rerank.selection.meta_evaluation.task_results import TaskSetResult
+from ....rerank.selection.meta_evaluation.cell_permutation import DrawSettings
+from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet
+from ....rerank.selection.meta_evaluation.level_agreement import (
+    TESTED,
+    AgreementOptions,
+    LevelAgreement,
+    level_agreement,
+)
+from ....rerank.selection.meta_evaluation.task_results import (
+    TaskSetResult,
+    folder_of,
+    run_tasks,
+    task_set,
+)
 from ....tables import Table, comma_separated, latex, markdown, number, text
+from ...options.eval_set_options import eval_set_at, with_own_metrics
+from ...terminal.console import Counted
+from .compared_sets import SetPlace
+
+BLOCK = 100  # draws between looks at p
+
+
+@settings
+class TaskOptions:
+    """What of the WMT metrics task is computed.
+
+    Args:
+        input_format: how the systems are kept: systems, mtme, wmt-xml, wmt-jsonl, sacrebleu or summeval.
+        statistics: discorank's, or those of the WMT metrics task under its names, for metrics with scores in the folder
+            too.
+        tasks: a task set instead, of the folder that holds the test sets: wmt23, wmt24, wmt24-on-wmt23 or wmt25.
+        task_draws: how many times the tests of the metrics task draw; 0: no tests.
+        with_human: whether references that people judged are systems; task sets know themselves.
+        with_outliers: whether outliers are systems.
+        domain: the only domain that counts.
+        nan_as_zero: whether segments without a correlation count as 0.
+    """
+
+    heading: ClassVar = "statistics"
+
+    input_format: str = "systems"
+    statistics: Literal["discorank", "wmt"] = "discorank"
+    tasks: str | None = None
+    task_draws: Annotated[int, Field(ge=0), Rare()] = 1000
+    with_human: Annotated[bool, Rare()] = False
+    with_outliers: Annotated[bool, Rare()] = False
+    domain: Annotated[str | None, Rare()] = None
+    nan_as_zero: Annotated[bool, Rare()] = False
+
+
+def has_metric_scores(values: Mapping[str, Any]) -> bool:
+    """Whether metrics come with scores of their own, so that none need be named."""
+    return bool(values["tasks"]) or values["statistics"] == "wmt"
+
+
+def only_folder(paths: Sequence[str]) -> str:
+    """The folder of a task set; raises InputError if there are several."""
+    if len(paths) != 1:
+        raise InputError(
+            f"found {len(paths)} paths",
+            where="--tasks",
+            fix="Give the folder that holds the test sets",
+        )
+    return paths[0]
+
+
+def run_statistics(
+    places: Sequence[SetPlace], metrics: Sequence[Utility], values: Mapping[str, Any]
+) -> int:
+    """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
+    by_set: dict[str, list[LevelAgreement]] = {}
+    for place in places:
+        eval_set = with_own_metrics(_eval_set(place, values), metrics, values)
+        by_set[place.name] = _agreements(eval_set, place, values)
+    sys.stdout.write(printed_agreement(by_set, values["format"], values["level"]))
+    return 0
+
+
+def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any]) -> int:
+    """Prints a task set's values, ranks and averages; returns the exit code."""
+    name = values["tasks"]
+    folder = Path(path)
+    if not is_eval_set_folder(folder):
+        folder = folder / folder_of(name)
+    pairs = tuple(values["language_pair"])
+    tasks = task_set(name, pairs or _pairs_there(name, folder))
+    eval_sets = {}
+    for pair in tasks.language_pairs:
+        place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
+        eval_sets[pair] = with_own_metrics(_eval_set(place, values), metrics, values)
+    with Counted("tasks", len(tasks.tasks), values["quiet"]) as progress:
+        result: TaskSetResult = run_tasks(
+            tasks, eval_sets, _drawn(values), values["level"], progress.more
+        )
+    sys.stdout.write(printed_tasks(tasks.name, result, values["format"], values["level"]))
+    return 0
+
+
+def _pairs_there(name: str, folder: Path) -> tuple[str, ...]:
+    """The language pairs of a folder, for a set that has none of its own."""
+    return language_pairs(folder) if name == "wmt25" else ()
+
+
+def _eval_set(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
+    return eval_set_at(place.path, place.name, place.language_pair, values)
+
+
+def _drawn(values: Mapping[str, Any]) -> DrawSettings | None:
+    """How tests draw, None for no tests."""
+    draws = values["task_draws"]
+    return DrawSettings(draws, values["seed"], BLOCK) if draws else None
+
+
+def _agreements(
+    eval_set: EvalSet, place: SetPlace, values: Mapping[str, Any]
+) -> list[LevelAgreement]:
+    """The agreement at every level that has people's and metrics' scores."""
+    options = AgreementOptions(
+        human=values["with_human"],
+        outliers=values["with_outliers"],
+        domain=values["domain"],
+        nan_as_zero=values["nan_as_zero"],
+        drawn=_drawn(values),
+        level=values["level"],
+    )
+    names = tuple(values["human_scores"]) or tuple(
+        dict.fromkeys(eval_set.standards.human_scores.values())
+    )
+    agreements = []
+    for name in (each.rpartition(":")[2] for each in names):
+        for level in LEVELS:
+            metrics = eval_set.metrics_scored(level)
+            if (name, level) not in eval_set.human_scores or not metrics:
+                continue
+            num_tests = len(list(combinations(metrics, 2))) * len(TESTED) // 2
+            total = len(metrics) + (num_tests if options.drawn else 0)
+            with Counted("metrics and tests", total, values["quiet"]) as progress:
+                agreements.append(level_agreement(eval_set, name, level, options, progress.more))
+    if not eval_set.human_scores:
+        raise InputError("no human scores", where=place.name, fix="Give some, or name their key")
+    if not agreements:
+        raise InputError(
+            "no metric has scores where people have", where=place.name, fix="Give -m METRIC"
+        )
+    return agreements
+
 
 AGREEMENT_HEAD = ("set", "human scores", "level", "statistic", "metric", "other", "value", "kind")
 TASK_HEAD = ("tasks", "task", "metric", "other", "value", "kind")

@@ -1,0 +1,291 @@
+"""The sets that ``compare`` reads: a file is one, a folder of mt-metrics-eval one per language pair.
+
+``compare --hypotheses``: systems' outputs in files of their own; what to do where --hypotheses lacks.
+
+Compares the systems of one systems file, and the choosers among their outputs, as the options of ``compare`` say.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....integrations.formats.documents import DocumentRows
+from ....integrations.formats.human_scores import HumanKey, human_dimensions
+from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
+from ....integrations.formats.open_lists import open_documents
+from ....integrations.formats.readers.systems import SystemsOptions, read_documents
+from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
+from ....metrics.errors import InputError, unknown
+from ....metrics.execution.meter import Meter
+from ....metrics.mixture import Utility
+from ....metrics.storage.line_source import LineSource, NumberedLines
+from ....rerank.selection.choosers import ChooserComparison
+from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ....rerank.selection.significance import segments_of_unit, unit_of
+from ....rerank.selection.system_scores import DocumentOutputs, with_references
+from ...options.inputs import cache_in
+from ...options.output_files import aligned_outputs, output_files_in
+from ...terminal.console import Counted, say
+from ...terminal.watching import judged_line
+from .chooser_comparison import choice_task, judge_choosers, too_few
+
+
+class SetPlace(NamedTuple):
+    """Where the systems of a set are."""
+
+    path: str
+    name: str
+    language_pair: str | None = None
+    outputs: AlignedOutputs | None = None  # of files of texts by line, in place of the path
+
+
+def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace]:
+    """The sets that paths name; their names are those of the files, with folders where two are alike.
+
+    Raises:
+        InputError: a path is given twice, or a folder lacks a language pair.
+    """
+    repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
+    if repeated:
+        raise InputError("is given twice", where=repeated[0], fix="Give each systems file once")
+    stems = [Path(path.removesuffix(".gz")).stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else list(paths)
+    places = []
+    for path, name in zip(paths, names, strict=True):
+        is_folder = values["input_format"] in ("systems", "mtme") and is_eval_set_folder(path)
+        pairs = pairs_of(path, values["language_pair"]) if is_folder else (None,)
+        for pair in pairs:
+            places.append(SetPlace(path, name if len(pairs) == 1 else f"{name} {pair}", pair))
+    return places
+
+
+_BESIDE = ("sources", "documents")  # options that need --hypotheses
+_OF_SYSTEMS_FILES = ("human", "include", "columns", "language_pair", "tasks")
+
+
+def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
+    """The files of outputs, None where systems files are given.
+
+    Raises:
+        InputError: options that do not go together.
+    """
+    files = output_files_in(values)
+    if files is None:
+        for name in _BESIDE:
+            if values[name]:
+                raise InputError(
+                    "stands beside --hypotheses alone", where=f"--{name}", fix="Add --hypotheses"
+                )
+        return None
+    for name in _OF_SYSTEMS_FILES:
+        if values[name]:
+            _refuse(f"--{name.replace('_', '-')}")
+    if values["input_format"] != "systems":
+        _refuse("--from")
+    if values["statistics"] == "wmt":
+        _refuse("--statistics wmt")
+    return files
+
+
+def _refuse(flag: str) -> None:
+    fix = (
+        "Make a systems file with discorank convert --hypotheses ... --to systems, or leave it out"
+    )
+    raise InputError("does not go with --hypotheses", where=flag, fix=fix)
+
+
+def output_place(files: OutputFiles, values: Mapping[str, Any]) -> SetPlace:
+    """The set that files of outputs make; errors as `read_outputs`."""
+    return SetPlace(files.name, "hypotheses", outputs=aligned_outputs(files, values))
+
+
+def segment_unit(unit: str | int) -> str:
+    """The unit where every segment is a document; raises InputError for another."""
+    if unit != "auto" and segments_of_unit(unit) != 1:
+        raise InputError(
+            "which segments stand in one document is not known",
+            where=f"--unit {unit}",
+            fix="Give document ids with --documents",
+        )
+    return "segment"
+
+
+def baseline_of(
+    given: str | None, outputs: AlignedOutputs | None, systems: Sequence[str]
+) -> str | None:
+    """The system that --baseline names, by its name or its file; raises InputError if there is none."""
+    if given is None or given in systems:
+        return given
+    names = {} if outputs is None else outputs.names
+    if names.get(given) in systems:
+        return names[given]
+    raise unknown("system", given, systems, where="--baseline")
+
+
+def check_systems_files(paths: Sequence[str], form: str) -> None:
+    """Raises InputError, with the command that reads them, where files hold texts in place of documents."""
+    if form != "systems":
+        return
+    for path in paths:
+        kind = _kind(path)
+        # of one file of candidate lists its reader says more
+        if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
+            problem = f"found {about_kind(str(kind))}, expected a systems file"
+            raise InputError(problem, where=path, fix=f"For files of texts: {_command(paths)}")
+
+
+def _kind(path: str) -> str | None:
+    """What a file is, None where its reader is to say that."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return None
+    try:
+        with closing(LineSource(path)) as source:
+            first = next(iter(source), (0, b""))[1]
+            # JSON of any other kind has errors that say more
+            if first.lstrip().startswith((b"{", b"[")) and b'"text"' not in first:
+                return None
+            return kind_of(first, source) if first.strip() else None
+    except InputError:
+        return None
+
+
+def _command(paths: Sequence[str]) -> str:
+    """The command that compares the files, of which those named like references are references."""
+    references = [path for path in paths if Path(path).stem.lower().startswith("ref")]
+    hypotheses = [path for path in paths if path not in references]
+    if not hypotheses:
+        hypotheses, references = list(paths), []
+    words = ["discorank", "compare", "--hypotheses", *hypotheses]
+    words += ["--references", *(references or ["REFERENCES"]), "-m", "chrf"]
+    return shlex.join(words)
+
+
+class ComparedSet(NamedTuple):
+    """The comparisons on one systems file; without metrics there are choosers alone."""
+
+    name: str
+    systems: SystemComparison | None
+    choosers: ChooserComparison | None
+    unit: str | int  # what draws took
+    ids_unknown: bool = False  # every segment counted as a document, as no document ids were given
+    baseline: str | None = None  # what the others' differences are from
+
+
+def compare_set(
+    place: SetPlace,
+    metrics: Sequence[Utility],
+    choosers: Sequence[Utility],
+    keys: tuple[HumanKey, ...],
+    values: Mapping[str, Any],
+) -> ComparedSet:
+    """One systems file; errors name it."""
+    documents = _read_documents(place, keys, values)
+    ids_unknown = place.outputs is not None and not place.outputs.has_documents
+    unit = _unit(len(documents), ids_unknown, values)
+    baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
+    values = {**values, "unit": unit}
+    try:
+        if values["references"]:
+            documents = with_references(documents, values["references"])
+        human = human_dimensions(documents, keys)
+        task = choice_task(documents, human, values)
+        fitted = [fitted_to_references(metric, documents) for metric in metrics]
+        systems = _compare_systems(fitted, documents, human, values) if fitted else None
+        fitted_choosers = [fitted_to_references(metric, documents) for metric in choosers]
+        judged = judge_choosers(task, fitted_choosers, fitted, human, values) if task else None
+    except InputError as error:
+        raise error.inside(place.path) from error
+    if systems is not None:
+        for remark in _remarks(systems, values):
+            say(remark, values["quiet"])
+    if unit != "document" and not ids_unknown:
+        say(
+            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
+            values["quiet"],
+        )
+    return ComparedSet(place.name, systems, judged, unit, ids_unknown, baseline)
+
+
+def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
+    """What draws take."""
+    if ids_unknown:
+        return segment_unit(values["unit"])
+    return unit_of(values["unit"], documents, values["level"])
+
+
+def _read_documents(
+    place: SetPlace, keys: tuple[HumanKey, ...], values: Mapping[str, Any]
+) -> list[DocumentOutputs]:
+    """The documents of a systems file, or of files of outputs, at least one."""
+    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    source: NumberedLines
+    if place.outputs is not None:
+        source = DocumentRows(place.path, iter(place.outputs.rows))
+    else:
+        form, columns = values["input_format"], values["columns"]
+        source = open_documents(
+            place.path, form, language_pair=place.language_pair, columns=columns
+        )
+    documents = list(read_documents(source, options))
+    if not documents:
+        raise InputError("no documents", where=source.name, fix="Give at least one line")
+    return documents
+
+
+def _compare_systems(
+    metrics: Sequence[Utility],
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    values: Mapping[str, Any],
+) -> SystemComparison:
+    """The systems under every metric, while progress is shown."""
+    quiet, draws, meter = values["quiet"], values["draws"], Meter()
+    num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
+    with (
+        Counted("documents", num_readings, quiet) as reading,
+        Counted("draws", draws * len(metrics), quiet) as drawing,
+    ):
+        comparison = compare_systems(
+            metrics,
+            documents,
+            human,
+            draws=draws,
+            seed=values["seed"],
+            level=values["level"],
+            unit=values["unit"],
+            correction=values["correction"],
+            cache=cache_in(values),
+            reading=reading.more,
+            drawing=drawing.more,
+            meter=meter,
+        )
+    if judged := judged_line(meter.now):
+        say(judged, quiet)
+    return comparison
+
+
+def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
+    """What the reader of a comparison must know."""
+    remarks = []
+    for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
+        if scored.cuts:
+            remarks.append(
+                f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read"
+            )
+        lacking = 0 if scored.segments is None else int(np.isnan(scored.segments).sum())
+        if lacking:
+            remarks.append(
+                f"{scored.name}: {lacking} texts have no score, and are left out of means"
+            )
+        if values["unit"] != verdicts.unit == "document":
+            remarks.append(f"{scored.name}: scores whole documents, which its draws take")
+    if len(comparison.systems) > 1:
+        remarks += too_few(comparison.verdicts, values["level"])
+    return remarks
