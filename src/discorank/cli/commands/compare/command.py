@@ -22,9 +22,8 @@ from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, chec
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
-from ...options.eval_set_options import EvalSetReading, EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
-from ...options.output_files import OutputFileOptions
+from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input
 from .answer import answered
 from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables

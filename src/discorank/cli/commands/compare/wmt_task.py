@@ -33,7 +33,7 @@ from ....rerank.selection.meta_evaluation.task_results import (
     task_set,
 )
 from ....tables import Table, comma_separated, latex, markdown, number, text
-from ...options.eval_set_options import eval_set_at, with_own_metrics
+from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
 

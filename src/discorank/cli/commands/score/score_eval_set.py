@@ -21,8 +21,8 @@ from ....rerank.runs.rows import as_line
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
 from ....tables import aligned
 from ...options import needed
-from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...options.inputs import check_model, metric_in
+from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...terminal.console import say
 
 Row = dict[str, Any]

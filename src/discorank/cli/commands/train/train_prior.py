@@ -15,7 +15,7 @@ from ....rerank.selection.system_scores import all_systems, human_scored
 from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, needed
-from ...options.judgements import JudgedDocuments, JudgementOptions, judged_documents
+from ...options.system_outputs import JudgedDocuments, JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
