@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
-from benchmarks.support.mqm_lists import rated
+from benchmarks.support.lists import rated
 from discorank.cli.main import main as main_command
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList

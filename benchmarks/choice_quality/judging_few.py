@@ -17,8 +17,8 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.support.markdown import table
-from benchmarks.support.mqm_lists import SETS, rated
+from benchmarks.support.lists import SETS, rated
+from benchmarks.support.measuring import table
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.choice import TIE

@@ -14,30 +14,48 @@ A cell is pairwise accuracy / Pearson / Kendall's tau-b of systems' scores with 
 two where PERM-BOTH finds the metric better or worse than chrF at p < 0.05: on segments if both metrics score these,
 else on documents, means of which are what is tested; there is no mark where systems' own scores differ the other way.
 A metric that a set cannot have is a dash with a note.
+
+Combinations are trained on other sets of the kind, without the documents that the set itself has. Features are
+utilities of single segments (whole summaries) against the references; two systems whose scores on a segment differ by
+more than a margin make a pair, in every dimension that people judged.
+
+A file of WORK holds the scores of one set under one metric. Its name has a digest of all that these depend on: the
+metric's signature and version, the bytes of the set, the references, the number of documents.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
+from time import process_time
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.metric_quality.people_table import BASE, Agreement, Cells, Facts, markdown
-from benchmarks.metric_quality.trained_elsewhere import trained
 from benchmarks.support.judged_sets import JudgedSet, paths, read_set
-from benchmarks.support.kept_scores import KeptScores
-from benchmarks.support.markdown import write_or_print
+from benchmarks.support.measuring import write_or_print
 from discorank import load_metric
+from discorank.metrics.base import Metric
+from discorank.metrics.combination import FORMAT
 from discorank.metrics.errors import InputError
-from discorank.metrics.mixture import Utility
+from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.representations import FloatArray
+from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.selection.agreement import DRAWS, Statistic, pairwise_accuracy, perm_both
 from discorank.rerank.selection.statistics import pearson, tau_b
-from discorank.rerank.selection.system_scores import Scored, human_scored
+from discorank.rerank.selection.system_scores import (
+    DocumentOutputs,
+    Part,
+    Scored,
+    human_scored,
+    score_systems,
+)
+from discorank.rerank.training.combination_training import Tuning, by_scores, gathered, learn
 
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "nist", "meteor")
 ENCODED = ("bertscore", "doc-bertscore", "embedding", "ds-focus", "ds-sent")
@@ -58,6 +76,11 @@ COMBINED = (
 STATISTICS: tuple[Statistic, Statistic] = ("pairwise_accuracy", "pearson")
 LEVEL = 0.05
 Both = tuple[FloatArray, FloatArray]  # of a metric and of chrF
+BASE = "chrf"
+HEAD = ["set", "systems", "documents", "segments", "judged", "references"]
+MARGIN = 0.5  # of MQM; scores of summaries have none
+START = 150  # characters of a source by which documents of two sets are told apart
+Examples = tuple[list[FloatArray], list[list[tuple[int, int]]], list[str]]  # of every segment
 
 
 class Choices(NamedTuple):
@@ -278,3 +301,291 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+class Agreement(NamedTuple):
+    """A metric against people on one dimension of a set.
+
+    Args:
+        accuracy: pairwise, of systems.
+        pearson: of systems' scores.
+        kendall: tau-b of systems' scores.
+        marks: of accuracy and Pearson: "+" or "-" where the metric is significantly better or worse than chrF.
+    """
+
+    accuracy: float
+    pearson: float
+    kendall: float
+    marks: tuple[str, str] = ("", "")
+
+
+# of set, dimension and metric; a text says why there is none
+Cells = dict[tuple[str, str, str], Agreement | str]
+
+
+class Facts(NamedTuple):
+    """A set in the table."""
+
+    name: str
+    group: str
+    dimensions: tuple[str, ...]
+    systems: int
+    documents: int
+    segments: int
+    judged: int  # segments with a human score
+    references: tuple[str, ...]
+
+
+def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str:
+    """All panels."""
+    groups = list(dict.fromkeys(facts.group for facts in sets))
+    notes = _Notes()
+    panels = [_means(sets, groups, metrics, cells)]
+    for group in groups:
+        own = [facts for facts in sets if facts.group == group]
+        columns = [(facts, dimension) for facts in own for dimension in facts.dimensions]
+        heads = [
+            facts.name if len(facts.dimensions) == 1 else f"{facts.name}, {dimension}"
+            for facts, dimension in columns
+        ]
+        rows = [
+            [
+                f"`{metric}`",
+                *(
+                    _cell(cells[facts.name, dimension, metric], notes)
+                    for facts, dimension in columns
+                ),
+            ]
+            for metric in metrics
+        ]
+        panels.append(f"### Systems {group}\n\n{_table([group, *heads], rows)}")
+    return "\n\n".join([*panels, *notes.lines(), _table(HEAD, map(_facts, sets))]) + "\n"
+
+
+def _facts(facts: Facts) -> list[str]:
+    numbers = map(str, (facts.systems, facts.documents, facts.segments, facts.judged))
+    return [
+        facts.name,
+        *numbers,
+        str(len(facts.references)) if len(facts.references) > 4 else ", ".join(facts.references),
+    ]
+
+
+def _means(
+    sets: Sequence[Facts], groups: Sequence[str], metrics: Sequence[str], cells: Cells
+) -> str:
+    """Means over the sets of every group, and how often a metric is significantly better and worse than chrF."""
+    columns = [(group, [facts for facts in sets if facts.group == group]) for group in groups]
+    columns += [("all sets", list(sets))] if len(groups) > 1 else []
+    heads = [f"{name} ({len(own)})" for name, own in columns]
+    rows = []
+    for metric in metrics:
+        judged = [
+            cell for key, cell in cells.items() if key[2] == metric and isinstance(cell, Agreement)
+        ]
+        counts = [
+            f"{sum(c.marks[i] == '+' for c in judged)} / {sum(c.marks[i] == '-' for c in judged)}"
+            for i in (0, 1)
+        ]
+        counts = [f"{count} of {len(judged)}" for count in counts] if metric != BASE else ["", ""]
+        rows.append(
+            [f"`{metric}`", *(_mean_cell(own, metric, cells) for _, own in columns), *counts]
+        )
+    return _table(
+        ["mean over", *heads, "accuracy: better / worse", "Pearson: better / worse"], rows
+    )
+
+
+def _mean_cell(sets: Iterable[Facts], metric: str, cells: Cells) -> str:
+    """The mean over those sets that the metric has; if these are not all, also their number and chrF's on the same."""
+    every = list(sets)
+    own = [
+        facts
+        for facts in every
+        if all(isinstance(cells[facts.name, d, metric], Agreement) for d in facts.dimensions)
+    ]
+    if not own:
+        return "-"
+    shown = _numbers(_mean(own, metric, cells))
+    if len(own) == len(every):
+        return shown
+    return f"{shown} ({len(own)} set{'s' * (len(own) > 1)}; `{BASE}` {_numbers(_mean(own, BASE, cells))})"
+
+
+def _mean(sets: Iterable[Facts], metric: str, cells: Cells) -> FloatArray:
+    """The mean over sets of the mean over their dimensions, [3]."""
+    means = []
+    for facts in sets:
+        agreements = [
+            cell[:3]
+            for d in facts.dimensions
+            if isinstance(cell := cells[facts.name, d, metric], Agreement)
+        ]
+        means.append(np.mean(agreements, axis=0))
+    return np.asarray(np.mean(means, axis=0))
+
+
+def _numbers(values: Iterable[float], marks: Sequence[str] = ("", "", "")) -> str:
+    return " / ".join(f"{value:.2f}{mark}" for value, mark in zip(values, marks, strict=True))
+
+
+def _cell(cell: Agreement | str, notes: _Notes) -> str:
+    if isinstance(cell, str):
+        return f"- [{notes.number(cell)}]"
+    return _numbers(cell[:3], (*cell.marks, ""))
+
+
+class _Notes:
+    """Reasons for dashes, numbered in order of appearance."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, reason: str) -> int:
+        return self.numbers.setdefault(reason, len(self.numbers) + 1)
+
+    def lines(self) -> list[str]:
+        text = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
+        return [text] if text else []
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def trained(
+    path: Path,
+    names: Sequence[str],
+    tested: JudgedSet,
+    others: Sequence[tuple[JudgedSet, Sequence[Scored]]],
+) -> Utility:
+    """The combination for `tested`, which is written to `path`.
+
+    Args:
+        path: the model file.
+        names: signatures of the metrics as the tested set takes them.
+        tested: what it is not trained on.
+        others: sets to train on, each with its scores under these metrics in their order.
+    """
+    here = {_start(document) for document in tested.documents}
+    parts = [_examples(data, scored, here) for data, scored in others]
+    rows = [row for some, _, _ in parts for row in some]
+    pairs = [pair for _, some, _ in parts for pair in some]
+    groups = [group for _, _, some in parts for group in some]
+    learned = learn(gathered(rows, pairs, groups), Tuning(against="references", margin=MARGIN))
+    features = [
+        {"metric": name, "weight": float(weight), "min": float(low), "max": float(high)}
+        for name, weight, low, high in zip(names, learned.weights, *learned.scale, strict=True)
+    ]
+    about = {"trained_on": [data.name for data, _ in others], "penalty": learned.fitting.penalty}
+    about |= {"pairs": len(learned.differences), "features": features}
+    unfinished = path.with_suffix(".part")
+    model = with_checksum({"format": FORMAT, **about})
+    unfinished.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
+    return load_metric("combination", model=str(path))
+
+
+def _examples(data: JudgedSet, scored: Sequence[Scored], left_out: set[str]) -> Examples:
+    """Features [systems, metrics], (better, worse) systems and the document of every segment."""
+    values = np.stack(
+        [one.sign * one.segments for one in scored if one.segments is not None], axis=2
+    )
+    known = {name: s for s, name in enumerate(scored[0].systems)}
+    owner = scored[0].parts[0].owner
+    pairs: list[list[tuple[int, int]]] = [[] for _ in owner]
+    for dimension in data.dimensions:
+        human = human_scored(dimension, data.lower, data.documents)
+        places = [known[name] for name in human.systems]
+        for own, column in zip(
+            pairs, human.segments.T if human.segments is not None else (), strict=True
+        ):
+            scores = [None if np.isnan(score) else float(score) for score in column]
+            preferences = by_scores(scores, MARGIN if data.lower else 0.0, data.lower)
+            own += [(places[better], places[worse]) for better, worse in preferences]
+    segments = [i for i, d in enumerate(owner) if _start(data.documents[d]) not in left_out]
+    names = [f"{data.name} {data.documents[owner[i]].id}" for i in segments]
+    return [values[:, i] for i in segments], [pairs[i] for i in segments], names
+
+
+def _start(document: DocumentOutputs) -> str:
+    return "".join(" ".join(document.source or ()).lower().split())[:START]
+
+
+class KeptScores:
+    """The scores in a folder.
+
+    Args:
+        folder: made if it is not there.
+        only: what is not there yet is not computed, but an error.
+    """
+
+    def __init__(self, folder: Path, only: bool = False) -> None:
+        self.folder, self.only = folder, only
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def scored(self, data: JudgedSet, metric: Utility) -> Scored:
+        """The systems of a set under a metric; a mix is put together from the kept scores of its parts.
+
+        Raises:
+            InputError: as `score_systems`, or it is not there and `only` these are wanted.
+        """
+        if isinstance(metric, Mix):
+            return mixed(metric, [self.scored(data, part) for _, part in metric.parts])
+        path = self.folder / f"{data.name}.{metric.name}.{_digest(data, metric)}.npz"
+        if path.exists():
+            return _read(path, metric)
+        if self.only:
+            raise InputError("not scored")
+        start = process_time()
+        scores = score_systems(metric, data.documents)
+        print(
+            f"{data.name} {metric.signature():.80}: {process_time() - start:.1f} CPU s",
+            file=sys.stderr,
+            flush=True,
+        )
+        _write(path, scores)
+        return scores
+
+
+def mixed(mix: Mix, alone: list[Scored]) -> Scored:
+    """The systems under a mix, from those under each of its metrics; equal to what `score_systems` finds."""
+    factors = [weight * part.utility_sign for weight, part in mix.parts]
+    own = list(zip(factors, alone, strict=True))
+    parts = tuple(
+        Part(factor, s.parts[0].scorer, s.parts[0].rows, s.parts[0].owner) for factor, s in own
+    )
+    values = [factor * s.segments for factor, s in own if s.segments is not None]
+    segments = sum(values[1:], values[0]) if len(values) == len(own) else None
+    return Scored(
+        mix.signature(), True, alone[0].systems, parts, segments, sum(s.cuts for s in alone)
+    )
+
+
+def _digest(data: JudgedSet, metric: Metric) -> str:
+    return sha256(f"{metric.signature()} {metric.info.version} {data.key}".encode()).hexdigest()[
+        :16
+    ]
+
+
+def _write(path: Path, scored: Scored) -> None:
+    part = scored.parts[0]
+    about = {"systems": scored.systems, "cuts": scored.cuts}
+    columns = {"rows": part.rows, "owner": part.owner, "about": np.array(json.dumps(about))}
+    if scored.segments is not None:
+        columns["segments"] = scored.segments
+    unfinished = path.with_suffix(".part")
+    with unfinished.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **columns)
+    os.replace(unfinished, path)
+
+
+def _read(path: Path, metric: Metric) -> Scored:
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        part = Part(1.0, metric.scorer, file["rows"], file["owner"])
+        segments = file.get("segments")
+    systems = tuple(about["systems"])
+    return Scored(
+        metric.signature(), metric.info.higher_is_better, systems, (part,), segments, about["cuts"]
+    )

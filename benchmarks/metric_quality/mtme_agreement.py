@@ -46,7 +46,7 @@ from discorank.rerank.selection.meta_evaluation.task_results import (
     task_set,
 )
 from discorank.rerank.selection.statistics import PairDifferences
-from discorank.tables import Table, markdown
+from discorank.tables import Table, shown, text_table
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "mtme"
 EXACT = 1e-9  # values have 12 digits
@@ -362,13 +362,13 @@ def agreement_table(found: list[Comparison]) -> Table:
         of_kind = [each for each in found if each.kind == kind]
         worst = max(each.distance for each in of_kind)
         allowed = {f"{each.tolerance:.2g}" for each in of_kind}
-        shown = allowed.pop() if len(allowed) == 1 else "4 standard errors"
+        bound = allowed.pop() if len(allowed) == 1 else "4 standard errors"
         if kind in ("tasks", "averages of tasks"):
-            shown = f"{EXACT:g}; soft {SOFT:g}"
+            bound = f"{EXACT:g}; soft {SOFT:g}"
         num_beyond = sum(each.distance > each.tolerance for each in of_kind)
-        rows.append([kind, str(len(of_kind)), f"{worst:.2g}", shown, str(num_beyond)])
+        rows.append([kind, str(len(of_kind)), f"{worst:.2g}", bound, str(num_beyond)])
     head = ["values", "number", "largest difference", "allowed", "beyond"]
-    return Table("Values of mt-metrics-eval and ours", head, rows)
+    return text_table("Values of mt-metrics-eval and ours", head, rows)
 
 
 def main(arguments: list[str], write: Callable[[str], Any] = sys.stdout.write) -> int:
@@ -377,7 +377,7 @@ def main(arguments: list[str], write: Callable[[str], Any] = sys.stdout.write) -
     if arguments:
         folder, path = Path(arguments[0]), Path(arguments[1])
     found = list(comparisons(folder, json.loads(path.read_text(encoding="utf-8"))))
-    write(markdown([agreement_table(found)]))
+    write(shown([agreement_table(found)], "markdown"))
     beyond = [each for each in found if each.distance > each.tolerance]
     for each in beyond:
         write(f"beyond: {each}\n")

@@ -34,13 +34,23 @@ UTILITIES = (
     f'bleurt(model="{GOLDEN}/bleurt/models/tiny-bleurt-20")',
 )
 VARIABLES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA")
+# Kernels of numpy's OpenBLAS, of torch and of oneDNN that belong to one generation of processors.
 PROCESSORS = (
     ("Prescott", "default", "SSE41"),
     ("Nehalem", "default", "SSE41"),
     ("Sandybridge", "default", "AVX"),
     ("Haswell", "avx2", "AVX2"),
+    ("Zen", "avx2", "AVX2_VNNI"),
     ("SkylakeX", "avx512", "AVX512_CORE"),
+    ("Cooperlake", "avx512", "AVX512_CORE_BF16"),
+    ("SapphireRapids", "avx512", "AVX512_CORE_AMX"),
 )
+
+
+def environment_of(setting: dict[str, str]) -> dict[str, str]:
+    """The environment with one thread, and no other processor than that of the setting."""
+    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return {**inherited, **setting, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def decided(num_lists: int, num_candidates: int) -> dict[str, list[Any]]:
@@ -63,13 +73,11 @@ def outcomes_under(
     setting: dict[str, str], options: argparse.Namespace
 ) -> dict[str, list[Any]] | None:
     """What another process decides; None where the processor cannot run it."""
-    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.reliability.other_processors"]
     command += ["--lists", str(options.lists), "--candidates", str(options.candidates), "--decide"]
     done = subprocess.run(
         command,
-        env={**inherited, **threads, **setting},
+        env=environment_of(setting),
         check=False,
         stdout=subprocess.PIPE,
         text=True,

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.support.commands import one_thread
 from benchmarks.support.lists import synthetic
+from benchmarks.support.measuring import one_thread
 
 COMMAND = """
 import sys

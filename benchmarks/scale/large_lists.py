@@ -12,7 +12,7 @@ import argparse
 import subprocess
 import sys
 
-from benchmarks.support.commands import one_thread
+from benchmarks.support.measuring import one_thread
 
 RUN = """
 import resource, sys, time

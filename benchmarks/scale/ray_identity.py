@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ray.cluster_utils import Cluster
 
-from benchmarks.support.commands import decode_command, one_thread
+from benchmarks.support.measuring import decode_command, one_thread
 
 ENGINE = ("--engine", "ray", "--set")
 

@@ -21,8 +21,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from benchmarks.support.commands import decode_command, one_thread
 from benchmarks.support.lists import synthetic
+from benchmarks.support.measuring import decode_command, one_thread
 from benchmarks.support.peers.models import make_encoder
 
 WIDTH = 32

@@ -14,9 +14,16 @@ import asyncio
 from collections import Counter
 from time import perf_counter
 
+from benchmarks.serving.asking import (
+    Served,
+    load_average,
+    memory_mib,
+    proxy_process,
+    upstream_process,
+)
+
 from ..support.scripted_replies import marker
 from .asking import Asking, Reply
-from .processes import Served, load_average, memory_mib, proxy_process, upstream_process
 
 FAULTS = (
     *("status-500", "reset", "half-json", "stall", "huge", "huge-length"),

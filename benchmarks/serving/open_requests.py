@@ -11,8 +11,7 @@ import argparse
 import asyncio
 from time import perf_counter
 
-from .asking import Asking, Reply, quantile
-from .processes import (
+from benchmarks.serving.asking import (
     Served,
     load_average,
     memory_mib,
@@ -20,6 +19,8 @@ from .processes import (
     proxy_process,
     upstream_process,
 )
+
+from .asking import Asking, Reply, quantile
 
 
 async def asked(served: Served, num_requests: int, num_open: int) -> list[Reply]:

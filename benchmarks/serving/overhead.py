@@ -13,8 +13,15 @@ import argparse
 import asyncio
 import random
 
+from benchmarks.serving.asking import (
+    Served,
+    load_average,
+    processor_seconds,
+    proxy_process,
+    upstream_process,
+)
+
 from .asking import Asking, Reply, quantile
-from .processes import Served, load_average, processor_seconds, proxy_process, upstream_process
 
 WARM = 40  # first requests that are not counted
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.support.commands import one_thread
+from benchmarks.support.measuring import one_thread
 
 WORK: tuple[tuple[Any, ...], ...] = (
     ("chrf", 8, 1000),

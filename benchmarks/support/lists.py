@@ -1,4 +1,4 @@
-"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of a systems file."""
+"""Candidate lists to measure on: synthetic ones with and without duplicates, and those of systems files, with MQM."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ import random
 from pathlib import Path
 
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.rerank.lists import CandidateList
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+SETS = (
+    "newstest2021.en-de",
+    "newstest2021.zh-en",
+    "ted.en-de",
+    "ted.zh-en",
+    "wmt23.en-de",
+    "wmt23.he-en",
+    "wmt23.zh-en",
+)
 
 
 def synthetic(n: int, seed: int, words: int = 25, change: float = 0.3) -> list[str]:
@@ -37,3 +47,14 @@ def real(path: str | Path) -> list[list[str]]:
     with open_lists(path, "systems") as lists:
         records = [entry.record for entry in lists if entry.record is not None]
     return [[str(candidate.text) for candidate in record.candidates] for record in records]
+
+
+def rated(path: str) -> list[CandidateList]:
+    """The lists whose every candidate has an MQM score."""
+    with open_lists(path, "systems", human=["mqm:lower"]) as lists:
+        records = [entry.record for entry in lists if entry.record is not None]
+    return [
+        record
+        for record in records
+        if all("mqm" in candidate.fields for candidate in record.candidates)
+    ]

@@ -7,14 +7,14 @@ import io
 import os
 from collections.abc import Iterator
 
-from discorank.cli.commands.train.command import KINDS
+from discorank.cli.commands.train import KINDS
 from discorank.cli.main import SUBCOMMANDS, main
 
 COLUMNS = "100"
 HEAD = """# Command line reference
 
-What `discorank SUBCOMMAND --help-all` prints, for every subcommand; `--help` leaves out rare options. Options stand in YAML too: `--config FILE`,
-`--print-config` writes one.
+What `discorank SUBCOMMAND --help-all` prints, for every subcommand; `--help` leaves out rare options.
+Options stand in YAML too: `--config FILE`, `--print-config` writes one.
 """
 
 
@@ -38,7 +38,7 @@ def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def help_of(words: tuple[str, ...]) -> str:
-    """What ``--help-all`` prints, or ``--help`` of a command that only names others, at a width that does not depend on the terminal.
+    """What ``--help-all`` prints, at a width of its own; of train, which only names kinds, ``--help``.
 
     Raises:
         RuntimeError: the command fails.

@@ -1,12 +1,8 @@
-"""What is kept of a comparison of systems: texts, scores and tests as plain rows, from which a report can be made.
-
-Numbers that are none (NaN) are None.
-
-A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
+"""A comparison of systems as it is saved and told: texts, scores and tests as plain rows, and their folder on disk.
 
 ``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
 scores. The first holds a digest of the second and a checksum of itself, so a folder is as it was written, or refused;
-it takes its place when it is whole, and an earlier one stays until then.
+it takes its place when it is whole, and an earlier one stays until then. Numbers that are none (NaN) are None.
 """
 
 from __future__ import annotations
@@ -33,6 +29,12 @@ from .significance import Verdicts
 from .system_scores import DocumentOutputs, Judgements, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
+KIND, VERSION = "discorank-comparison", 1
+FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
+_COMPARE_AGAIN = "Compare again with --save"
+_NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
+_EDITED = f'{_COMPARE_AGAIN}; if it was edited on purpose, take "{KEY}" out of it'
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class KeptPair:
     p: float
     low: Number
     high: Number
+    p_uncorrected: Number = None
+    p_bootstrap: Number = None
 
 
 @dataclass(frozen=True)
@@ -193,44 +197,39 @@ def kept(
     )
 
 
-def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
+def kept_scores(
+    name: str, higher_is_better: bool, systems: Sequence[str], verdicts: Verdicts, cuts: int = 0
+) -> KeptScores:
+    """Verdicts on systems as plain numbers; `cuts` texts were too long for the metric."""
     pairs = []
     for pair in verdicts.pairs:
-        kept_pair = KeptPair(
-            pair.a,
-            pair.b,
-            difference=clean(pair.difference),
-            p=pair.p_corrected,
-            low=clean(pair.low),
-            high=clean(pair.high),
-        )
-        pairs.append(kept_pair)
+        interval = clean(pair.difference), pair.p_corrected, clean(pair.low), clean(pair.high)
+        pairs.append(KeptPair(pair.a, pair.b, *interval, clean(pair.p), clean(pair.p_bootstrap)))
     return KeptScores(
-        name=scored.name,
-        higher_is_better=scored.higher_is_better,
-        systems=scored.systems,
+        name=name,
+        higher_is_better=higher_is_better,
+        systems=tuple(systems),
         scores=tuple(map(clean, verdicts.scores)),
         low=tuple(map(clean, verdicts.low)),
         high=tuple(map(clean, verdicts.high)),
         clusters=tuple(verdicts.clusters.tolist()),
         pairs=tuple(pairs),
         exact=verdicts.exact,
-        cuts=scored.cuts,
+        cuts=cuts,
         unit=verdicts.unit,
         units=verdicts.units,
     )
 
 
+def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
+    return kept_scores(scored.name, scored.higher_is_better, scored.systems, verdicts, scored.cuts)
+
+
 def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
     names = [metric.name for metric in scored]
+    rows = zip(names, meta.units, meta.systems, meta.segments, strict=True)
     agreement = []
-    for name, unit, systems, segments in zip(
-        names,
-        meta.units,
-        meta.systems,
-        meta.segments,
-        strict=True,
-    ):
+    for name, unit, systems, segments in rows:
         agreement.append(KeptAgreement(name, unit, _numbers(systems), _numbers(segments)))
     tests = []
     for test in meta.tests:
@@ -243,7 +242,7 @@ def _numbers(statistics: SystemAgreement | SegmentAgreement) -> dict[str, Number
     """Statistics by name, NaN as None."""
     numbers: dict[str, Number] = {}
     for name, value in statistics._asdict().items():
-        numbers[name] = clean(value) if isinstance(value, int | float) else None
+        numbers[name] = clean(value) if isinstance(value, float) else value
     return numbers
 
 
@@ -286,14 +285,6 @@ def _judgements(
         by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
         judgements[meta.human.name] = by_system
     return judgements
-
-
-KIND, VERSION = "discorank-comparison", 1
-FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
-_COMPARE_AGAIN = "Compare again with --save"
-_NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
-_EDITED = f'{_COMPARE_AGAIN}; if it was edited on purpose, take "{KEY}" out of it'
-T = TypeVar("T")
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
@@ -413,64 +404,37 @@ def checked(kind: type[T], data: bytes, where: str, fix: str = _COMPARE_AGAIN) -
 
 def _check_shapes(comparison: KeptComparison, path: Path) -> None:
     """Raises InputError unless all parts are of the same systems and metrics."""
-    level = comparison.settings.get("level")
+    for fits, problem, where in _shapes(comparison, path):
+        if not fits:
+            raise InputError(problem, where=where, fix=_COMPARE_AGAIN)
+
+
+def _shapes(comparison: KeptComparison, path: Path) -> Iterator[tuple[bool, str, str]]:
+    """What has to hold of the parts: whether it does, the problem if not, and where that is."""
+    head, level = str(path / HEAD), comparison.settings.get("level")
     has_level = isinstance(level, float) and 0 < level < 1
-    if not comparison.metrics or not comparison.documents or not has_level:
-        raise InputError("no metrics, documents or level", where=str(path), fix=_COMPARE_AGAIN)
+    has_parts = bool(comparison.metrics and comparison.documents and has_level)
+    yield has_parts, "no metrics, documents or level", str(path)
     for scores in (*comparison.metrics, *(human.scores for human in comparison.human)):
-        _check_scores(scores, comparison, path)
-    _check_metrics(comparison, path)
-    for table in comparison.choosers:
-        if any(len(row) != len(table.head) for row in table.rows):
-            raise InputError(
-                "a table of choosers is uneven",
-                where=str(path / HEAD),
-                fix=_COMPARE_AGAIN,
-            )
-    for document in comparison.documents:
-        _check_document(document, comparison, path)
-
-
-def _check_scores(scores: KeptScores, comparison: KeptComparison, path: Path) -> None:
-    """Raises InputError unless there is a number for every system, and every system is one of the comparison's."""
-    n = len(scores.systems)
-    columns = (scores.scores, scores.low, scores.high, scores.clusters)
-    fits = all(len(column) == n for column in columns)
-    if not fits or not all(0 <= pair.a < pair.b < n for pair in scores.pairs):
-        raise InputError(
-            f"{n} systems, and other numbers of {scores.name!r:.80}",
-            where=str(path / HEAD),
-        )
-    strange = set(scores.systems) - set(comparison.systems)
-    if strange:
-        raise InputError(
-            f"{scores.name!r:.80} is of {min(strange)!r:.80}, which is no system",
-            where=str(path / HEAD),
-        )
-
-
-def _check_metrics(comparison: KeptComparison, path: Path) -> None:
-    """Raises InputError unless all metrics are of all systems, and people's scores were compared with all metrics."""
+        n, name = len(scores.systems), f"{scores.name!r:.80}"
+        columns = (scores.scores, scores.low, scores.high, scores.clusters)
+        fits = all(len(column) == n for column in columns)
+        fits = fits and all(0 <= pair.a < pair.b < n for pair in scores.pairs)
+        yield fits, f"{n} systems, and other numbers of {name}", head
+        strange = min(set(scores.systems) - set(comparison.systems), default=None)
+        yield strange is None, f"{name} is of {strange!r:.80}, which is no system", head
     names = [scores.name for scores in comparison.metrics]
     fits = all(scores.systems == comparison.systems for scores in comparison.metrics)
     for human in comparison.human:
         fits = fits and [agreement.metric for agreement in human.agreement] == names
-    if not fits:
-        raise InputError(
-            "its parts are of different systems or metrics",
-            where=str(path / HEAD),
-            fix="Compare again",
-        )
-
-
-def _check_document(document: KeptDocument, comparison: KeptComparison, path: Path) -> None:
-    """Raises InputError unless a document has texts of all systems and scores of all metrics, of the same length."""
-    if not (_texts_fit(document, comparison) and _scores_fit(document, comparison)):
-        raise InputError(
-            "its texts and scores do not fit together",
-            where=f"{path / DOCUMENTS}: document {document.id!r:.80}",
-            fix=_COMPARE_AGAIN,
-        )
+    yield fits, "its parts are of different systems or metrics", head
+    for table in comparison.choosers:
+        is_even = all(len(row) == len(table.head) for row in table.rows)
+        yield is_even, "a table of choosers is uneven", head
+    for document in comparison.documents:
+        fits = _texts_fit(document, comparison) and _scores_fit(document, comparison)
+        where = f"{path / DOCUMENTS}: document {document.id!r:.80}"
+        yield fits, "its texts and scores do not fit together", where
 
 
 def _texts_fit(document: KeptDocument, comparison: KeptComparison) -> bool:

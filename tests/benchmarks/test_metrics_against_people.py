@@ -13,17 +13,20 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from benchmarks.metric_quality import metrics_against_people
 from benchmarks.metric_quality.metrics_against_people import (
+    Agreement,
     Bench,
+    Cells,
     Choices,
+    Facts,
+    KeptScores,
     NotForSetError,
     agreement,
     facts,
+    markdown,
+    mixed,
     table,
 )
-from benchmarks.metric_quality.people_table import Agreement, Cells, Facts, markdown
-from benchmarks.support import kept_scores
 from benchmarks.support.judged_sets import paths, read_set
-from benchmarks.support.kept_scores import KeptScores, mixed
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
@@ -156,7 +159,7 @@ def test_a_run_goes_on_where_it_was(
         raise AssertionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept_scores, "score_systems", never)
+        patch.setattr(metrics_against_people, "score_systems", never)
         assert table(folder, tmp_path / "work", [], names, None, Choices(draws=20)) == first
         with pytest.raises(AssertionError):  # fewer documents are other scores
             table(folder, tmp_path / "work", [], names, 6, Choices(draws=20))

@@ -17,7 +17,7 @@ from discorank.cli.main import main
 from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.system_scores import score_systems, with_references
-from discorank.tables import Table, escaped, latex, markdown
+from discorank.tables import escaped, shown, text_table
 
 from ..support.contextual import Echo
 
@@ -66,43 +66,48 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_json_has_the_form_of_the_contract(
+def rows_of(table: list[dict[str, Any]], key: str, **where: Any) -> dict[str, dict[str, Any]]:
+    """The rows of a table in JSON that have these values, by the value of a key."""
+    fitting = [row for row in table if all(row[name] == value for name, value in where.items())]
+    return {row[key]: row for row in fitting}
+
+
+def data_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The JSON that ``compare`` prints."""
+    command = ["compare", *arguments, "--format", "json", *COMMON]
+    loaded: dict[str, Any] = json.loads(ran(capsys, *command))
+    return loaded
+
+
+def facts_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, str]]:
+    """The lines of the CSV that ``compare`` prints."""
+    printed = ran(capsys, "compare", *arguments, "--format", "csv", *COMMON)
+    return list(csv.DictReader(io.StringIO(printed)))
+
+
+def test_json_has_a_table_of_rows_for_everything(
     systems: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = ran(
-        capsys,
-        "compare",
-        systems,
-        "-m",
-        "chrf",
-        "ter",
-        "--human",
-        "mqm:lower",
-        "--format",
-        "json",
-        *COMMON,
-    )
-    data = json.loads(out)
-    assert data["systems"]["A"] == pytest.approx({"chrf": 100, "ter": 0})
-    assert data["systems"]["B"]["chrf"] < 100
-    meta = data["meta"]["ter"]
+    data = data_of(capsys, systems, "-m", "chrf", "ter", "--human", "mqm:lower")
+    by_ter = rows_of(data["systems"], "system", metric="ter")
+    by_chrf = rows_of(data["systems"], "system", metric="chrf")
+    assert (by_chrf["A"]["score"], by_ter["A"]["score"]) == (pytest.approx(100), 0)
+    assert by_chrf["B"]["score"] < 100
+    for by_system in (by_ter, by_chrf):
+        assert [by_system[name]["cluster"] for name in ("A", "B", "C_x")] == [1, 2, 3]
+        assert by_system["B"]["best_rank"] == by_system["B"]["worst_rank"] == 2
+    meta = rows_of(data["meta"], "metric", by="system")["ter"]
     assert {"pearson", "spearman", "kendall", "pairwise_accuracy"} <= set(meta)
     assert (meta["kendall"], meta["pairwise_accuracy"], meta["systems"]) == (pytest.approx(1), 1, 3)
-    assert [(p["a"], p["b"], p["metric"]) for p in data["pairs"]][:3] == [
-        ("A", "B", "chrf"),
-        ("A", "C_x", "chrf"),
-        ("B", "C_x", "chrf"),
-    ]
-    assert data["pairs"][1]["p"] == pytest.approx(1 / 301)
-    assert data["pairs"][0]["high"] > data["pairs"][0]["difference"] > data["pairs"][0]["low"] > 0
-    assert data["clusters"] == {
-        "A": {"chrf": 1, "ter": 1},
-        "B": {"chrf": 2, "ter": 2},
-        "C_x": {"chrf": 3, "ter": 3},
-    }
-    assert data["human"]["mqm"]["B"] == pytest.approx((6 * 2 + 6 * 1) / 18)
-    assert (data["documents"], data["segments"]) == (12, 24)
-    assert {(t["a"], t["b"], t["human"]) for t in data["metric_pairs"]} == {("chrf", "ter", "mqm")}
+    pairs = [pair for pair in data["pairs"] if pair["metric"] == "chrf"]
+    assert [(p["a"], p["b"]) for p in pairs] == [("A", "B"), ("A", "C_x"), ("B", "C_x")]
+    assert pairs[1]["p"] == pytest.approx(1 / 301)
+    assert pairs[0]["high"] > pairs[0]["difference"] > pairs[0]["low"] > 0
+    by_people = rows_of(data["human"], "system", human="mqm")
+    assert by_people["B"]["score"] == pytest.approx((6 * 2 + 6 * 1) / 18)
+    (settings,) = data["settings"]
+    assert (settings["documents"], settings["segments"]) == (12, 24)
+    assert {(t["a"], t["b"], t["human"]) for t in data["metrics"]} == {("chrf", "ter", "mqm")}
 
 
 def test_scores_are_those_of_the_metric_with_all_or_some_references(
@@ -116,39 +121,30 @@ def test_scores_are_those_of_the_metric_with_all_or_some_references(
             for row in rows
             for s in zip(*(row["references"][r] for r in chosen), strict=True)
         ]
-        out = ran(
-            capsys,
-            "compare",
-            systems,
-            "-m",
-            "bleu",
-            "--references",
-            *chosen,
-            "--format",
-            "json",
-            *COMMON,
-        )
-        assert json.loads(out)["systems"]["B"]["bleu"] == pytest.approx(
-            load_metric("bleu").corpus(texts, references)
-        )
+        data = data_of(capsys, systems, "-m", "bleu", "--references", *chosen)
+        score = rows_of(data["systems"], "system")["B"]["score"]
+        assert score == pytest.approx(load_metric("bleu").corpus(texts, references))
 
 
 def test_tables_for_people_and_papers(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", systems, "-m", "chrf", "ter", "--human", "mqm:lower", *COMMON]
-    shown = ran(capsys, *command, "--details")
-    assert "ter (lower is better)" in shown
-    assert shown.index("\nA ") < shown.index("\nB ") < shown.index("\nC_x ")
-    assert "+ 0.0033" in shown
-    assert "Metrics against mqm: 3 systems" in shown
+    options = [systems, "-m", "chrf", "ter", "--human", "mqm:lower"]
+    command = ["compare", *options, *COMMON]
+    details = ran(capsys, *command, "--details")
+    assert "ter ↓" in details
+    assert details.index("\nA ") < details.index("\nB ") < details.index("\nC_x ")
+    assert "+ 0.003" in details
+    assert "Metrics against mqm: 3 systems" in details
     marked = ran(capsys, *command, "--format", "markdown")
     assert "| C\\_x | " in marked
     typeset = ran(capsys, *command, "--format", "latex")
     assert r"C\_x & " in typeset
-    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 6
-    facts = list(csv.DictReader(io.StringIO(ran(capsys, *command, "--format", "csv"))))
-    (best,) = [f for f in facts if (f["metric"], f["a"], f["statistic"]) == ("ter", "A", "score")]
+    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 9
+    facts = facts_of(capsys, *options)
+    of_best = {"metric": "ter", "system": "A", "statistic": "score"}
+    (best,) = [fact for fact in facts if of_best.items() <= fact.items()]
     assert float(best["value"]) == 0
-    assert {f["table"] for f in facts} == {"systems", "pairs", "meta", "metrics"}
+    names = {"settings", "systems", "human", "pairs", "meta", "metrics", "units"}
+    assert {fact["table"] for fact in facts} == names
 
 
 def test_segment_and_document_scores(
@@ -156,18 +152,8 @@ def test_segment_and_document_scores(
 ) -> None:
     segments, documents = tmp_path / "segments.csv", tmp_path / "documents.jsonl"
     files = ["--segment-scores", str(segments), "--document-scores", str(documents)]
-    ran(
-        capsys,
-        "compare",
-        systems,
-        "-m",
-        "chrf",
-        "cohesion",
-        "--human",
-        "mqm:lower",
-        *files,
-        *COMMON,
-    )
+    metrics = ["-m", "chrf", "cohesion", "--human", "mqm:lower"]
+    ran(capsys, "compare", systems, *metrics, *files, *COMMON)
     rows = list(csv.DictReader(io.StringIO(segments.read_text(encoding="utf-8"))))
     assert len(rows) == 12 * 2 * 3
     assert list(rows[0]) == ["document", "segment", "system", "chrf", "human:mqm"]
@@ -192,20 +178,11 @@ def test_references_as_systems_and_further_systems(
 ) -> None:
     more = {"unscored_systems": {"D": ["a", "b"]}}
     path = write(tmp_path / "s.jsonl", *(document(n, **more) for n in range(3)))
-    options = [
-        "--as-systems",
-        "refA",
-        "--include",
-        "unscored_systems",
-        "--human",
-        "mqm:lower",
-        "--format",
-        "json",
-    ]
-    data = json.loads(ran(capsys, "compare", path, "-m", "chrf", *options, *COMMON))
-    assert list(data["systems"]) == ["A", "B", "C_x", "D", "refA"]
-    assert list(data["human"]["mqm"]) == ["A", "B", "C_x", "refA"]
-    assert data["meta"]["chrf"]["systems"] == 4
+    options = ["--as-systems", "refA", "--include", "unscored_systems", "--human", "mqm:lower"]
+    data = data_of(capsys, path, "-m", "chrf", *options)
+    assert {row["system"] for row in data["systems"]} == {"A", "B", "C_x", "D", "refA"}
+    assert {row["system"] for row in data["human"]} == {"A", "B", "C_x", "refA"}
+    assert rows_of(data["meta"], "by")["system"]["systems"] == 4
 
 
 def test_whole_texts_with_several_dimensions(
@@ -217,30 +194,17 @@ def test_whole_texts_with_several_dimensions(
         return {"id": f"t{n}", "references": ["one cat sat."], "systems": texts, "human": human}
 
     path = write(tmp_path / "s.jsonl", *(row(n) for n in range(5)))
-    command = [
-        "compare",
-        path,
-        "-m",
-        "rouge-l",
-        "cohesion",
-        "--human",
-        "human",
-        "--format",
-        "json",
-        *COMMON,
-    ]
-    data = json.loads(ran(capsys, *command))
-    assert list(data["meta_by_dimension"]) == ["coherence", "fluency"]
-    assert data["meta"] == data["meta_by_dimension"]["coherence"]
-    assert data["meta"]["cohesion"]["segment_level"]["segments"] == 5
+    data = data_of(capsys, path, "-m", "rouge-l", "cohesion", "--human", "human")
+    assert list(rows_of(data["meta"], "human")) == ["coherence", "fluency"]
+    by_text = rows_of(data["meta"], "metric", human="coherence", by="segment")
+    assert by_text["cohesion"]["segments"] == 5
 
 
 def test_a_metric_that_learns_and_a_mix(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    data = json.loads(
-        ran(capsys, "compare", systems, "-m", "nist", "chrf + bleu", "--format", "json", *COMMON)
-    )
-    assert len(data["systems"]["A"]) == 2
-    assert data["systems"]["A"]["chrf + bleu"] == pytest.approx(200)
+    data = data_of(capsys, systems, "-m", "nist", "chrf + bleu")
+    by_metric = rows_of(data["systems"], "metric", system="A")
+    assert len(by_metric) == 2
+    assert by_metric["chrf + bleu"]["score"] == pytest.approx(200)
 
 
 def test_the_context_is_that_of_each_document(
@@ -270,14 +234,14 @@ def test_the_preset_runs_from_start_to_end(
     systems: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("HanTa")
-    preset = ["--config", "system-selection", "--human", "mqm:lower", *COMMON]
-    data = json.loads(ran(capsys, "compare", systems, *preset, "--format", "json"))
-    metrics = list(data["systems"]["A"])
-    assert len(metrics) == len(data["meta"]) == 5
-    assert all(data["clusters"]["A"][name] == 1 for name in metrics)
-    assert data["systems"]["A"]["chrf"] == pytest.approx(100)
-    assert len(data["metric_pairs"]) == 10
-    assert all(agreed["systems"] == 3 for agreed in data["meta"].values())
+    data = data_of(capsys, systems, "--config", "system-selection", "--human", "mqm:lower")
+    by_metric = rows_of(data["systems"], "metric", system="A")
+    agreed = rows_of(data["meta"], "metric", by="system")
+    assert len(by_metric) == len(agreed) == 5
+    assert all(row["cluster"] == 1 for row in by_metric.values())
+    assert by_metric["chrf"]["score"] == pytest.approx(100)
+    assert len(data["metrics"]) == 10
+    assert all(row["systems"] == 3 for row in agreed.values())
 
 
 def other_systems(path: Path) -> str:
@@ -293,56 +257,33 @@ def test_several_sets_and_their_means(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = other_systems(tmp_path / "other.jsonl")
-    command = [
-        "compare",
-        systems,
-        other,
-        "-m",
-        "chrf",
-        "ter",
-        "--human",
-        "mqm:lower",
-        "--choosers",
-        "chrf",
-        *COMMON,
-    ]
-    data = json.loads(ran(capsys, *command, "--format", "json"))
-    alone = ["compare", other, *command[3:], "--format", "json"]
-    assert data["sets"]["other"] == json.loads(ran(capsys, *alone))
-    means = {(m["metric"], m["human"]): m for m in data["means"]["meta"]}
-    assert means["ter", "mqm"]["sets"] == 2
-    assert means["ter", "mqm"]["systems"] == {
-        **means["ter", "mqm"]["systems"],
-        "pairwise_accuracy": pytest.approx(0.5),
-        "systems": 5,
-    }
-    assert data["sets"]["systems"]["meta"]["ter"]["pairwise_accuracy"] == 1
-    assert data["sets"]["other"]["meta"]["ter"]["pairwise_accuracy"] == 0
-    gains = [
-        data["sets"][name]["choosers"]["by_dimension"]["mqm"]["choosers"]["chrf"]
-        for name in data["sets"]
-    ]
-    (mean,) = data["means"]["choosers"]
-    assert mean["gain_over_best"] == pytest.approx(
-        sum(gain["gain_over_best"] for gain in gains) / 2
-    )
-    shown = ran(capsys, *command, "--details")
-    assert "\nother: Metrics against mqm: 2 systems" in shown
-    assert "\nMetrics against people: means over sets" in shown
-    assert "\nChoosers: means over sets" in shown
+    common = ["-m", "chrf", "ter", "--human", "mqm:lower", "--choosers", "chrf"]
+    data = data_of(capsys, systems, other, *common)
+    for name, rows in data_of(capsys, other, *common).items():
+        of_set = [row for row in data[name] if row.get("set") == "other"]
+        assert [{"set": "other", **row} for row in rows] == of_set
+    mean = rows_of(data["means"], "by", metric="ter")["system"]
+    assert (mean["sets"], mean["systems"]) == (2, 5)
+    agreed = rows_of(data["meta"], "set", metric="ter", by="system")
+    accuracies = [agreed[name]["pairwise_accuracy"] for name in ("systems", "other")]
+    assert (accuracies, mean["pairwise_accuracy"]) == ([1, 0], pytest.approx(0.5))
+    gains = rows_of(data["choosers"], "set", chooser="chrf")
+    (chooser,) = data["chooser_means"]
+    total = sum(gain["gain_over_best"] for gain in gains.values())
+    assert chooser["gain_over_best"] == pytest.approx(total / 2)
+    command = ["compare", systems, other, *common, *COMMON]
+    details = ran(capsys, *command, "--details")
+    assert "\nother: Metrics against mqm: 2 systems" in details
+    assert "\nMetrics against people: means over sets" in details
     answer = ran(capsys, *command)
-    assert answer.startswith("systems\n\nA comes first by people's mqm") or answer.startswith(
-        "systems\n\nShip A"
-    )
+    assert answer.startswith(("systems\n\nA comes first by people's mqm", "systems\n\nShip A"))
     assert "\nother\n\n" in answer
+    assert "\nChoosers: means over sets" in details
     assert "\nChoosers: means over sets" in answer
-    facts = list(csv.DictReader(io.StringIO(ran(capsys, *command, "--format", "csv"))))
-    assert {f["set"] for f in facts} == {"systems", "other", ""}
-    (sets,) = [
-        f["value"]
-        for f in facts
-        if (f["table"], f["metric"], f["statistic"]) == ("means", "ter", "sets")
-    ]
+    facts = facts_of(capsys, systems, other, *common)
+    assert {fact["set"] for fact in facts} == {"systems", "other", ""}
+    of_sets = {"table": "means", "metric": "ter", "by": "system", "statistic": "sets"}
+    (sets,) = [fact["value"] for fact in facts if of_sets.items() <= fact.items()]
     assert sets == "2"
 
 
@@ -381,10 +322,8 @@ def test_errors_name_the_set(
     assert "is given twice" in refused(capsys, "compare", systems, systems, "-m", "chrf")
     (tmp_path / "more").mkdir()
     namesake = other_systems(tmp_path / "more" / "systems.jsonl")
-    data = json.loads(
-        ran(capsys, "compare", systems, namesake, "-m", "chrf", "--format", "json", *COMMON)
-    )
-    assert list(data["sets"]) == [systems, namesake]
+    data = data_of(capsys, systems, namesake, "-m", "chrf")
+    assert [row["set"] for row in data["settings"]] == [systems, namesake]
     assert "--decoded: belongs to one systems file" in refused(
         capsys, "compare", systems, namesake, "--decoded", "x", "--human", "mqm"
     )
@@ -397,14 +336,15 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr()
     assert "warning: segments of one document are not independent" in printed.err
     assert "cohesion: scores whole documents, which its draws take" in printed.err
-    assert "intervals by segment or document; one rank where no line" in printed.out
+    assert "chrf: intervals by segment; ranks that a system may have" in printed.out
+    assert "cohesion: intervals by document; ranks that a system may have" in printed.out
     assert "p corrected (Holm)" in printed.out
+    scored = command[1:]
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):
-        data = json.loads(ran(capsys, *command, "--unit", unit, "--format", "json", "--quiet"))
-        assert data["units"]["chrf"]["number"] == number
-        assert data["units"]["cohesion"]["number"] == 12
-    data = json.loads(ran(capsys, *command, "--correction", "fdr", "--format", "json", "--quiet"))
-    assert data["correction"] == "fdr"
+        units = rows_of(data_of(capsys, *scored, "--unit", unit)["units"], "metric")
+        assert (units["chrf"]["number"], units["cohesion"]["number"]) == (number, 12)
+    data = data_of(capsys, *scored, "--correction", "fdr")
+    assert data["settings"][0]["correction"] == "fdr"
     assert all(pair["p_corrected"] >= pair["p"] for pair in data["pairs"])
     for wrong in (["--unit", "word"], ["--unit", "0"], ["--correction", "bonferroni"]):
         assert wrong[0].removeprefix("--") in refused(capsys, *command, *wrong)
@@ -551,25 +491,10 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
-def test_the_same_command_prints_the_same(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [
-        "compare",
-        systems,
-        "-m",
-        "bleu",
-        "--human",
-        "mqm:lower",
-        "--format",
-        "json",
-        *COMMON,
-    ]
-    assert ran(capsys, *command) == ran(capsys, *command)
-
-
 def test_cells_are_escaped() -> None:
-    table = Table("a|b", ["x_1", "<b>"], [["$5 & 6\\%", "`*`"]])
+    table = text_table("a|b", ["x_1", "<b>"], [["$5 & 6\\%", "`*`"]])
     assert escaped("a~b^{c}#") == r"a\textasciitilde{}b\textasciicircum{}\{c\}\#"
-    assert r"\$5 \& 6\textbackslash{}\% & `*` \\" in latex([table])
-    shown = markdown([table])
-    assert "### a\\|b" in shown
-    assert "| x\\_1 | &lt;b&gt; |" in shown
+    assert r"\$5 \& 6\textbackslash{}\% & `*` \\" in shown([table], "latex")
+    marked = shown([table], "markdown")
+    assert "### a\\|b" in marked
+    assert "| x\\_1 | &lt;b&gt; |" in marked

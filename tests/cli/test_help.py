@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from discorank.cli.commands.train.command import KINDS
+from discorank.cli.commands.train import KINDS
 from discorank.cli.main import SUBCOMMANDS, main
 from discorank.cli.options import Options
 

@@ -103,10 +103,9 @@ def test_systems_are_compared_with_all_sources_or_none(tmp_path: Path, capsys: C
         expected = loaded.score(TEXTS[1:] * 2, TEXTS[:2] * 2, given).mean()
         printed = ["compare", path, "-m", metric, "--draws", "50", "--quiet", "--format", "csv"]
         assert main(printed) == 0
-        table = list(csv.reader(capsys.readouterr().out.splitlines()))
-        scores = [
-            float(row[5]) for row in table if row[0] == "systems" and row[2::2] == ["A", "score"]
-        ]
+        facts = csv.DictReader(capsys.readouterr().out.splitlines())
+        of_system = {"table": "systems", "system": "A", "statistic": "score"}
+        scores = [float(fact["value"]) for fact in facts if of_system.items() <= fact.items()]
         assert scores == pytest.approx([expected], abs=1e-9)
     path = write(tmp_path / "systems.jsonl", *documents(source, None))
     assert main(["compare", path, "-m", metric, "--quiet"]) == 2

@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from discorank.cli.main import main
 from discorank.printable import printable, spreadsheet_cell
-from discorank.tables import Table, comma_separated, latex, markdown, text
+from discorank.tables import comma_separated, shown, text_table
 
 from ..support.command_lines import COMMAND_LINES
 from ..support.lists import made_lists, write_lists
@@ -55,11 +56,13 @@ def test_numbers_stay_numbers(cell: object) -> None:
 
 
 def test_a_name_with_a_line_break_stays_in_its_row() -> None:
-    table = Table("t\x1b[2J", ["name", "score"], [["a\nb", "1"], ["c\x07", "2"]])
-    for made in (text([table]), markdown([table]), latex([table])):
+    table = text_table("t\x1b[2J", ["name", "score"], [["a\nb", "1"], ["c\x07", "2"]])
+    formats: list[Literal["table", "markdown", "latex"]] = ["table", "markdown", "latex"]
+    for format in formats:
+        made = shown([table], format)
         assert not {"\x1b", "\x07"} & set(made)
         assert "a\nb" not in made
-    assert len(text([table]).splitlines()) == 4
+    assert len(shown([table], "table").splitlines()) == 4
     rows = list(csv.reader(io.StringIO(comma_separated(["name", "score"], [["=a", -1.5]]))))
     assert rows == [["name", "score"], ["'=a", "-1.5"]]
 

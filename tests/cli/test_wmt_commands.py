@@ -14,6 +14,8 @@ import pytest
 from discorank.cli.main import main
 from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
 
+from .test_compare import rows_of
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "mtme"
 TOY = GOLDEN / "evalset" / "toy"
 META = [
@@ -48,15 +50,19 @@ def test_task_sets(
 ) -> None:
     found = json_of(capsys, "compare", TOY, "--tasks", name, *META, *PAIRS, "--task-draws", "0")
     expected = values["tasks"][key]
-    assert [task["weight"] for task in found["results"]] == expected["weights"]
+    assert [task["weight"] for task in found["tasks"]] == expected["weights"]
     for task, numbers, ranks in zip(
-        found["results"], expected["values"], expected["ranks"], strict=True
+        found["tasks"], expected["values"], expected["ranks"], strict=True
     ):
         tolerance = 0.002 if task["statistic"] == "soft_pairwise_accuracy" else 1e-9
-        assert task["values"] == pytest.approx(numbers, abs=tolerance)
-        assert task["ranks"] == ranks
-    assert found["average"]["values"] == pytest.approx(expected["average"], abs=0.002)
-    assert list(found["average"]["ranks"]) == list(expected["average"])
+        rows = rows_of(found["values"], "metric", task=task["task"])
+        values = {metric: row["value"] for metric, row in rows.items()}
+        assert values == pytest.approx(numbers, abs=tolerance)
+        assert {metric: row["rank"] for metric, row in rows.items()} == ranks
+    average = rows_of(found["values"], "metric", task="average")
+    values = {metric: row["value"] for metric, row in average.items()}
+    assert values == pytest.approx(expected["average"], abs=0.002)
+    assert list(average) == list(expected["average"])
 
 
 def test_a_task_set_finds_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -74,11 +80,12 @@ def test_a_task_set_finds_its_folder(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*META, *PAIRS, "--tasks", "wmt23", "--task-draws", "100", "-m", "chrf"]
     found = json_of(capsys, "compare", TOY, *arguments)
-    assert set(found["average"]["values"]) == {"Coarse", "Free-QE[noref]", "Good", "Noisy", "chrf"}
-    pairs = found["average"]["p"]
+    average = rows_of(found["values"], "metric", task="average")
+    assert set(average) == {"Coarse", "Free-QE[noref]", "Good", "Noisy", "chrf"}
+    pairs = [pair for pair in found["p"] if pair["task"] == "average"]
     assert len(pairs) == 10
     assert all(0 <= pair["p"] <= 1 for pair in pairs)
-    assert found["average"]["ranks"]["Noisy"] == max(found["average"]["ranks"].values()) > 1
+    assert average["Noisy"]["rank"] == max(row["rank"] for row in average.values()) > 1
     assert found == json_of(capsys, "compare", TOY, *arguments)
 
 
@@ -91,28 +98,29 @@ def test_formats(capsys: pytest.CaptureFixture[str], format: str) -> None:
         assert "Free-QE" in text
     if format == "csv":
         rows = list(csv.DictReader(io.StringIO(agreement)))
-        assert {row["kind"] for row in rows} == {"value", "count", "epsilon", "rank", "p"}
+        assert {row["statistic"] for row in rows} == {"value", "counted", "epsilon", "rank", "p"}
 
 
 def test_statistics_of_a_folder(capsys: pytest.CaptureFixture[str], values: dict[str, Any]) -> None:
     arguments = [*META, *PAIRS[:2], "--task-draws", "0"]
     found = json_of(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
-    by_level = {each["level"]: each for each in found["sets"]["toy"]}
     expected = values["en-de"]
     systems = expected["system_level"]["mqm human=False"]
-    assert by_level["sys"]["systems"] == systems["systems"]
+    of_people = {"human_scores": "mqm", "set": "toy"}
+    assert list(rows_of(found["systems"], "system", level="sys", **of_people)) == systems["systems"]
     for metric in ("Coarse-refA", "Gap-refA", "SysOnly-refA"):
-        of_metric = by_level["sys"]["values"][metric]
+        of_metric = rows_of(found["values"], "coefficient", level="sys", metric=metric, **of_people)
         for key in ("pearson", "kendall_c", "accuracy", "tau23"):
             assert of_metric[key]["value"] == pytest.approx(systems[metric][key], abs=1e-9)
     segments = expected["segment_level"]["mqm"]["Gap-refA"]
-    of_metric = by_level["seg"]["values"]["Gap-refA"]
+    named = {"metric": "Gap-refA", "level": "seg", **of_people}
+    of_metric = rows_of(found["values"], "coefficient", **named)
     assert of_metric["pearson/sys"]["value"] == pytest.approx(segments["pearson/sys"][0], abs=1e-9)
     assert of_metric["acc_opt/item"]["value"] == pytest.approx(
         segments["opt_acc23/item"]["value"], abs=1e-9
     )
     with_human = json_of(capsys, "compare", TOY, "--statistics", "wmt", *arguments, "--with-human")
-    assert "refB" in with_human["sets"]["toy"][0]["systems"]
+    assert "refB" in rows_of(with_human["systems"], "system")
 
 
 def test_statistics_of_a_systems_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -123,9 +131,12 @@ def test_statistics_of_a_systems_file(capsys: pytest.CaptureFixture[str], tmp_pa
     arguments += ["--human-scores", "da", "--main-reference", "refA", "--missing", "leave-out"]
     of_file = json_of(capsys, "compare", path, *arguments)
     of_folder = json_of(capsys, "compare", TOY, *arguments, *PAIRS[:2])
-    (by_file,) = [each for each in of_file["sets"]["toy"] if each["level"] == "seg"]
-    (by_folder,) = [each for each in of_folder["sets"]["toy"] if each["level"] == "seg"]
-    assert by_file["values"]["chrf-refA"] == by_folder["values"]["chrf-refA"]
+    named = {"metric": "chrf-refA", "level": "seg"}
+    by_file, by_folder = (
+        rows_of(f["values"], "coefficient", **named) for f in (of_file, of_folder)
+    )
+    assert by_file
+    assert by_file == by_folder
 
 
 def test_statistics_of_documents_without_a_source(
@@ -141,9 +152,8 @@ def test_statistics_of_documents_without_a_source(
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     arguments: list[str | Path] = [path, "--from", "summeval", "--statistics", "wmt", "-m", "chrf"]
     found = json_of(capsys, "compare", *arguments)
-    by_level = {each["level"]: each["values"] for each in found["sets"]["summaries"]}
-    (values,) = by_level["sys"].values()
-    assert values["accuracy"]["value"] == 1
+    by_coefficient = rows_of(found["values"], "coefficient", set="summaries", level="sys")
+    assert by_coefficient["accuracy"]["value"] == 1
     # a folder needs sources
     error = run(
         capsys,
@@ -171,17 +181,16 @@ def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
     arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
     arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
-    systems = json_of(capsys, *arguments)
-    (by_system, *_) = systems["sets"]["toy"]
-    assert "refB" not in by_system["systems"]
-    assert {"Both-refA.refB", "Good-refB"} <= set(by_system["values"])
+    found = json_of(capsys, *arguments)
+    assert "refB" not in rows_of(found["systems"], "system", level="sys")
+    assert {"Both-refA.refB", "Good-refB"} <= set(rows_of(found["values"], "metric", level="sys"))
 
 
 def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     found = json_of(capsys, "compare", TOY, "-m", "chrf", "--draws", "100")
-    assert list(found["sets"]) == ["toy en-de", "toy he-en"]
-    assert set(found["sets"]["toy en-de"]["meta_by_dimension"]) == {"da", "mqm"}
-    assert "theta" in found["sets"]["toy en-de"]["systems"]
+    assert list(rows_of(found["settings"], "set")) == ["toy en-de", "toy he-en"]
+    assert set(rows_of(found["meta"], "human", set="toy en-de")) == {"da", "mqm"}
+    assert "theta" in rows_of(found["systems"], "system", set="toy en-de")
 
 
 def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -198,7 +207,7 @@ def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_pa
     # and takes part in tasks
     arguments = [*META[:6], *PAIRS, "--tasks", "wmt24", "--task-draws", "0"]
     found_tasks = json_of(capsys, "compare", folder, *arguments)
-    assert {"chrf", "ter"} <= set(found_tasks["average"]["values"])
+    assert {"chrf", "ter"} <= set(rows_of(found_tasks["values"], "metric", task="average"))
 
 
 def test_score_of_documents_in_other_forms(

@@ -65,12 +65,3 @@ def test_a_prior_refuses_lists_without_systems(
     demo = str(examples / "demo.jsonl")
     assert main(["decode", demo, "-u", "chrf", "--prior", "p.json", "-o", "out.jsonl"]) == 3
     assert "goes by the system" in capsys.readouterr().err
-
-
-def test_anchors_of_the_advice_are_headings() -> None:
-    for page in (PAGE, ROOT / "docs" / "choosing-figures.md"):
-        for target, anchor in re.findall(r"\]\(([\w.-]*)#([\w-]+)\)", page.read_text("utf-8")):
-            text = (page if not target else page.parent / target).read_text(encoding="utf-8")
-            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-            slugs = [re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-") for name in headings]
-            assert anchor in slugs, f"{page.name}: {target}#{anchor}"

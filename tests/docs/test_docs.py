@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,8 +10,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-
-from discorank.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,30 +42,6 @@ def test_the_metric_in_the_guide_works(tmp_path: Path, monkeypatch: pytest.Monke
     assert '"index": 1' in done.stdout
 
 
-def commands(block: str) -> list[list[str]]:
-    """The discorank commands of a block, with the examples of the checkout."""
-    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
-    examples = f"{ROOT}/examples/"
-    return [
-        [word.replace("examples/", examples) for word in words[1:]]
-        for words in lines
-        if words[:1] == ["discorank"]
-    ]
-
-
-def test_quickstart_runs_and_prints_what_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    quickstart = commands(blocks("README.md", "sh")[1])
-    assert 3 <= len(quickstart) <= 6
-    monkeypatch.chdir(tmp_path)
-    for command in quickstart:
-        capsys.readouterr()
-        assert main(command) == 0
-    (shown,) = blocks("README.md", "text")
-    assert shown.strip() == capsys.readouterr().out.strip()
-
-
 def test_readme_names_every_metric_and_subcommand_and_is_short() -> None:
     from discorank.cli.main import SUBCOMMANDS
     from discorank.metrics.registry import BUILT_IN
@@ -79,7 +52,7 @@ def test_readme_names_every_metric_and_subcommand_and_is_short() -> None:
         for name in (*BUILT_IN, *SUBCOMMANDS)
         if f"`{name}`" not in text and f"discorank {name}" not in text
     ] == []
-    assert len(text.splitlines()) <= 130
+    assert len(text.splitlines()) <= 120
 
 
 def test_tables_of_metrics_are_up_to_date() -> None:
@@ -91,21 +64,6 @@ def test_tables_of_metrics_are_up_to_date() -> None:
     for page in tables.PAGES:
         text = page.read_text(encoding="utf-8")
         assert tables.with_tables(text) == text, "run: make docs"
-
-
-PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
-]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
-        if not target.startswith("http"):
-            assert ((ROOT / page).parent / target).exists(), target
 
 
 def test_the_index_names_every_page() -> None:

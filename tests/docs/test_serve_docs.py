@@ -81,7 +81,7 @@ def test_commands_of_serve_have_these_options(capsys: pytest.CaptureFixture[str]
 
 
 def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--help"]) == 0
+    assert main(["serve", "--help-all"]) == 0
     known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     text = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
     named = set(re.findall(r"`(--[a-z-]+)", text))

@@ -152,9 +152,9 @@ def test_modules_know_nothing_of_what_they_say() -> None:
 
 # packages that train, and what alone imports them
 TRAINING = {
-    "metrics.discourse.roles.training": "cli.commands.train.train_roles",
-    "metrics.rst.parser.training": "cli.commands.train.train_rst",
-    "metrics.sescore2.training": "cli.commands.train.train_sescore2",
+    "metrics.discourse.roles.training": "cli.commands.train.train_metrics",
+    "metrics.rst.parser.training": "cli.commands.train.train_metrics",
+    "metrics.sescore2.training": "cli.commands.train.train_metrics",
 }
 
 

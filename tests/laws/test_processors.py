@@ -6,7 +6,6 @@ A setting that this processor cannot run is skipped. `equal_bytes` says what is 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -15,19 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reliability.other_processors import PROCESSORS, VARIABLES, environment_of
+
 ROOT = Path(__file__).parents[2]
-VARIABLES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA")
-# Kernels of numpy's OpenBLAS, of torch and of oneDNN that belong to one generation of processors.
-PROCESSORS = (
-    ("Prescott", "default", "SSE41"),
-    ("Nehalem", "default", "SSE41"),
-    ("Sandybridge", "default", "AVX"),
-    ("Haswell", "avx2", "AVX2"),
-    ("Zen", "avx2", "AVX2_VNNI"),
-    ("SkylakeX", "avx512", "AVX512_CORE"),
-    ("Cooperlake", "avx512", "AVX512_CORE_BF16"),
-    ("SapphireRapids", "avx512", "AVX512_CORE_AMX"),
-)
 # Under these, and as this processor computes by itself, metrics with models are checked as well.
 WITH_MODELS = ("Haswell", "SkylakeX")
 ARCHITECTURE = """
@@ -35,12 +24,6 @@ import numpy, threadpoolctl
 numpy.ones((40, 40)) @ numpy.ones((40, 40))
 print([library.get("architecture") for library in threadpoolctl.threadpool_info()])
 """
-
-
-def environment_of(setting: dict[str, str]) -> dict[str, str]:
-    """The environment with one thread, and no other processor than that of the setting."""
-    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    return {**inherited, **setting, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @cache

@@ -14,7 +14,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.commands.train.train_combination import shown as as_text
+from discorank.cli.commands.train.train_weights import combination_figures as as_text
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted
@@ -380,8 +380,7 @@ def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         given_.append(cache)
         return features(metric, lists, against, cache)
 
-    for module in ("combination_training", "preferences"):
-        monkeypatch.setattr(f"discorank.rerank.training.{module}.features", spied)
+    monkeypatch.setattr("discorank.rerank.training.combination_training.features", spied)
     preferences = Preferences(teacher=load_metric("bleu"))
     assert train_combination(
         [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache
@@ -663,7 +662,7 @@ def test_an_interruption_leaves_nothing(
 
     data = tmp_path / "lists.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
-    monkeypatch.setattr("discorank.cli.commands.train.train_combination.train_combination", stopped)
+    monkeypatch.setattr("discorank.cli.commands.train.train_weights.train_combination", stopped)
     command = [
         "train",
         "combination",

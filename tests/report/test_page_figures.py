@@ -82,7 +82,7 @@ def test_the_first_picture_stands_beside_the_answer(page: str, small: KeptCompar
 def test_the_page_has_the_table_of_the_terminal(small: KeptComparison) -> None:
     page = rendered(small, None, "t")
     (table,) = ranking_tables(small, 100)
-    cells = [cell for row in (table.head, *table.rows) for cell in row]
+    cells = [cell for row in (table.head, *table.cells) for cell in row]
     shown = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", page[page.index('id="systems"') :])
     assert shown[: len(cells)] == cells
 

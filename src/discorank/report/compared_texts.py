@@ -19,18 +19,15 @@ from ..metrics.optional_packages import imported
 from ..metrics.registry import MetricLike, load_metric
 from ..printable import printable
 from ..rerank.selection.comparison import compare_systems, fitted_to_references
-from ..rerank.selection.kept_comparison import KeptComparison, KeptScores, kept, save
+from ..rerank.selection.kept_comparison import KeptComparison, kept, save
 from ..rerank.selection.significance import Correction, unit_of
 from ..rerank.selection.statistics import DRAWS
-from ..tables import CORRECTED, Table, aligned
-from .comparison_tables import baseline_tables, ranking_tables
-from .summary_text import is_tested, lead, short_names, summary
+from ..tables import CORRECTED, columns_of_text
+from .comparison_tables import WIDTH, baseline_tables, ranking_tables, score_rows
+from .summary_text import lead, short_names, summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-
-WIDTH = 100
 
 
 def answer_lines(comparison: KeptComparison) -> Iterator[str]:
@@ -44,7 +41,7 @@ def answer_lines(comparison: KeptComparison) -> Iterator[str]:
     for table in [*ranking_tables(comparison, WIDTH), *baseline_tables(comparison, WIDTH)]:
         yield ""
         yield printable(table.title)
-        yield _right_aligned(table)
+        yield columns_of_text(table)
     yield ""
     yield from _computed(comparison)
 
@@ -64,17 +61,6 @@ def _computed(comparison: KeptComparison) -> Iterator[str]:
 
 def _wrapped(sentence: str) -> str:
     return fill(printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False)
-
-
-def _right_aligned(table: Table) -> str:
-    """The table with its numbers on the right of their columns."""
-    rows = [table.head, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shifted = [
-        [row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        for row in rows
-    ]
-    return aligned(shifted)
 
 
 Scores = Sequence[float | None]
@@ -119,15 +105,14 @@ class ComparedSystems:
         """A row per system and metric or dimension of human scores, in the order of systems.
 
         Returns:
-            columns system, by, human (whether people's), score, low, high (its interval), best_rank, worst_rank; what
-            cannot be tested has neither interval nor ranks.
+            columns system, by, human (whether people's), score, low, high (its interval), cluster (between which lines
+            can be drawn), best_rank, worst_rank; what cannot be tested has none of the last five.
 
         Raises:
             ModelLoadError: the package pandas is not installed.
         """
         pandas = imported("pandas", "to_pandas")
-        columns = ["system", "by", "human", "score", "low", "high", "best_rank", "worst_rank"]
-        return pandas.DataFrame(self._rows(), columns=columns)
+        return pandas.DataFrame(self._rows())
 
     def save(self, folder: str | Path) -> None:
         """Writes the folder of which ``discorank report`` makes a page; errors as `kept_comparison.save`."""
@@ -137,20 +122,10 @@ class ComparedSystems:
         of_people = [(human.scores, True) for human in self.kept.human]
         rows = []
         for scores, is_human in [*of_people, *((scores, False) for scores in self.kept.metrics)]:
-            for number, system in enumerate(scores.systems):
-                tested = _tested(scores, number, self.kept.level)
-                row = {"system": system, "by": scores.name, "human": is_human}
-                rows.append({**row, "score": scores.scores[number], **tested})
+            for row in score_rows(scores, self.kept.level):
+                key = {"system": row["system"], "by": scores.name, "human": is_human}
+                rows.append({**key, **row})
         return rows
-
-
-def _tested(scores: KeptScores, system: int, level: float) -> dict[str, Any]:
-    """The interval and the ranks of a system, None where nothing can be tested."""
-    names = ("low", "high", "best_rank", "worst_rank")
-    if scores.scores[system] is None or not is_tested(scores, level):
-        return dict.fromkeys(names)
-    values = (scores.low[system], scores.high[system], *scores.ranks(system, level))
-    return dict(zip(names, values, strict=True))
 
 
 def compare(

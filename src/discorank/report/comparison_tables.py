@@ -1,63 +1,203 @@
-"""The tables of a comparison: system scores and ranks, systems against a baseline, pairs, metrics against people."""
+"""The tables of a comparison of systems, as ``compare`` prints them, JSON and CSV hold them, and the page shows them.
+
+What orders the systems, differences from a baseline, every score with its interval and ranks, the tests of every pair,
+and metrics against people.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
-from ..tables import Table, number
+from ..tables import (
+    CORRECTED,
+    Column,
+    Row,
+    Table,
+    between,
+    number,
+    numbers,
+    text_table,
+    whole,
+    words,
+)
 from .summary_text import cut, is_tested, lead, short_names
 
+WIDTH = 100  # letters of a line on a terminal
+SYSTEM_STATISTICS = {
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "kendall": "Kendall",
+    "pairwise_accuracy": "pairwise accuracy",
+    "soft_pairwise_accuracy": "soft pairwise accuracy",
+}
+SEGMENT_STATISTICS = {
+    "accuracy": "accuracy, ties calibrated",
+    "epsilon": "epsilon",
+    "kendall_b": "tau-b",
+    "kendall_wmt12": "tau WMT12",
+    "kendall_wmt13": "tau WMT13",
+    "kendall_wmt14": "tau WMT14",
+    "pearson": "Pearson",
+}
+TESTS = {
+    "p_pearson": "p Pearson",
+    "p_accuracy": "p pairwise accuracy",
+    "p_williams": "p Williams",
+    "p_segments": "p segments",
+}
 
-def baseline_tables(comparison: KeptComparison, width: int = 100) -> list[Table]:
+
+def comparison_tables(comparison: KeptComparison) -> list[Table]:
+    """All of a comparison, in the order in which they are printed."""
+    level = comparison.level
+    correction = CORRECTED[comparison.settings.get("correction", "none")]
+    tables = [*ranking_tables(comparison), *baseline_tables(comparison)]
+    for human in comparison.human:
+        tables.append(scores_table(human.scores, level, "human", correction))
+        tables += agreement_tables(human)
+    for scores in comparison.metrics:
+        tables.append(scores_table(scores, level, "metric", correction))
+        pairs = [{"metric": scores.name, **row} for row in pair_rows(scores)]
+        tables.append(Table("", (), pairs, "pairs", ("metric", "a", "b")))
+        if len(scores.systems) > 1:
+            tables.append(pairs_table(scores, level))
+    units = [{"metric": m.name, "unit": m.unit, "number": m.units} for m in comparison.metrics]
+    return [*tables, Table("", (), units, "units", ("metric",))]
+
+
+def score_rows(scores: KeptScores, level: float) -> list[dict[str, Any]]:
+    """Every system with its score, interval and ranks; None for what cannot be tested."""
+    rows = []
+    for s, system in enumerate(scores.systems):
+        row: dict[str, Any] = {"system": system, "score": scores.scores[s]}
+        if scores.scores[s] is None or not is_tested(scores, level):
+            row |= dict.fromkeys(("low", "high", "cluster", "best_rank", "worst_rank"))
+        else:
+            row |= {"low": scores.low[s], "high": scores.high[s], "cluster": scores.clusters[s]}
+            row["best_rank"], row["worst_rank"] = scores.ranks(s, level)
+        rows.append(row)
+    return rows
+
+
+def scores_table(scores: KeptScores, level: float, key: str, correction: str = "") -> Table:
+    """Every system under one metric, or under people's scores (`key` "human"), best first."""
+    rows = score_rows(scores, level)
+    columns = [
+        words("system", "system"),
+        Column(f"{scores.name} {_arrow(scores)}", ("score",)),
+        Column(f"{_percent(level)} interval", ("low", "high"), between),
+        Column("rank", ("best_rank", "worst_rank"), rank_range),
+    ]
+    ranks = f"ranks that a system may have at p < {level:g}{correction}"
+    return Table(
+        f"{scores.name}: intervals by {scores.unit}; {ranks}",
+        columns,
+        [{key: scores.name, **rows[s]} for s in scores.order],
+        {"metric": "systems"}.get(key, key),
+        (key, "system"),
+    )
+
+
+def rank_range(best: int | None, worst: int | None) -> str:
+    """The ranks a system may have; a dash where there are none.
+
+    >>> rank_range(1, 1), rank_range(3, 7), rank_range(None, None)
+    ('1', '3-7', '-')
+    """
+    if best is None:
+        return "-"
+    return str(best) if best == worst else f"{best}-{worst}"
+
+
+def ordered(comparison: KeptComparison) -> list[str]:
+    """The systems, best first by what orders them, those without a score last."""
+    first = lead(comparison)
+    judged = [first.systems[s] for s in first.order]
+    return judged + [name for name in comparison.systems if name not in judged]
+
+
+def ranking_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table]:
+    """The systems in the order of people's scores, or of the first metric, in tables of at most `width` columns.
+
+    All of them name the systems; the first has the scores that order them.
+    """
+    first, level = lead(comparison), comparison.level
+    every = [first, *(one for one in _every_scores(comparison) if one is not first)]
+    names = short_names([metric.name for metric in comparison.metrics])
+    rows: list[dict[str, Any]] = [{"system": cut(name)} for name in ordered(comparison)]
+    groups = []
+    for i, scores in enumerate(every):
+        by_system = {row["system"]: row for row in score_rows(scores, level)}
+        for row, system in zip(rows, ordered(comparison), strict=True):
+            row[str(i)] = by_system.get(system)
+        groups.append(_ranking_columns(scores, str(i), names, level, leads=i == 0))
+    title = f"Systems, best first by {names.get(first.name, first.name)}"
+    return packed(words("system", "system"), groups, rows, width, title)
+
+
+def _ranking_columns(
+    scores: KeptScores, place: str, names: Mapping[str, str], level: float, leads: bool
+) -> list[Column]:
+    """Score and ranks, of what leads also the interval and how many systems each beats; score alone if untested."""
+    arrow = "" if scores.higher_is_better else " ↓"
+    num_systems = len(scores.systems)
+
+    def column(head: str, show: Callable[[Row], str]) -> Column:
+        return Column(head, (place,), lambda row: "-" if row is None else show(row))
+
+    head = f"{names.get(scores.name, scores.name)}{arrow}"
+    score = column(head, lambda row: number(row["score"]))
+    if not is_tested(scores, level):
+        return [score]
+    rank = column("rank", lambda row: rank_range(row["best_rank"], row["worst_rank"]))
+    if not leads:
+        return [score, rank]
+    interval = column(f"{_percent(level)} interval", lambda row: between(row["low"], row["high"]))
+    # the worst rank is the number of systems less those that it is better than
+    beats = column("beats", lambda row: str(num_systems - (row["worst_rank"] or num_systems)))
+    return [score, interval, rank, beats]
+
+
+def baseline_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table]:
     """The systems' scores minus those of the baseline, in tables of at most `width` columns; none without baseline."""
     baseline = comparison.settings.get("baseline")
     if baseline not in comparison.systems:
         return []
-    every = [*(human.scores for human in comparison.human), *comparison.metrics]
-    systems = [name for name in ordered(comparison) if name != baseline]
     names = short_names([metric.name for metric in comparison.metrics])
-    columns = [[cut(name) for name in ("system", *systems)]]
-    groups = [
-        _baseline_columns(
-            scores, systems, baseline, names.get(scores.name, scores.name), comparison.level
-        )
-        for scores in every
-        if baseline in scores.systems
-    ]
-    return packed(columns, groups, width, f"Differences from {baseline}")
+    systems = [name for name in ordered(comparison) if name != baseline]
+    rows: list[dict[str, Any]] = [{"system": cut(name)} for name in systems]
+    groups = []
+    for i, scores in enumerate(_every_scores(comparison)):
+        if baseline not in scores.systems:
+            continue
+        for row, system in zip(rows, systems, strict=True):
+            row |= _difference(scores, system, baseline, str(i))
+        arrow = "" if scores.higher_is_better else " ↓"
+        columns = [
+            Column(f"{names.get(scores.name, scores.name)}{arrow}", (f"difference{i}",), _signed),
+            Column(f"{_percent(comparison.level)} interval", (f"low{i}", f"high{i}"), _signed_both),
+            Column("p", (f"p{i}",), lambda p: "-" if p is None else f"{p:.2g}"),
+        ]
+        groups.append(columns if is_tested(scores, comparison.level) else columns[:1])
+    return packed(words("system", "system"), groups, rows, width, f"Differences from {baseline}")
 
 
-def _baseline_columns(
-    scores: KeptScores, systems: Sequence[str], baseline: str, name: str, level: float
-) -> list[list[str]]:
-    """Difference, interval and p; the difference alone where nothing can be tested."""
-    arrow = "" if scores.higher_is_better else " ↓"
-    head = [f"{name}{arrow}", f"{100 * (1 - level):g} % interval", "p"]
-    rows = [list(_cells(scores, system, baseline)) for system in systems]
-    columns = [list(column) for column in zip(head, *rows, strict=True)]
-    return columns if is_tested(scores, level) else columns[:1]
-
-
-def _cells(scores: KeptScores, system: str, baseline: str) -> Iterator[str]:
-    """The cells of one system; dashes without a score."""
-    pairs = {(scores.systems[pair.a], scores.systems[pair.b]): pair for pair in scores.pairs}
-    # a pair has the score of its first system minus that of its second
-    pair, sign = pairs.get((system, baseline)), 1.0
-    if pair is None:
-        pair, sign = pairs.get((baseline, system)), -1.0
-    if pair is None or pair.difference is None:
-        yield from ("-", "-", "-")
-        return
-    low, high = (pair.low, pair.high) if sign > 0 else (_negative(pair.high), _negative(pair.low))
-    yield _signed(sign * pair.difference + 0.0)  # no -0
-    yield f"{_signed(low)} to {_signed(high)}"
-    yield f"{pair.p:.2g}"
-
-
-def _negative(value: float | None) -> float | None:
-    return None if value is None else -value
+def _difference(scores: KeptScores, system: str, baseline: str, place: str) -> dict[str, Any]:
+    """Difference, interval and p of one system; None without a score."""
+    values: Sequence[float | None] = (None, None, None, None)
+    for pair in scores.pairs:
+        # a pair has the score of its first system minus that of its second
+        names = scores.systems[pair.a], scores.systems[pair.b]
+        if pair.difference is None or pair.low is None or pair.high is None:
+            continue
+        if names == (system, baseline):
+            values = (pair.difference, pair.low, pair.high, pair.p)
+        elif names == (baseline, system):
+            values = (0.0 - pair.difference, -pair.high, -pair.low, pair.p)  # no -0
+    keys = (f"{name}{place}" for name in ("difference", "low", "high", "p"))
+    return dict(zip(keys, values, strict=True))
 
 
 def _signed(value: float | None) -> str:
@@ -69,200 +209,116 @@ def _signed(value: float | None) -> str:
     return f"+{number(value)}" if value is not None and value > 0 else number(value)
 
 
-def ranking_tables(comparison: KeptComparison, width: int = 100) -> list[Table]:
-    """The systems in the order of people's scores, or of the first metric, in tables of at most `width` columns.
-
-    All of them name the systems; the first has the scores that order them.
-    """
-    first = lead(comparison)
-    others = [human.scores for human in comparison.human if human.scores is not first]
-    others += [scores for scores in comparison.metrics if scores is not first]
-    systems = ordered(comparison)
-    names = short_names([metric.name for metric in comparison.metrics])
-    columns = [[cut(name) for name in ("system", *systems)]]
-    groups = [_lead_columns(first, systems, names, comparison.level)]
-    groups += [_columns(scores, systems, names, comparison.level) for scores in others]
-    return packed(
-        columns, groups, width, f"Systems, best first by {names.get(first.name, first.name)}"
-    )
-
-
-def ordered(comparison: KeptComparison) -> list[str]:
-    """The systems, best first by what orders them, those without a score last."""
-    first = lead(comparison)
-    judged = [first.systems[s] for s in first.order]
-    return judged + [name for name in comparison.systems if name not in judged]
-
-
-def _lead_columns(
-    scores: KeptScores, systems: Sequence[str], names: dict[str, str], level: float
-) -> list[list[str]]:
-    """Score, interval, ranks, and how many systems each one beats; score alone where nothing can be tested."""
-    columns = _columns(scores, systems, names, level)
-    if not is_tested(scores, level):
-        return columns[:1]
-    intervals, wins = [f"{100 * (1 - level):g} % interval"], ["beats"]
-    for system in systems:
-        s = scores.systems.index(system) if system in scores.systems else None
-        intervals.append(
-            "-" if s is None else f"{number(scores.low[s])} to {number(scores.high[s])}"
-        )
-        beaten = (
-            sum(scores.is_better(s, o, level) for o in range(len(scores.systems)))
-            if s is not None
-            else None
-        )
-        wins.append("-" if beaten is None else str(beaten))
-    return [columns[0], intervals, columns[1], wins]
-
-
-def _columns(
-    scores: KeptScores, systems: Sequence[str], names: dict[str, str], level: float
-) -> list[list[str]]:
-    """Score and ranks; score alone where nothing can be tested."""
-    arrow = "" if scores.higher_is_better else " ↓"
-    values, ranks = [f"{names.get(scores.name, scores.name)}{arrow}"], ["rank"]
-    for system in systems:
-        s = scores.systems.index(system) if system in scores.systems else None
-        values.append("-" if s is None else number(scores.scores[s]))
-        ranks.append("-" if s is None else rank_range(scores, s, level))
-    return [values, ranks] if is_tested(scores, level) else [values]
-
-
-def rank_range(scores: KeptScores, system: int, level: float) -> str:
-    """The ranks a system may have, as "1" or "3-7"; a dash without a score."""
-    if scores.scores[system] is None or not is_tested(scores, level):
-        return "-"
-    best, worst = scores.ranks(system, level)
-    return str(best) if best == worst else f"{best}-{worst}"
+def _signed_both(low: float | None, high: float | None) -> str:
+    return "-" if low is None else f"{_signed(low)} to {_signed(high)}"
 
 
 def packed(
-    first: list[list[str]], groups: Sequence[list[list[str]]], width: int, title: str
+    first: Column, groups: Sequence[list[Column]], rows: Sequence[Row], width: int, title: str
 ) -> list[Table]:
     """As many groups of columns beside each other as fit."""
-    tables, columns = [], list(first)
+    tables, columns = [], [first]
     for group in groups:
-        if len(columns) > len(first) and _width(columns + group) > width:
-            tables.append(_table(columns, title))
-            columns = list(first)
-        columns += group
-    return [*tables, _table(columns, title)]
+        if len(columns) > 1 and _width([*columns, *group], rows) > width:
+            tables.append(Table(title, columns, rows))
+            columns = [first]
+        columns = [*columns, *group]
+    return [*tables, Table(title, columns, rows)]
 
 
-def _width(columns: Sequence[Sequence[str]]) -> int:
+def _width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
     """Of the columns printed beside each other, two spaces apart."""
-    return sum(max(map(len, column)) for column in columns) + 2 * (len(columns) - 1)
+    widths = [max(len(column.head), *(len(column.cell(row)) for row in rows)) for column in columns]
+    return sum(widths) + 2 * (len(columns) - 1)
 
 
-def _table(columns: Sequence[Sequence[str]], title: str) -> Table:
-    head, *rows = map(list, zip(*columns, strict=True))
-    return Table(title, head, rows)
-
-
-STATISTICS = {
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "kendall": "Kendall",
-    "pairwise_accuracy": "pairwise accuracy",
-    "soft_pairwise_accuracy": "soft pairwise accuracy",
-}
-OF_SEGMENTS = {"accuracy": "accuracy, ties calibrated", "kendall_b": "tau-b", "pearson": "Pearson"}
-_NUMBER = re.compile(r"[-+−<]? ?[\d.]+(e[-+]\d+)?( .*)?|-?", re.ASCII)
-
-
-def of_words(table: Table) -> list[bool]:
-    """Which columns hold words; numbers, intervals and p stand on the right.
-
-    >>> of_words(Table("", ["", "by", "x", "y"], [["a", "b", "-0.5", "1 .. 2"], ["a", "c", "-", "+ 1e-05"]]))
-    [True, True, False, False]
-    """
-    columns = zip(table.head, *table.rows, strict=True)
-    return [not all(map(_NUMBER.fullmatch, cells)) for _, *cells in columns]
-
-
-def systems(comparison: KeptComparison, lead: KeptScores) -> Table:
-    """Every system's score, interval and rank by every metric and by people, in the order of `lead`."""
-    percent = f"{100 * (1 - comparison.level):g} %"
-    judged = [human.scores for human in comparison.human]
-    head = ["system"]
-    for scores in judged:
-        head += [f"{scores.name} (human) {_arrow(scores)}", f"{percent} interval", "rank"]
-    for scores in comparison.metrics:
-        head += [f"{scores.name} {_arrow(scores)}", f"{percent} interval", "rank"]
-    ordered = [lead.systems[s] for s in lead.order]
-    ordered += [name for name in comparison.systems if name not in ordered]
+def pair_rows(scores: KeptScores) -> list[dict[str, Any]]:
+    """The test of every pair of systems, to be written."""
     rows = []
-    for system in ordered:
-        row = [system]
-        for scores in (*judged, *comparison.metrics):
-            row += _score_cells(scores, system, comparison.level)
-        rows.append(row)
-    title = (
-        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; ranks that a system may have "
-        f"at p < {comparison.level:g}"
-    )
-    return Table(title, head, rows)
+    for pair in scores.pairs:
+        rows.append(
+            {
+                "a": scores.systems[pair.a],
+                "b": scores.systems[pair.b],
+                "difference": pair.difference,
+                "low": pair.low,
+                "high": pair.high,
+                "p": pair.p_uncorrected,
+                "p_corrected": pair.p,
+                "p_bootstrap": pair.p_bootstrap,
+            }
+        )
+    return rows
 
 
-def _arrow(scores: KeptScores) -> str:
-    return "↑" if scores.higher_is_better else "↓"
-
-
-def _score_cells(scores: KeptScores, system: str, level: float) -> list[str]:
-    """Score, interval and ranks; dashes where the system has none, and no interval where nothing can be tested."""
-    if system not in scores.systems:
-        return ["-", "-", "-"]
-    s = scores.systems.index(system)
-    interval = f"{number(scores.low[s])} to {number(scores.high[s])}"
-    tested = [interval, rank_range(scores, s, level)] if is_tested(scores, level) else ["-", "-"]
-    return [number(scores.scores[s]), *tested]
-
-
-def pairs(scores: KeptScores, level: float) -> Table:
-    """p of every pair, the row against the column."""
-    order = scores.order
+def pairs_table(scores: KeptScores, level: float) -> Table:
+    """p of every pair, the row against the column, best first."""
     rows = []
-    for a in order:
-        rows.append([scores.systems[a], *(_pair_cell(scores, a, b, level) for b in order)])
+    for a in scores.order:
+        cells = (_pair_cell(scores, a, b, level) for b in scores.order)
+        rows.append([scores.systems[a], *cells])
     title = f"{scores.name}: p of each pair; + the row is better at p < {level:g}, − worse"
-    return Table(title, ["", *(scores.systems[b] for b in order)], rows)
+    return text_table(title, ["", *(scores.systems[b] for b in scores.order)], rows)
 
 
 def _pair_cell(scores: KeptScores, a: int, b: int, level: float) -> str:
     """p, with the sign of a significant difference; empty on the diagonal."""
     if a == b:
         return ""
-    p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
-    if p >= level or score_a is None or score_b is None or score_a == score_b:
-        return f"{p:.3f}"
-    sign = "+" if (score_a > score_b) == scores.higher_is_better else "−"
-    rounded = f"{p:.3f}" if p >= 0.0005 else "<0.001"
-    return f"{sign} {rounded}"
+    p = scores.p(a, b)
+    if scores.is_better(a, b, level) or scores.is_better(b, a, level):
+        sign = "+" if scores.is_better(a, b, level) else "−"
+        return f"{sign} {p:.3f}" if p >= 0.0005 else f"{sign} <0.001"
+    return f"{p:.3f}"
 
 
-def agreement(human: KeptHuman) -> Table:
-    """Every metric against people: whole systems, then segments or documents."""
-    head = ["metric", *STATISTICS.values(), "by", *OF_SEGMENTS.values()]
-    rows = []
-    for metric in human.agreement:
-        by_system = [number(metric.systems.get(name)) for name in STATISTICS]
-        by_segment = [number(metric.segments.get(name)) for name in OF_SEGMENTS]
-        rows.append([metric.metric, *by_system, metric.unit, *by_segment])
+def agreement_tables(human: KeptHuman) -> list[Table]:
+    """Every metric against people: whole systems, segments or documents, and whether two metrics differ in it."""
+    name = human.scores.name
+    by_system, by_segment = [], []
+    for one in human.agreement:
+        key = {"metric": one.metric, "human": name}
+        by_system.append({**key, "by": "system", **one.systems})
+        by_segment.append({**key, "by": one.unit, **one.segments})
     num_systems = len(human.scores.systems)
-    title = (
-        f"Metrics against {human.scores.name}: {num_systems} systems, "
-        "then single segments or documents"
-    )
-    return Table(title, head, rows)
+    about = f"Metrics against {name}"
+    tables = [
+        agreement_table(f"{about}: {num_systems} systems", by_system),
+        agreement_table(f"{about}: segments or documents", by_segment),
+    ]
+    if human.tests:
+        rows: list[Row] = []
+        for test in human.tests:
+            p_values = {p: getattr(test, p) for p in TESTS}
+            rows.append({"human": name, "a": test.a, "b": test.b, **p_values})
+        columns = [words("metric", "a"), words("other metric", "b"), *numbers(TESTS)]
+        title = f"Do two metrics agree equally well with {name}? PERM-BOTH and Williams"
+        tables.append(Table(title, columns, rows, "metrics", ("human", "a", "b")))
+    return tables
 
 
-def metric_tests(human: KeptHuman) -> Table:
-    """p that two metrics agree equally well with people."""
-    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams"]
-    rows = []
-    for test in human.tests:
-        p_values = (test.p_pearson, test.p_accuracy, test.p_williams)
-        rows.append([test.a, test.b, *map(number, p_values)])
-    title = f"Do two metrics agree equally well with {human.scores.name}? PERM-BOTH and Williams"
-    return Table(title, head, rows)
+def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Table:
+    """Metrics against people, by systems, or by segments or documents; `means` are over so many ``sets``."""
+    columns = [words("metric", "metric")]
+    if means:
+        columns += [words("human scores", "human"), whole("sets", "sets")]
+    if any(row["by"] == "system" for row in rows):
+        columns += [whole("systems", "systems")] if means else []
+        columns += numbers(SYSTEM_STATISTICS)
+    else:
+        columns += [] if means else [words("unit", "by")]
+        columns += [Column("n", ("segments",)), *numbers(SEGMENT_STATISTICS)]
+    return Table(title, columns, rows, "means" if means else "meta", ("metric", "human", "by"))
+
+
+def _every_scores(comparison: KeptComparison) -> list[KeptScores]:
+    """People's scores, then those of the metrics."""
+    return [*(human.scores for human in comparison.human), *comparison.metrics]
+
+
+def _percent(level: float) -> str:
+    return f"{100 * (1 - level):g} %"
+
+
+def _arrow(scores: KeptScores) -> str:
+    return "↑" if scores.higher_is_better else "↓"

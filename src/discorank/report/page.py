@@ -13,8 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
-from ..tables import Table
-from . import comparison_tables as tables
+from ..tables import Table, text_table
 from . import plots
 from .choices import (
     ChosenRun,
@@ -27,7 +26,13 @@ from .choices import (
     has_marks,
     story,
 )
-from .comparison_tables import baseline_tables, ranking_tables
+from .comparison_tables import (
+    agreement_tables,
+    baseline_tables,
+    pairs_table,
+    ranking_tables,
+    scores_table,
+)
 from .plots import heat_map, template_package
 from .summary_text import believed, lead, plain, summary, with_noun
 
@@ -49,7 +54,7 @@ class MetricPart(NamedTuple):
     name: str
     is_open: bool
     figures: list[Figure]
-    pairs: Table | None
+    tables: list[Table]
 
 
 class HumanPart(NamedTuple):
@@ -110,7 +115,7 @@ def _template_environment() -> tuple[Any, Any]:
         lstrip_blocks=True,
     )
     environment.filters["plain"] = plain
-    environment.globals |= {"of_words": tables.of_words, "with_noun": with_noun}
+    environment.globals |= {"with_noun": with_noun}
     return environment, package.utils.markupsafe.Markup
 
 
@@ -138,13 +143,12 @@ def _comparison_values(
         "summary": summary(comparison, optimised),
         "picture": _picture(comparison, judge, as_markup),
         "ranking": ranking_tables(comparison, WIDEST),
-        "systems": tables.systems(comparison, judge),
         "differences": baseline_tables(comparison),
         "metrics": metrics,
         "human": [
             _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)
         ],
-        "choosers": comparison.choosers,
+        "choosers": [text_table(t.title, t.head, t.rows) for t in comparison.choosers],
         "counts": _counts(comparison),
         "settings": comparison.settings,
         "versions": comparison.versions,
@@ -188,9 +192,10 @@ def _metric_part(
         Figure(as_markup(spread), spread_caption),
         *(Figure(as_markup(svg), caption) for svg, caption in others),
     ]
-    has_pairs = 1 < len(scores.systems) <= MAX_PAIRS
-    pairs = tables.pairs(scores, comparison.level) if has_pairs else None
-    return MetricPart(scores.name, is_open, figures, pairs)
+    shown = [scores_table(scores, comparison.level, "metric")]
+    if 1 < len(scores.systems) <= MAX_PAIRS:
+        shown.append(pairs_table(scores, comparison.level))
+    return MetricPart(scores.name, is_open, figures, shown)
 
 
 def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
@@ -225,10 +230,8 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
         legend = f"better is right and up; bars are intervals{unnamed}"
         caption = f"{metric.name} against people; {legend}."
         figures.append(Figure(as_markup(svg), caption))
-    shown_tables = [tables.agreement(human)]
-    if human.tests:
-        shown_tables.append(tables.metric_tests(human))
-    return HumanPart(human.scores.name, figures, shown_tables)
+    shown = [scores_table(human.scores, comparison.level, "human"), *agreement_tables(human)]
+    return HumanPart(human.scores.name, figures, shown)
 
 
 def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:

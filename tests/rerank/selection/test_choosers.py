@@ -396,21 +396,18 @@ def test_the_command_compares_choosers_and_runs(
     assert "4 of 5 segments count under mqm" in printed.err
     assert "warning: chrf(word_order=2) chose by chrf, which therefore says little" in printed.err
     assert "warning: by-ter chose by ter" in printed.err
-    choosers = json.loads(printed.out)["choosers"]
-    rows = choosers["by_dimension"]["mqm"]
-    assert list(rows["choosers"]) == ["chrf(word_order=2)", "cohesion", "by-ter"]
-    assert list(rows["baselines"]) == list(BASELINES)
-    one = rows["choosers"]["by-ter"]
-    assert one["regret"] == pytest.approx(one["score"] - rows["baselines"]["oracle"]["score"])
-    assert one["gain_over_best"] == pytest.approx(
-        rows["baselines"]["best single system"]["score"] - one["score"]
-    )
-    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == (
-        "chrf(word_order=2)",
-        "cohesion",
-    )
-    assert choosers["metrics"]["by-ter"]["ter"]["optimised"] is True
-    assert choosers["metrics"]["by-ter"]["chrf"]["optimised"] is False
+    data = json.loads(printed.out)
+    rows = {row["chooser"]: row for row in data["choosers"]}
+    names = {"chrf(word_order=2)", "cohesion", "by-ter"}
+    assert set(rows) == names | set(BASELINES)
+    one, (best, _, oracle) = rows["by-ter"], (rows[name] for name in BASELINES)
+    assert one["regret"] == pytest.approx(one["score"] - oracle["score"])
+    assert one["gain_over_best"] == pytest.approx(best["score"] - one["score"])
+    (pair, *_) = data["chooser_pairs"]
+    assert (pair["a"], pair["b"]) == ("chrf(word_order=2)", "cohesion")
+    chosen = {(row["metric"], row["chooser"]): row for row in data["chosen"]}
+    assert chosen["ter", "by-ter"]["optimised"] is True
+    assert chosen["chrf", "by-ter"]["optimised"] is False
 
 
 @pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
@@ -433,14 +430,13 @@ def test_choosers_alone_in_every_format(
     shown = capsys.readouterr().out
     if format == "csv":
         facts = list(csv.DictReader(io.StringIO(shown)))
-        assert {f["table"] for f in facts} == {"choosers", "chooser pairs"}
-        assert {f["a"] for f in facts if f["table"] == "choosers"} == {
-            "chrf",
-            "cohesion",
-            *BASELINES,
-        }
+        names = {"settings", "choosers", "chooser_pairs", "choices"}
+        assert {fact["table"] for fact in facts} == names
+        named = {fact["chooser"] for fact in facts if fact["table"] == "choosers"}
+        assert named == {"chrf", "cohesion", *BASELINES}
     else:
-        assert "best single system (B)" in shown
+        assert "best single system" in shown
+        assert "gain over B" in shown
         assert "4 of 5 segments, 3 systems" in shown
 
 

@@ -73,8 +73,8 @@ def test_values_are_those_of_mt_metrics_eval(found: dict[str, list[Comparison]],
 def test_every_kind_is_in_the_table(found: dict[str, list[Comparison]]) -> None:
     everything = [each for of_kind in found.values() for each in of_kind]
     table = agreement_table(everything)
-    assert [row[0] for row in table.rows] == list(found)
-    assert {row[0] for row in table.rows} == set(AT_LEAST)
+    assert [row[0] for row in table.cells] == list(found)
+    assert {row[0] for row in table.cells} == set(AT_LEAST)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

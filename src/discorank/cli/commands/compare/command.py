@@ -10,25 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
-from ....report.comparison_tables import baseline_tables
-from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, check_folder, kept, save
+from ....rerank.selection.kept_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
+from ....tables import Format
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input
-from .answer import answered
-from .chooser_comparison import ChooserOptions, check_decoded, check_no_files, choosers_tables
+from .chooser_comparison import ChooserOptions, check_decoded, check_no_files
 from .compared_sets import (
-    ComparedSet,
     SetPlace,
     check_systems_files,
     checked_files,
@@ -36,8 +34,7 @@ from .compared_sets import (
     output_place,
     set_places,
 )
-from .printed_sets import printed
-from .score_files import document_rows, segment_rows, write_scores
+from .printed_sets import answered, document_rows, printed_sets, segment_rows, write_scores
 from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
 
@@ -92,7 +89,7 @@ class CompareOptions:
     document_scores: str | None = None
     details: bool = False
     save: str | None = None
-    format: Literal["table", "markdown", "latex", "csv", "json"] = "table"
+    format: Format = "table"
 
 
 OPTIONS = Options(
@@ -144,18 +141,14 @@ def run(arguments: Sequence[str]) -> int:
     ]
     write_scores(values["segment_scores"], segment_rows, sets)
     write_scores(values["document_scores"], document_rows, sets)
-    comparisons = [_kept(*one, values) for one in zip(sets, inputs.places, strict=True)]
-    for folder, comparison in zip(inputs.folders, comparisons, strict=False):
-        if comparison is not None:
-            save(comparison, folder)
-    if values["format"] == "table" and not values["details"]:
-        output = answered(comparisons, sets, values["level"], values["correction"])
+    for folder, compared in zip(inputs.folders, sets, strict=False):
+        if compared.kept is not None:
+            save(compared.kept, folder)
+    format, level, correction = values["format"], values["level"], values["correction"]
+    if format == "table" and not values["details"]:
+        sys.stdout.write(answered(sets, level, correction))
     else:
-        further = [
-            table for one in comparisons if one is not None for table in baseline_tables(one)
-        ]
-        output = printed(sets, values["format"], values["level"], values["correction"], further)
-    sys.stdout.write(output)
+        sys.stdout.write(printed_sets(sets, format, level, correction))
     return 0
 
 
@@ -228,28 +221,3 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     for folder in folders:
         check_folder(folder)
     return folders
-
-
-def _kept(
-    compared: ComparedSet, place: SetPlace, values: Mapping[str, Any]
-) -> KeptComparison | None:
-    """The comparison of a set's systems as it is told and saved; None where choosers alone were compared."""
-    if compared.systems is None:
-        return None
-    test_settings = {name: values[name] for name in ("level", "draws", "seed", "correction")}
-    all_settings = {"input": place.path, **test_settings, "unit": compared.unit}
-    if compared.ids_unknown:
-        all_settings["ids_unknown"] = True
-    if compared.baseline is not None:
-        all_settings["baseline"] = compared.baseline
-    return kept(compared.systems, all_settings, _kept_tables(compared, values))
-
-
-def _kept_tables(compared: ComparedSet, values: Mapping[str, Any]) -> list[KeptTable]:
-    """The tables of choosers as they are saved."""
-    if compared.choosers is None:
-        return []
-    tables = choosers_tables(compared.choosers, values["level"], values["correction"])
-    return [
-        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.rows))) for table in tables
-    ]

@@ -28,13 +28,14 @@ from ....metrics.mixture import Utility
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ...options.inputs import cache_in
 from ...options.system_outputs import aligned_outputs, output_files_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
-from .chooser_comparison import choice_task, judge_choosers, too_few
+from .chooser_comparison import choice_task, choosers_tables, judge_choosers, too_few
 
 
 class SetPlace(NamedTuple):
@@ -171,11 +172,10 @@ class ComparedSet(NamedTuple):
     """The comparisons on one systems file; without metrics there are choosers alone."""
 
     name: str
+    settings: Mapping[str, Any]  # how they were compared
     systems: SystemComparison | None
+    kept: KeptComparison | None  # of the systems, as it is told and saved
     choosers: ChooserComparison | None
-    unit: str | int  # what draws took
-    ids_unknown: bool = False  # every segment counted as a document, as no document ids were given
-    baseline: str | None = None  # what the others' differences are from
 
 
 def compare_set(
@@ -210,7 +210,39 @@ def compare_set(
             "warning: segments of one document are not independent: p is too small, intervals are too narrow",
             values["quiet"],
         )
-    return ComparedSet(place.name, systems, judged, unit, ids_unknown, baseline)
+    how = _settings(place, ids_unknown, baseline, values)
+    comparison = None
+    if systems is not None:
+        comparison = kept(systems, how, _chooser_tables(judged, values))
+    num_segments = sum(document.segments for document in documents)
+    how |= {"documents": len(documents), "segments": num_segments}
+    return ComparedSet(place.name, how, systems, comparison, judged)
+
+
+def _settings(
+    place: SetPlace, ids_unknown: bool, baseline: str | None, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """How a set is compared."""
+    tested_by = ("level", "draws", "seed", "correction", "unit")
+    how = {"input": place.path, **{name: values[name] for name in tested_by}}
+    if ids_unknown:
+        # every segment counted as a document
+        how["ids_unknown"] = True
+    if baseline is not None:
+        how["baseline"] = baseline
+    return how
+
+
+def _chooser_tables(judged: ChooserComparison | None, values: Mapping[str, Any]) -> list[KeptTable]:
+    """The tables of choosers as they are shown, to be saved."""
+    if judged is None:
+        return []
+    tables = choosers_tables(judged, values["level"], values["correction"])
+    return [
+        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
+        for table in tables
+        if table.columns
+    ]
 
 
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:

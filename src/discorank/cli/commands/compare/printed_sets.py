@@ -1,171 +1,213 @@
-"""What ``compare`` prints of one systems file or several: systems, choosers, and means over the sets."""
+"""What ``compare`` prints of one systems file or several, and the files of scores that it writes.
+
+The answer, in the words of the page of ``discorank report``; the tables that say all, as text, Markdown, LaTeX, CSV or
+JSON; a row per segment or document for ``--segment-scores`` and ``--document-scores``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ....metrics.representations import FloatArray
+from ....printable import printable
+from ....report.compared_texts import answer_lines
+from ....report.comparison_tables import agreement_table, comparison_tables
 from ....rerank.runs.rows import as_line
-from ....rerank.selection.comparison import MeanAgreement, MeanChoice, mean_agreements, mean_choices
-from ....rerank.selection.significance import Correction
-from ....tables import Table, comma_separated, latex, markdown, number, text
-from .chooser_comparison import choosers_facts, choosers_json, choosers_tables, mean_choices_table
-from .compared_sets import ComparedSet
-from .system_tables import (
-    SEGMENT_HEAD,
-    Fact,
-    pairs_table,
-    segment_numbers,
-    systems_facts,
-    systems_json,
-    systems_tables,
+from ....rerank.selection.comparison import (
+    MetaEvaluation,
+    SystemComparison,
+    clean,
+    mean_agreements,
+    mean_choices,
 )
+from ....rerank.selection.significance import Correction
+from ....tables import (
+    Column,
+    Format,
+    Table,
+    comma_separated,
+    numbers,
+    of_set,
+    printed,
+    shown,
+    whole,
+    words,
+)
+from ...row_files import complete_rows
+from .chooser_comparison import choosers_tables, percent
+from .compared_sets import ComparedSet
 
-HEAD = ("table", "metric", "a", "b", "statistic", "value")
+_MEAN_GAINS = {
+    "regret": "regret",
+    "gain_over_best": "gain over the best system",
+    "gain_over_random": "gain over a random system",
+}
+MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
-def printed(
-    sets: Sequence[ComparedSet],
-    format: str,
-    level: float,
-    correction: Correction,
-    further: Sequence[Table] = (),
-) -> str:
-    """The comparisons as table, markdown, latex, csv or json, with further tables where there are tables."""
-    if format == "json":
-        return as_line(_json(sets, level, correction)).decode()
-    if format == "csv":
-        return _comma_separated(sets, correction)
-    tables = []
+def answered(sets: Sequence[ComparedSet], level: float, correction: Correction) -> str:
+    """The answer for every set, and the means over several.
+
+    Args:
+        sets: what was compared.
+        level: of significance.
+        correction: of p-values.
+    """
+    parts = []
     for compared in sets:
-        tables += _set_tables(compared, level, correction, named=len(sets) > 1)
+        lines = [] if len(sets) == 1 else [printable(compared.name), ""]
+        if compared.kept is not None:
+            lines += [*answer_lines(compared.kept), MORE]
+        if compared.choosers is not None:
+            tables = choosers_tables(compared.choosers, level, correction)
+            choices = shown([table for table in tables if table.name == "choosers"], "table")
+            lines += ["", choices] if lines else [choices]
+        parts.append("\n".join(lines).rstrip("\n") + "\n")
     if len(sets) > 1:
-        tables += mean_tables(sets)
-    tables += further
-    return {"table": text, "markdown": markdown, "latex": latex}[format](tables)
+        parts.append(shown(mean_tables(sets), "table"))
+    return "\n".join(part for part in parts if part)
 
 
-def _json(sets: Sequence[ComparedSet], level: float, correction: Correction) -> dict[str, Any]:
-    """The one set, or all by name and their means."""
-    if len(sets) == 1:
-        return _set_json(sets[0], level, correction)
-    agreements = [
-        {
-            **mean._asdict(),
-            "systems": mean.systems._asdict(),
-            "segments": mean.segments._asdict(),
-        }
-        for mean in _mean_agreements(sets)
-    ]
-    choices = [mean._asdict() for mean in _mean_choices(sets)]
-    return {
-        "sets": {compared.name: _set_json(compared, level, correction) for compared in sets},
-        "means": {"meta": agreements, "choosers": choices},
-    }
-
-
-def _set_json(compared: ComparedSet, level: float, correction: Correction) -> dict[str, Any]:
-    data = {} if compared.systems is None else systems_json(compared.systems, level)
-    if compared.choosers is not None:
-        data["choosers"] = choosers_json(compared.choosers, level, correction)
-    return {**data, "correction": correction}
-
-
-def _comma_separated(sets: Sequence[ComparedSet], correction: Correction) -> str:
-    """A line for every number; of several sets with a column for the set, empty for means."""
-    if len(sets) == 1:
-        return comma_separated(HEAD, _set_facts(sets[0], correction))
-    rows = []
+def printed_sets(
+    sets: Sequence[ComparedSet], format: Format, level: float, correction: Correction
+) -> str:
+    """All tables of the sets, and the means over several."""
+    tables: list[Table] = []
     for compared in sets:
-        rows += [(compared.name, *fact) for fact in _set_facts(compared, correction)]
-    rows += [("", *fact) for fact in _mean_facts(sets)]
-    return comma_separated(("set", *HEAD), rows)
+        of_this = _set_tables(compared, level, correction)
+        tables += of_this if len(sets) == 1 else of_set(compared.name, of_this)
+    return printed(tables if len(sets) == 1 else [*tables, *mean_tables(sets)], format)
 
 
-def _set_facts(compared: ComparedSet, correction: Correction) -> Iterator[Fact]:
-    if compared.systems is not None:
-        yield from systems_facts(compared.systems)
-    if compared.choosers is not None:
-        yield from choosers_facts(compared.choosers, correction)
-
-
-def _mean_facts(sets: Sequence[ComparedSet]) -> Iterator[Fact]:
-    """Every mean on a line of its own."""
-    for agreement in _mean_agreements(sets):
-        metric, human = agreement.metric, agreement.human
-        yield "means", metric, human, "", "sets", agreement.sets
-        for statistic, value in agreement.systems._asdict().items():
-            yield "means", metric, human, "system", statistic, value
-        for statistic, value in agreement.segments._asdict().items():
-            yield "means", metric, human, "segment", statistic, value
-    for choice in _mean_choices(sets):
-        # the first two fields name the chooser and the human scores
-        for statistic, value in list(choice._asdict().items())[2:]:
-            yield "chooser means", choice.human, choice.chooser, "", statistic, value
-
-
-def _set_tables(
-    compared: ComparedSet, level: float, correction: Correction, named: bool
-) -> list[Table]:
-    """Systems, then choosers; `named` with the set's name in the titles."""
-    tables = []
-    if compared.systems is not None:
-        tables += systems_tables(compared.systems, level, correction)
+def _set_tables(compared: ComparedSet, level: float, correction: Correction) -> list[Table]:
+    """How a set was compared, its systems, then its choosers."""
+    tables = [Table("", (), [compared.settings], "settings")]
+    if compared.kept is not None:
+        tables += comparison_tables(compared.kept)
     if compared.choosers is not None:
         tables += choosers_tables(compared.choosers, level, correction)
-        for judged in compared.choosers.judged:
-            if len(judged.names) > 1:
-                title = f"Choosers by {judged.dimension}"
-                sign = 1.0 if judged.higher_is_better else -1.0
-                tables.append(pairs_table(title, sign, judged.names, judged.between, level))
-    if not named:
-        return tables
-    return [table._replace(title=f"{compared.name}: {table.title}") for table in tables]
+    return tables
 
 
 def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
     """The means that there are, of metrics and of choosers."""
-    agreements, choices = _mean_agreements(sets), _mean_choices(sets)
+    by_system, by_segment = [], []
+    systems = [compared.systems for compared in sets if compared.systems is not None]
+    for mean in mean_agreements(systems):
+        key = {"metric": mean.metric, "human": mean.human, "sets": mean.sets}
+        by_system.append({**key, "by": "system", **mean.systems._asdict()})
+        by_segment.append({**key, "by": "segment", **mean.segments._asdict()})
     tables = []
-    if agreements:
-        tables += [_mean_systems_table(agreements), _mean_segments_table(agreements)]
-    if choices:
-        tables.append(mean_choices_table(choices))
+    if by_system:
+        about = "Metrics against people"
+        tables = [
+            agreement_table(f"{about}: means over sets", by_system, means=True),
+            agreement_table(
+                f"{about}, segments or documents: means over sets", by_segment, means=True
+            ),
+        ]
+    choosers = [compared.choosers for compared in sets if compared.choosers is not None]
+    if choices := [mean._asdict() for mean in mean_choices(choosers)]:
+        columns = [
+            words("chooser", "chooser"),
+            words("human scores", "human"),
+            whole("sets", "sets"),
+            *numbers(_MEAN_GAINS),
+            Column("oracle reached", ("oracle_reached",), percent),
+        ]
+        keys = ("human", "chooser")
+        title = "Choosers: means over sets"
+        tables.append(Table(title, columns, choices, "chooser_means", keys))
     return tables
 
 
-def _mean_systems_table(agreements: Sequence[MeanAgreement]) -> Table:
-    head = [
-        "metric",
-        "human scores",
-        "sets",
-        "systems",
-        "Pearson",
-        "Spearman",
-        "Kendall",
-        "pairwise accuracy",
-        "soft pairwise accuracy",
-    ]
-    rows = []
-    for mean in agreements:
-        counts = [str(mean.sets), str(mean.systems.systems)]
-        rows.append([mean.metric, mean.human, *counts, *map(number, mean.systems[:5])])
-    return Table("Metrics against people: means over sets", head, rows)
+def write_scores(
+    path: str | None,
+    rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]],
+    sets: Sequence[ComparedSet],
+) -> None:
+    """Writes the rows of all sets, with the set's name where there are several; CSV if the path ends so."""
+    if path is None:
+        return
+    with complete_rows(path) as file:
+        file.writelines(score_lines(_rows_of_sets(sets, rows_of), path.endswith(".csv")))
 
 
-def _mean_segments_table(agreements: Sequence[MeanAgreement]) -> Table:
-    head = ["metric", "human scores", "sets", "n", *SEGMENT_HEAD]
-    rows = []
-    for mean in agreements:
-        counts = [str(mean.sets), str(mean.segments.segments)]
-        numbers = map(number, segment_numbers(mean.segments))
-        rows.append([mean.metric, mean.human, *counts, *numbers])
-    return Table("Metrics against people, segments or documents: means over sets", head, rows)
+def _rows_of_sets(
+    sets: Sequence[ComparedSet], rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    for compared in sets:
+        if compared.systems is not None:
+            for row in rows_of(compared.systems):
+                yield {"set": compared.name, **row} if len(sets) > 1 else row
 
 
-def _mean_agreements(sets: Sequence[ComparedSet]) -> list[MeanAgreement]:
-    return mean_agreements([compared.systems for compared in sets if compared.systems is not None])
+def segment_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
+    """A row per segment and system: what each metric of segments gives, and the human scores there are."""
+    column = 0  # of the segment among those of all documents
+    for document in comparison.documents:
+        for i in range(document.segments):
+            for s, system in enumerate(comparison.systems):
+                yield {
+                    "document": document.id,
+                    "segment": i,
+                    "system": system,
+                    "scores": {
+                        scored.name: clean(scored.segments[s, column])
+                        for scored in comparison.scored
+                        if scored.segments is not None
+                    },
+                    "human": {
+                        meta.human.name: _human_score(meta, meta.human.segments, system, column)
+                        for meta in comparison.meta
+                    },
+                }
+            column += 1
 
 
-def _mean_choices(sets: Sequence[ComparedSet]) -> list[MeanChoice]:
-    return mean_choices([compared.choosers for compared in sets if compared.choosers is not None])
+def document_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
+    """A row per document and system: each metric's corpus score of the document, and the human scores there are."""
+    names = [scored.name for scored in comparison.scored]
+    scores = [scored.document_scores() for scored in comparison.scored]
+    human_scores = [meta.human.document_scores() for meta in comparison.meta]
+    for d, document in enumerate(comparison.documents):
+        for s, system in enumerate(comparison.systems):
+            own_scores = [clean(values[s, d]) for values in scores]
+            yield {
+                "document": document.id,
+                "system": system,
+                "scores": dict(zip(names, own_scores, strict=True)),
+                "human": {
+                    meta.human.name: _human_score(meta, values, system, d)
+                    for meta, values in zip(comparison.meta, human_scores, strict=True)
+                },
+            }
+
+
+def _human_score(
+    meta: MetaEvaluation,
+    scores: FloatArray | None,  # [judged systems, segments or documents]
+    system: str,
+    column: int,
+) -> float | None:
+    """The score of a system that people judged, None of another or where there are no scores."""
+    names = meta.human.systems
+    if scores is None or system not in names:
+        return None
+    return clean(scores[names.index(system), column])
+
+
+def score_lines(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:
+    """Rows of scores, whose keys may differ between sets, as JSON lines or as CSV (human scores as ``human:NAME``)."""
+    if not as_csv:
+        yield from map(as_line, rows)
+        return
+    flat_rows = []
+    for row in rows:
+        scores, human = row.pop("scores"), row.pop("human")
+        columns_of_people = {f"human:{name}": value for name, value in human.items()}
+        flat_rows.append({**row, **scores, **columns_of_people})
+    head = list(dict.fromkeys(key for row in flat_rows for key in row))
+    cells = [[row.get(key) for key in head] for row in flat_rows]
+    yield comma_separated(head, cells).encode()

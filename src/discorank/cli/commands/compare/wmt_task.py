@@ -1,14 +1,9 @@
-"""The options of ``compare`` that follow the WMT metrics task: what is asked of metrics.
-
-``compare --statistics wmt`` and ``compare --tasks``: metrics against people by the names of the WMT metrics task.
-
-What ``compare --statistics wmt`` and ``compare --tasks`` print: tables, JSON, or CSV.
-"""
+"""``compare --statistics wmt`` and ``compare --tasks``: metrics against people by the names of the WMT metrics task."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +12,6 @@ from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, la
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings
-from ....rerank.runs.rows import as_line
 from ....rerank.selection.meta_evaluation.cell_permutation import DrawSettings
 from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet
 from ....rerank.selection.meta_evaluation.level_agreement import (
@@ -32,7 +26,7 @@ from ....rerank.selection.meta_evaluation.task_results import (
     run_tasks,
     task_set,
 )
-from ....tables import Table, comma_separated, latex, markdown, number, text
+from ....tables import Column, Table, number, of_set, printed, text_table, whole, words
 from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
@@ -88,11 +82,12 @@ def run_statistics(
     places: Sequence[SetPlace], metrics: Sequence[Utility], values: Mapping[str, Any]
 ) -> int:
     """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
-    by_set: dict[str, list[LevelAgreement]] = {}
+    tables: list[Table] = []
     for place in places:
         eval_set = with_own_metrics(_eval_set(place, values), metrics, values)
-        by_set[place.name] = _agreements(eval_set, place, values)
-    sys.stdout.write(printed_agreement(by_set, values["format"], values["level"]))
+        for agreement in _agreements(eval_set, place, values):
+            tables += of_set(place.name, agreement_tables(agreement, values["level"]))
+    sys.stdout.write(printed(tables, values["format"]))
     return 0
 
 
@@ -112,7 +107,8 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
         result: TaskSetResult = run_tasks(
             tasks, eval_sets, _drawn(values), values["level"], progress.more
         )
-    sys.stdout.write(printed_tasks(tasks.name, result, values["format"], values["level"]))
+    tables = task_tables(tasks.name, result, values["level"])
+    sys.stdout.write(printed(tables, values["format"]))
     return 0
 
 
@@ -165,166 +161,98 @@ def _agreements(
     return agreements
 
 
-AGREEMENT_HEAD = ("set", "human scores", "level", "statistic", "metric", "other", "value", "kind")
-TASK_HEAD = ("tasks", "task", "metric", "other", "value", "kind")
-BySet = Mapping[str, Sequence[LevelAgreement]]
-
-
-def printed_agreement(by_set: BySet, format: str, level: float) -> str:
-    """Agreement by set as table, markdown, latex, csv or json."""
-    if format == "json":
-        sets = {name: [_json(each) for each in agreements] for name, agreements in by_set.items()}
-        return as_line({"sets": sets, "level": level}).decode()
-    if format == "csv":
-        return comma_separated(AGREEMENT_HEAD, _facts(by_set))
-    tables: list[Table] = []
-    for name, agreements in by_set.items():
-        for agreement in agreements:
-            tables += _tables(name, agreement, level)
-    return _as_text(tables, format)
-
-
-def _as_text(tables: Iterable[Table], format: str) -> str:
-    return {"table": text, "markdown": markdown, "latex": latex}[format](tables)
-
-
-def _json(agreement: LevelAgreement) -> dict[str, Any]:
-    return {
-        "human_scores": agreement.human_scores,
-        "level": agreement.level,
-        "systems": list(agreement.systems),
-        "values": {
-            metric: {
-                key: {k: v for k, v in value._asdict().items() if k != "epsilon" or v is not None}
-                for key, value in values.items()
-            }
-            for metric, values in agreement.values.items()
-        },
-        "ranks": agreement.ranks,
-        "p": {key: _pairs(p_values) for key, p_values in agreement.p_values.items()},
-    }
-
-
-def _pairs(p_values: Mapping[tuple[str, str], float]) -> list[dict[str, Any]]:
-    return [{"better": a, "worse": b, "p": p} for (a, b), p in p_values.items()]
-
-
-def _facts(by_set: BySet) -> Iterator[tuple[Any, ...]]:
-    """Every number on a line of its own."""
-    for name, agreements in by_set.items():
-        for each in agreements:
-            for fact in _level_facts(each):
-                yield name, each.human_scores, each.level, *fact
-
-
-def _level_facts(agreement: LevelAgreement) -> Iterator[tuple[Any, ...]]:
-    for metric, values in agreement.values.items():
-        for key, value in values.items():
-            yield key, metric, "", value.value, "value"
-            yield key, metric, "", value.counted, "count"
-            if value.epsilon is not None:
-                yield key, metric, "", value.epsilon, "epsilon"
-    for key, ranks in agreement.ranks.items():
-        for metric, rank in ranks.items():
-            yield key, metric, "", rank, "rank"
-    for key, p_values in agreement.p_values.items():
-        for (better, worse), p in p_values.items():
-            yield key, better, worse, p, "p"
-
-
-def _tables(name: str, agreement: LevelAgreement, level: float) -> list[Table]:
+def agreement_tables(agreement: LevelAgreement, level: float) -> list[Table]:
     """Values with ranks, then p of every pair for each coefficient that was tested."""
+    about = {"human_scores": agreement.human_scores, "level": agreement.level}
     keys = list(dict.fromkeys(key for values in agreement.values.values() for key in values))
-    head = ["metric"]
+    columns, lines, rows = [words("metric", "metric")], [], []
     for key in keys:
-        head += [key, "rank"] if key in agreement.ranks else [key]
-    rows = []
+        columns.append(Column(key, (key,)))
+        if key in agreement.ranks:
+            columns.append(Column("rank", (f"rank {key}",)))
     for metric, values in agreement.values.items():
-        row = [metric]
+        line: dict[str, Any] = {"metric": metric}
         for key in keys:
-            value = values.get(key)
-            row.append(number(None if value is None else value.value))
-            if key in agreement.ranks:
-                rank = agreement.ranks[key].get(metric)
-                row.append("-" if rank is None else str(rank))
-        rows.append(row)
-    about = f"{name}: {agreement.human_scores} at level {agreement.level}"
-    title = f"{about}, {len(agreement.systems)} systems, as the WMT metrics task counts"
-    tables = [Table(title, head, rows)]
+            line[key] = values[key].value if key in values else None
+            rank = line[f"rank {key}"] = agreement.ranks.get(key, {}).get(metric)
+            if key in values:
+                row = {**about, "coefficient": key, "metric": metric, "value": values[key].value}
+                further = {"epsilon": values[key].epsilon, "rank": rank}
+                row |= {name: value for name, value in further.items() if value is not None}
+                rows.append({**row, "counted": values[key].counted})
+        lines.append(line)
+    named = f"{agreement.human_scores} at level {agreement.level}"
+    title = f"{named}, {len(agreement.systems)} systems, as the WMT metrics task counts"
+    value_keys = ("human_scores", "level", "coefficient", "metric")
+    tables = [Table(title, columns, lines), Table("", (), rows, "values", value_keys)]
     for key, p_values in agreement.p_values.items():
-        tables.append(_p_table(f"{about}: {key}", agreement.ranks[key], p_values, level))
-    return tables
+        ranks = agreement.ranks[key]
+        of_pairs = {**about, "coefficient": key}
+        tables += _p_tables(f"{named}: {key}", ranks, p_values, level, of_pairs)
+    systems = [{**about, "system": system} for system in agreement.systems]
+    system_keys = ("human_scores", "level", "system")
+    return [*tables, Table("", (), systems, "systems", system_keys)]
 
 
-def _p_table(
+def _p_tables(
     about: str,
     ranks: Mapping[str, int],
     p_values: Mapping[tuple[str, str], float],
     level: float,
-) -> Table:
-    """One-sided p that the row is better than the column, best first."""
+    of_pairs: Mapping[str, str],
+) -> list[Table]:
+    """One-sided p that the row is better than the column, best first; and as it is written, beside `of_pairs`."""
     order = list(ranks)
-    rows = []
+    lines = []
     for a, better in enumerate(order):
         cells = [number(p_values[better, worse]) if b > a else "" for b, worse in enumerate(order)]
-        rows.append([better, str(ranks[better]), *cells])
+        lines.append([better, str(ranks[better]), *cells])
     title = f"{about}: one-sided p that the row is better; ranks at p <= {level:g}"
-    return Table(title, ["metric", "rank", *order], rows)
-
-
-def printed_tasks(name: str, result: TaskSetResult, format: str, level: float) -> str:
-    """A task set as table, markdown, latex, csv or json."""
-    if format == "json":
-        return as_line(_tasks_json(name, result, level)).decode()
-    if format == "csv":
-        return comma_separated(TASK_HEAD, _task_facts(name, result))
-    order = list(result.ranks)
-    head = ["metric", "rank", "average"]
-    for each in result.results:
-        head += [each.task.name, "rank"]
-    rows = []
-    for metric in order:
-        row = [metric, str(result.ranks[metric]), number(result.average[metric])]
-        for each in result.results:
-            row += [number(each.values[metric]), str(each.ranks[metric])]
-        rows.append(row)
-    tests = f"ranks at p <= {level:g}" if result.p_values else "ranks without tests"
-    tables = [Table(f"Tasks of {name}: {tests}", head, rows)]
-    if result.p_values is not None:
-        tables.append(_p_table(f"{name}: average", result.ranks, result.p_values, level))
-    return _as_text(tables, format)
-
-
-def _tasks_json(name: str, result: TaskSetResult, level: float) -> dict[str, Any]:
-    tasks = [
-        {
-            "name": each.task.name,
-            "language_pairs": list(each.task.language_pairs),
-            "level": each.task.level,
-            "statistic": each.task.statistic,
-            "human": each.task.human,
-            "weight": each.task.weight,
-            "values": each.values,
-            "ranks": each.ranks,
-            "p": None if each.p_values is None else _pairs(each.p_values),
-        }
-        for each in result.results
+    rows = [
+        {**of_pairs, "better": better, "worse": worse, "p": p}
+        for (better, worse), p in p_values.items()
     ]
-    p_values = None if result.p_values is None else _pairs(result.p_values)
-    average = {"values": result.average, "ranks": result.ranks, "p": p_values}
-    return {"tasks": name, "level": level, "results": tasks, "average": average}
+    keys = (*of_pairs, "better", "worse")
+    return [
+        text_table(title, ["metric", "rank", *order], lines),
+        Table("", (), rows, "p", keys),
+    ]
 
 
-def _task_facts(name: str, result: TaskSetResult) -> Iterator[tuple[Any, ...]]:
-    """Every number on a line of its own."""
-    for metric, value in result.average.items():
-        yield name, "average", metric, "", value, "value"
-        yield name, "average", metric, "", result.ranks[metric], "rank"
-    for (better, worse), p in (result.p_values or {}).items():
-        yield name, "average", better, worse, p, "p"
+def task_tables(name: str, result: TaskSetResult, level: float) -> list[Table]:
+    """The tasks of a set, every metric's value and rank in each, and the weighted average."""
+    columns = [words("metric", "metric"), whole("rank", "rank"), Column("average", ("average",))]
+    lines: dict[str, dict[str, Any]] = {}
+    rows = []
+    for metric, rank in result.ranks.items():
+        value = result.average[metric]
+        lines[metric] = {"metric": metric, "rank": rank, "average": value}
+        rows.append({"task": "average", "metric": metric, "value": value, "rank": rank})
+    tasks, tests = [], []
+    if result.p_values is not None:
+        average = {"task": "average"}
+        tests = _p_tables(f"{name}: average", result.ranks, result.p_values, level, average)
     for each in result.results:
+        task = each.task
+        columns += [Column(task.name, (f"value {task.name}",)), whole("rank", f"rank {task.name}")]
+        of_task: dict[str, Any] = {
+            "language_pairs": " ".join(task.language_pairs),
+            "level": task.level,
+        }
+        of_task |= {"statistic": task.statistic, "human": task.human, "weight": task.weight}
+        tasks.append({"task": task.name, **of_task})
         for metric, value in each.values.items():
-            yield name, each.task.name, metric, "", value, "value"
-            yield name, each.task.name, metric, "", each.ranks[metric], "rank"
-        for (better, worse), p in (each.p_values or {}).items():
-            yield name, each.task.name, better, worse, p, "p"
+            row = {"task": task.name, "metric": metric, "value": value, "rank": each.ranks[metric]}
+            rows.append(row)
+            lines[metric] |= {f"value {task.name}": value, f"rank {task.name}": row["rank"]}
+        if each.p_values is not None:
+            # the matrix of a task is only written
+            of_pairs = {"task": task.name}
+            tests += _p_tables("", each.ranks, each.p_values, level, of_pairs)[1:]
+    about = f"ranks at p <= {level:g}" if result.p_values else "ranks without tests"
+    return [
+        Table(f"Tasks of {name}: {about}", columns, list(lines.values())),
+        Table("", (), tasks, "tasks", ("task",)),
+        Table("", (), rows, "values", ("task", "metric")),
+        *tests,
+    ]

@@ -1,4 +1,4 @@
-"""``discorank score``: `command` scores segments; `score_answers`, `score_contrastive`, `score_eval_set` the rest."""
+"""``discorank score``: `command` scores segments, `other_inputs` lists, contrastive items and test sets."""
 
 from .command import OPTIONS, run
 

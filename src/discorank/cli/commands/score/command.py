@@ -36,7 +36,7 @@ from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.runs.rows import as_line
-from ....tables import aligned
+from ....tables import Table, decimals, printed_rows, whole, words
 from ...options import Options, needed
 from ...options.inputs import (
     CodeOptions,
@@ -51,9 +51,7 @@ from ...row_files import complete_rows
 from ...running import OutputOptions, check_not_input
 from ...terminal.console import say
 from ...terminal.watching import judged_line
-from .score_answers import run_answers
-from .score_contrastive import run_contrastive
-from .score_eval_set import is_test_set, run_eval_set
+from .other_inputs import is_test_set, run_answers, run_contrastive, run_eval_set
 
 
 @settings
@@ -93,6 +91,14 @@ class ScoreOptions:
     metric_scores: str | None = None
 
 
+BATCH = 4096  # segments that are scored at a time
+COLUMNS = (
+    words("system", "system"),
+    words("metric", "metric"),
+    decimals("corpus", "corpus"),
+    decimals("mean", "mean"),
+    whole("segments", "segments"),
+)
 # what is said of some segments, by the name of a metric
 TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
 FLAGGED = "{}: {{}} segments have {}"
@@ -148,8 +154,7 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     for remark in _remarks(notes, _lacking(by_system.values()), meter):
         say(remark, values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
-    text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
-    sys.stdout.write(text)
+    sys.stdout.write(printed_rows([Table("", COLUMNS, rows)], values["format"]))
     return 0
 
 
@@ -309,22 +314,6 @@ def _segment_lines(
             "hypothesis": plain(segment.hypotheses[system]),
         }
         yield as_line(row)
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = ["system", "metric", "corpus", "mean", "segments"]
-    cells = [head]
-    for row in rows:
-        numbers = [f"{row['corpus']:.4f}", f"{row['mean']:.4f}", str(row["segments"])]
-        cells.append([str(row["system"]), row["metric"], *numbers])
-    return aligned(cells) + "\n"
-
-
-def _json(row: Mapping[str, Any]) -> str:
-    return as_line(dict(row)).decode()
-
-
-BATCH = 4096
 
 
 class Segment(NamedTuple):

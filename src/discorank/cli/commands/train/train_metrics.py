@@ -1,17 +1,29 @@
-"""``discorank train sescore2 [STAGE] TEXTS ... -o MODEL``: trains the metric sescore2 on texts without ratings."""
+"""``discorank train rst TREEBANK -o WEIGHTS``: trains the discourse parser and prints how good it is.
+
+``discorank train roles DOCUMENTS -o FOLDER``: trains a classifier of discourse roles and prints how good it is.
+
+``discorank train sescore2 [STAGE] TEXTS ... -o MODEL``: trains the metric sescore2 on texts without ratings.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ....integrations.formats.corpora import RatedText, read_rated, read_texts
+from ....metrics.discourse.roles.training.role_training import RoleTraining
+from ....metrics.discourse.roles.training.role_training import train as train_classifier
 from ....metrics.errors import InputError
+from ....metrics.rst.parser.training.parser_training import train as train_parser
+from ....metrics.rst.parser.training.settings import ParserTraining
+from ....metrics.rst.parser.weights import save as save_parser
 from ....metrics.sescore2.training.job_stages import Stage, finished
 from ....metrics.sescore2.training.regression_network import check_free, convert
 from ....metrics.sescore2.training.regression_training import (
@@ -33,9 +45,123 @@ from ....metrics.sescore2.training.synthesis import (
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.user_code import AllowedCode, is_function_name
 from ....rerank.selection.statistics import tau_b
+from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions
+from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import Progress, say
+
+
+@settings
+class TrainRSTOptions:
+    """What is trained on and where the weights go.
+
+    Args:
+        input: the treebank, JSONL (.gz too): per document id, edus, sent and tree; see the documentation of
+            discorank.metrics.rst.parser.training.treebank.
+        output: the file of weights, .npz.
+        format: how the figures are printed, text or json.
+    """
+
+    input: str | None = None
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+RST_OPTIONS = Options(
+    "train rst",
+    "Train the discourse parser on a treebank. Figures on its test documents go to stdout.",
+    [TrainRSTOptions, ParserTraining],
+    positional={"input": "?"},
+    short={"output": "o"},
+)
+
+
+def run_rst(arguments: Sequence[str]) -> int:
+    """Trains; returns the exit code."""
+    values = RST_OPTIONS.parse(arguments)
+    data = Path(needed(values, "input", "TREEBANK"))
+    out = Path(needed(values, "output", "--output"))
+    check_not_input(out, [str(data)])
+    check_writable(str(out))
+    training = build(ParserTraining, values)
+    parser = train_parser(training, data, lambda text: say(text, values["quiet"]))
+    with complete_or_absent(str(out)) as file:
+        save_parser(file, parser.arrays, parser.about)
+    figures = parser.about["figures"]
+    text = json.dumps(figures) if values["format"] == "json" else figures_table(figures["test"])
+    sys.stdout.write(text + "\n")
+    say(f"{out}: {out.stat().st_size / 1e6:.2f} MB", values["quiet"])
+    return 0
+
+
+def figures_table(figures: Mapping[str, Any]) -> str:
+    """F1 with 95 % intervals by document."""
+    rows = [["test documents", "F1", "95 %"]]
+    for name, value in figures.items():
+        for part, entry in _entries(name, value):
+            interval = f"[{entry['low']:.1f}, {entry['high']:.1f}]"
+            rows.append([part, f"{entry['f1']:.1f}", interval])
+    return aligned(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
+
+
+def _entries(name: str, value: Any) -> list[tuple[str, Mapping[str, float]]]:
+    if not isinstance(value, Mapping):
+        return []
+    if "f1" in value:
+        return [(name, value)]
+    return [(f"{name}: {part}", entry) for part, entry in value.items()]
+
+
+@settings
+class TrainRolesOptions:
+    """What is trained on and where the classifier goes.
+
+    Args:
+        input: documents, JSONL (.gz too), one per line: sentences, roles, id and split (train, dev or test).
+        output: the folder of the classifier, a new one.
+        format: how the figures are printed, text or json.
+    """
+
+    input: str | None = None
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+ROLES_OPTIONS = Options(
+    "train roles",
+    "Train a classifier of discourse roles for pdd and role-match. Figures on its test documents go to stdout.",
+    [TrainRolesOptions, RoleTraining],
+    positional={"input": "?"},
+    short={"output": "o"},
+)
+
+
+def run_roles(arguments: Sequence[str]) -> int:
+    """Trains; returns the exit code."""
+    values = ROLES_OPTIONS.parse(arguments)
+    data = Path(needed(values, "input", "DOCUMENTS"))
+    out = Path(needed(values, "output", "--output"))
+    check_not_input(out, [str(data)])
+    training = build(RoleTraining, values)
+    figures = train_classifier(
+        training, data, out, values["device"], lambda text: say(text, values["quiet"])
+    )
+    text = json.dumps(figures) if values["format"] == "json" else roles_figures(figures)
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def roles_figures(figures: Mapping[str, Any]) -> str:
+    """The figures as text."""
+    interval = f"[{figures['low']:.1f}, {figures['high']:.1f}]"
+    rows = [["test documents", "%", "95 %"]]
+    rows.append(["accuracy", f"{figures['accuracy']:.1f}", interval])
+    rows.append(["most frequent role", f"{figures['majority']:.1f}", ""])
+    rows.append(["macro F1", f"{figures['macro_f1']:.1f}", ""])
+    rows += [[f"F1 {name}", f"{value:.1f}", ""] for name, value in figures["f1"].items()]
+    return f"{aligned(rows)}\n{figures['documents']} documents, {figures['sentences']} sentences"
+
 
 STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
 TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
@@ -67,7 +193,7 @@ class TrainSEScore2Options:
     validation_score: str = "score"
 
 
-OPTIONS = Options(
+SESCORE2_OPTIONS = Options(
     "train sescore2",
     "Train the metric sescore2 on texts. An interrupted run goes on with the same command. A first argument names one "
     f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
@@ -78,10 +204,10 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_sescore2(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     stage = arguments[0] if arguments and arguments[0] in (*STAGES, "convert") else None
-    values = OPTIONS.parse(arguments[1:] if stage else arguments)
+    values = SESCORE2_OPTIONS.parse(arguments[1:] if stage else arguments)
     out = Path(needed(values, "output", "--output"))
     if stage == "convert":
         return _convert(values, out)
