@@ -101,7 +101,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def near_files(path: str | Path) -> str:
-    """What else a file that is not there may be called, as advice; empty where nothing is near.
+    """Near names of a file that is not there, as advice; empty where nothing is near.
 
     >>> near_files("no/such/folder/lists.jsonl")
     'There is no folder no/such/folder'

@@ -1,4 +1,4 @@
-"""What a metric is before and after it is loaded (`MetricSettings`): its settings, facts, signature and scorer.
+"""Metrics before and after they are loaded (`MetricSettings`): settings, facts, signature and scorer.
 
 A scorer speaks the paper's language (a distance stays a distance); `utility_sign` turns it into a utility.
 """
@@ -24,7 +24,7 @@ from .text.texts import Comparison, Text
 
 @settings
 class MetricSettings(ABC):
-    """What is known of a metric without computing anything with it; see `Metric`."""
+    """Facts of a metric that need no computation; see `Metric`."""
 
     name: ClassVar[str]
     info: ClassVar[Info]
@@ -181,7 +181,7 @@ class MetricSettings(ABC):
 
     @property
     def products(self) -> str:
-        """What multiplies for its model here, on which the last bits of values depend; empty without a model."""
+        """The backend of its model's products here, on which the last bits of values depend; empty without a model."""
         return ""
 
     @property

@@ -66,7 +66,7 @@ def missing_package(error: BaseException, where: str = "") -> ModelLoadError | N
 
 
 def _missing(names: list[str], where: str) -> ModelLoadError:
-    """What is missing, and how to install it."""
+    """The missing package, and how to install it."""
     extras = ",".join(dict.fromkeys(EXTRA_OF[name] for name in names))
     verb = "is" if len(names) == 1 else "are"
     problem = f"{' and '.join(names)} {verb} not installed"

@@ -39,7 +39,7 @@ class Plan(Protocol):
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """What its columns are made of, from left to right."""
+        """The comparisons of its columns, from left to right."""
 
     def part(self, rows: range, columns: range) -> Plan:
         """How some rows with some columns of its matrix are read."""
@@ -53,7 +53,7 @@ class UnitPlan(Plan, Protocol):
         """Whether every sentence is in one unit, so that counts of units add up to those of documents."""
 
     def links(self, matrices: Sequence[FloatArray]) -> list[Link]:
-        """What belongs together in the only pair of this list, from the matrices of its comparisons."""
+        """The alignment of the only pair of this list, from the matrices of its comparisons."""
 
 
 class MeanPiece(NamedTuple):

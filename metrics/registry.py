@@ -122,7 +122,7 @@ def names() -> Mapping[str, Registration]:
 
 
 def _registration(name: str) -> Registration | None:
-    """What is registered under a name; plug-ins are looked for where it is not built in."""
+    """The entry of a name; plug-ins are looked for where it is not built in."""
     return BUILT_IN.get(name) or WRAPPERS.get(name) or names().get(name)
 
 
@@ -344,7 +344,7 @@ def _from_mapping(
 
 
 def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
-    """What one term of a signature names, with its settings."""
+    """The metric of one term of a signature, with its settings."""
     target = _object(call.name)
     if call.name in WRAPPERS:
         return _wrapped(target, call, allowed, in_data)
@@ -412,7 +412,7 @@ def _wrapped(target: Any, call: Call, allowed: AllowedCode, in_data: bool) -> Ut
 
 
 def _object(name: str) -> Any:
-    """What a registered name or a ``module:Class`` leads to."""
+    """The class or function of a registered name or a ``module:Class``."""
     registration = _registration(name)
     if registration is None and ":" not in name:
         raise unknown_metric(name)

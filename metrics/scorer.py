@@ -19,7 +19,7 @@ from .text.texts import Item, Truncation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What the engines and the documentation must know about a metric without loading it."""
+    """Facts of a metric for engines and documentation, known without loading it."""
 
     summary: str  # one line for people
     papers: tuple[str, ...] = ()  # where it comes from: keys of papers.bib

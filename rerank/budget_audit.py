@@ -1,4 +1,4 @@
-"""What some lists of a run say of its statements: they are decided from all of their pairs, and under the budget.
+"""Audit of a run's statements on some of its lists, decided from all of their pairs and under the budget.
 
 The constants of statements were fitted on a few kinds of utilities (`budget/constants.json`); of another
 they are off by more. Whether the choices of the audited lists are those of all pairs corrects what is said of all.
@@ -135,7 +135,7 @@ class _AuditedList(NamedTuple):
 
 
 def _audited(exact: Ranking | None, estimated: Ranking | None, nbest: int) -> _AuditedList | None:
-    """What one list shows; None where it could not be decided, or nothing was left out."""
+    """The audit of one list; None where it could not be decided, or nothing was left out."""
     if exact is None or estimated is None or estimated.budget is None or not estimated.budget.steps:
         return None
     number = Distinct(exact.candidates).of

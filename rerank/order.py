@@ -67,7 +67,7 @@ def follows(before: int | None, position: int | None, after_gap: bool = False) -
 
 @dataclass(slots=True)
 class DocumentStream:
-    """What the next sentence of one document reads.
+    """The context of the next sentence of one document.
 
     Args:
         width: how many preceding sentences are context, k.
@@ -108,7 +108,7 @@ class DocumentStream:
 
 @dataclass(slots=True)
 class DocumentContext:
-    """What the next list of a document is decided in, and what its reader should know of that.
+    """The context of the next list of a document, and its flags.
 
     Args:
         stream: the sentences before.
@@ -122,7 +122,7 @@ class DocumentContext:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the reader of the next list should know."""
+        """The flags of the next list."""
         flags: tuple[str, ...] = ()
         if self.was_cut:
             flags = (*flags, "context-cut")

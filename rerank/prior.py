@@ -1,4 +1,4 @@
-"""What is known of systems before their texts are read: how many errors each makes, as weights of pseudo-references.
+"""A prior over systems before their texts are read: how many errors each makes, as weights of pseudo-references.
 
     w(r) = exp(-strength * (m(r) - min m) / sigma)
 m(r) is the prior of the system that a text comes from, the shrunk mean of its errors relative to the mean system, sigma
@@ -40,7 +40,7 @@ _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or m
 
 @settings
 class SystemPrior:
-    """What is known of one system; all in the unit of errors, lower is better.
+    """The prior of one system; all in the unit of errors, lower is better.
 
     Args:
         mean: posterior mean of its errors less those of the mean system.

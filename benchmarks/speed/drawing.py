@@ -15,8 +15,8 @@ from time import process_time
 from typing import Any
 
 from discorank.integrations.huggingface.model_loading import load
-from discorank.integrations.huggingface.sampling import CUTOFFS, drawing, drawn
-from discorank.integrations.huggingface.token_draws import Method, drawn_plainly
+from discorank.integrations.huggingface.sampling import CUTOFFS, drawing
+from discorank.integrations.huggingface.token_draws import Method, drawn, drawn_plainly
 
 PROMPT_TOKENS = 60
 RUNS = 5

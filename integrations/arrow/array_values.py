@@ -42,7 +42,7 @@ class MemoryBoundError(InputError):
 
 @contextmanager
 def our_errors(where: str) -> Iterator[None]:
-    """What pyarrow raises as an error of ours, with the place."""
+    """Errors of pyarrow as errors of ours, with the place."""
     import pyarrow as pa
 
     try:
@@ -167,7 +167,7 @@ def _check_fields(struct: Any, where: str, depth: int) -> None:
 
 
 def storage_type(type_: Any) -> Any:
-    """What an extension type is stored as; any other type is itself."""
+    """The storage type of an extension type; any other type is itself."""
     import pyarrow as pa
 
     while isinstance(type_, pa.BaseExtensionType):

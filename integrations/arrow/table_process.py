@@ -213,7 +213,7 @@ class _Parquet:
 
 
 def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator[bytes]:
-    """What this process says of a table: that it is open, its rows, and where groups of them begin.
+    """Facts of a table for the other process: that it is open, its rows, and where groups of them begin.
 
     Raises:
         InputError: it must be refused.

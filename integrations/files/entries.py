@@ -1,4 +1,4 @@
-"""What every reader yields: candidate lists or errors with their place, and the checks over a stream of them.
+"""The entries that readers yield: candidate lists or errors with their place, and the checks over a stream of them.
 
 One bad record is an error entry and the next is read; a reader raises only where the file must be refused whole. The
 lines of a list are bounded in number and in bytes, and ids that were seen take 16 bytes each.
@@ -149,7 +149,7 @@ class RecordOrder:
         self._position: int | None = None
 
     def fault(self, record: Record) -> InputError | None:
-        """What is wrong with the next record; a record at fault counts as absent."""
+        """The fault of the next record; a record at fault counts as absent."""
         if not self._ids.add(record.id):
             return InputError(
                 f"{record.id!r:.80} was there before, expected a new id",

@@ -230,7 +230,7 @@ _RANKS = 'Expected a line such as {"id": "d7:3", "ranks": {"A": 1, "B": 2}}'
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """What one rater thinks of one segment or document.
+    """One rater's judgement of one segment or document.
 
     Args:
         where: file and line.

@@ -171,7 +171,7 @@ def read_back(writing: ListWriting, data: bytes, num_candidates: int) -> Candida
 def list_writer(
     format: str | None, lossy: bool = False, elsewhere: Iterable[str] = ()
 ) -> ListWriter:
-    """What writes lists in a format; JSON lines without one.
+    """A writer of lists in a format; of JSON lines without one.
 
     Raises:
         InputError: lists are not written in the format of this name.

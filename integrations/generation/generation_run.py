@@ -2,7 +2,7 @@
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
 A list is written and saved as soon as it and those before it are there; of documents in turns, those that are done
-before their turn wait in a file beside the output. A run that goes on makes the same batches: of one that was half
+before their turn wait in a file beside the output. A resumed run makes the same batches: of one that was half
 written, only what is missing is written. Outputs, checkpoints and error records are those of decoding runs.
 """
 
@@ -114,7 +114,7 @@ def _numbered(first: int, done: Done) -> tuple[int, str, Written | DiscorankErro
 
 
 def _raised(outcome: Written | DiscorankError) -> Written:
-    """What is written; raises an error instead."""
+    """The row to write; raises an error instead."""
     if isinstance(outcome, DiscorankError):
         raise outcome
     return outcome
@@ -161,7 +161,7 @@ def _written(outcome: Turn) -> Written:
 
 
 def _counts(turn: Turn) -> dict[str, int]:
-    """What a list adds to the counts of the run; most of them only if they are not 0."""
+    """The counts that a list adds to those of the run; most of them only if they are not 0."""
     candidates = turn.record.candidates
     extra = turn.record.extra
     distinct_texts = {candidate.text for candidate in candidates}

@@ -60,13 +60,13 @@ _ROW = b', "row": '
 
 
 class Known(NamedTuple):
-    """What an earlier session came to for an input: what was chosen for it; None if nothing could be."""
+    """The choice of an earlier session for an input; None if nothing could be chosen."""
 
     chosen: str | None
 
 
 class WaitingLists:
-    """What is done by the number of its entry in the input, until it is written.
+    """Finished lists by the number of their entry in the input, until they are written.
 
     Args:
         checkpoint: the outputs; where one of them is named "waiting", lists are kept in it.
@@ -90,7 +90,7 @@ class WaitingLists:
         return self.checkpoint.state.entries
 
     def known(self, number: int, reading: str) -> Known | None:
-        """What an earlier session chose for an entry, if it kept the list and this was made from the same."""
+        """The choice of an earlier session for an entry, if its list was kept and made from the same."""
         if number not in self.earlier:
             return None
         was, outcome = self.earlier.pop(number)
@@ -115,7 +115,7 @@ class WaitingLists:
                 self.checkpoint.keep(NAME, line, {NAME: 1})
 
     def ready(self) -> Iterator[Written | DiscorankError]:
-        """What can be written now, in order; the entry of each is to be committed before the next."""
+        """Lists that can be written now, in order; the entry of each is to be committed before the next."""
         while self.next in self.done:
             yield self.done.pop(self.next)
 

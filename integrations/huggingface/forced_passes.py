@@ -56,7 +56,7 @@ class ScoringSettings:
 
 
 class ForcedSequence(NamedTuple):
-    """What a model reads of a prompt and a text.
+    """The tokens that a model reads of a prompt and a text.
 
     Args:
         source: token ids of the encoder; none for a decoder-only model.
@@ -103,7 +103,7 @@ class ForcedReader:
         return int(self.ends[0])
 
     def sequences(self, texts: Sequence[PromptedText]) -> list[ForcedSequence | InputError]:
-        """What is read of every text, or why it cannot be."""
+        """The sequence of every text, or why it cannot be read."""
         prompts = list(dict.fromkeys(text.prompt for text in texts))
         ids_of_prompt = dict(zip(prompts, self._prompts(prompts), strict=True))
         targets = self._targets(texts)
@@ -221,7 +221,7 @@ class ForcedReader:
 
 
 class ForcedPasses(Protocol):
-    """What computes log-probabilities."""
+    """A model that computes log-probabilities."""
 
     batch_tokens: int
 

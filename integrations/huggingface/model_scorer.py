@@ -65,7 +65,7 @@ class HuggingFaceScorer:
         }
 
     def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
-        """What came of every list, in order; the error of a text that cannot be read stands in its place."""
+        """The outcome of every list, in order; the error of a text that cannot be read stands in its place."""
         for block in self._blocks(lists):
             before_work()
             yield from self._answers(block)
@@ -85,7 +85,7 @@ class HuggingFaceScorer:
             yield block
 
     def _read(self, texts: Sequence[PromptedText]) -> _Read:
-        """What is read of the texts of a list."""
+        """The sequences of the texts of a list."""
         return self.reader.sequences(texts)
 
     def _answers(self, block: list[_Read]) -> Iterator[Answered]:
@@ -107,7 +107,7 @@ class HuggingFaceScorer:
 
 
 def _sequences(read: _Read) -> list[ForcedSequence]:
-    """What can be scored of a list."""
+    """The texts of a list that can be scored."""
     if isinstance(read, DiscorankError):
         return []
     return [one for one in read if isinstance(one, ForcedSequence)]

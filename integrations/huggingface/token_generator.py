@@ -154,7 +154,7 @@ class TokenGenerator:
         return [outputs[start : start + size] for start in range(0, len(outputs), size)]
 
     def _model_inputs(self, inputs: Sequence[Ids], rows: list[int]) -> dict[str, Any]:
-        """What the model reads: `rows` of the inputs, padded; for an encoder-decoder the encoder's states."""
+        """Inputs of the model: `rows`, padded; for an encoder-decoder the encoder's states."""
         ids, mask = self._padded(inputs, left=not self.encodes)
         if not self.encodes:
             return {"input_ids": ids[rows], "attention_mask": mask[rows]}

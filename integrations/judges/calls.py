@@ -69,7 +69,7 @@ class Spending:
             return may_call
 
     def take(self) -> dict[str, int]:
-        """What was counted since this was last asked."""
+        """Counts since the last call."""
         with self._lock:
             new = self.total - self.reported
             self.reported = Counter(self.total)
@@ -106,7 +106,7 @@ class Spending:
         names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
         bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
         spent = f"{self.calls} calls and {self.tokens} tokens spent"
-        fix = "Run the same command again to go on with as much"
+        fix = "Run the same command again to resume with as much"
         if folder:
             fix = f"{fix}; answers are kept in {folder}"
         problem = f"{bounds} reached: {spent}, at least {missing} answers missing"
@@ -225,7 +225,7 @@ class JudgeCall(NamedTuple):
 
 
 class JudgeCalls:
-    """What a server answers.
+    """An answer of a server.
 
     Args:
         connection: how it is reached.

@@ -230,7 +230,7 @@ Count = Annotated[int, Field(ge=1)]
 
 @settings
 class JudgeMetric(Metric):
-    """What both judges share.
+    """Base of both judges.
 
     Args:
         model: the model's name on the server.
@@ -345,11 +345,11 @@ class JudgeMetric(Metric):
         return (*super().cited(settings), *of_prompt, *of_logprobs)
 
     def unloaded(self) -> JudgeScorer:
-        """What fills prompts, and asks nobody."""
+        """The writer of prompts, which asks nobody."""
         return self._scorer(None)
 
     def load(self) -> JudgeScorer:
-        """What asks the server, which is not asked yet.
+        """The caller of the server, which is not called yet.
 
         Raises:
             InputError: no address is given, or no key where one is named.

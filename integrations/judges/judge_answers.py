@@ -1,4 +1,4 @@
-"""What an answer is worth, or None: it is read strictly, and nothing is guessed.
+"""The value of an answer, or None: it is read strictly, and nothing is guessed.
 
 A number stands alone, behind a label of known words ("Score: 85"), before the end of its range ("85/100", "85 out of
 100"), as the only value of a JSON object, or in prose once with the end of its range ("I'd give it 85/100"). A number
@@ -194,7 +194,7 @@ class AnswerToken(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a server answered.
+    """A server's answer.
 
     Args:
         text: empty where there is none.

@@ -170,7 +170,7 @@ _FIX = "See docs/judges.md for a prompt file"
 
 @settings
 class Worth:
-    """What an answer is worth.
+    """The value of an answer.
 
     Args:
         answer: a number, a choice of words or letters, or a list of errors.
@@ -363,7 +363,7 @@ class Requests:
         return path, {**body, **self.further}, text
 
     def key(self, question: JudgeQuestion, earlier: Sequence[str] = ()) -> bytes:
-        """What the answer is kept under: all that it depends on, and no address.
+        """The key of an answer: all that it depends on, and no address.
 
         The number of the judgement counts also where no seed is sent.
         """
@@ -372,7 +372,7 @@ class Requests:
         return cache.key(FORM, path, str(question.number), content)
 
     def _logprobs(self) -> dict[str, Any]:
-        """What asks for likely tokens."""
+        """The request for likely tokens."""
         if not self.top_logprobs:
             return {}
         if self.chat:

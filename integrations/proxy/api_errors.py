@@ -66,7 +66,7 @@ def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> Api
 
 
 def from_upstream(error: DiscorankError) -> ApiError:
-    """What went wrong upstream, as the answer to a request."""
+    """A failure upstream as the answer to a request."""
     if isinstance(error, RefusedError):
         return ApiError(400, f"upstream: {error.problem}", code="refused_upstream")
     if isinstance(error, NotThereError):

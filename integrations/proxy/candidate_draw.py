@@ -142,7 +142,7 @@ class CandidateDraw:
 
     @property
     def drawn(self) -> list[Drawn]:
-        """What has come, in the order of the requests."""
+        """The replies so far, in the order of the requests."""
         calls = sorted(self._drawing.candidates_of)
         return [
             Drawn(candidate, self._choice(call, candidate), call)

@@ -1,4 +1,4 @@
-"""What the server has done and is doing, as Prometheus reads it. No label is what a request says."""
+"""Counters of the server's work, as Prometheus reads them. No label is text of a request."""
 
 from __future__ import annotations
 

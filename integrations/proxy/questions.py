@@ -1,4 +1,4 @@
-"""What a request asks for: a choice among candidates, or something that passes through to the server upstream."""
+"""Requests: for a choice among candidates, or for something that passes through to the server upstream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELD = "discorank"
 
 @settings
 class OwnFields:
-    """What a request may say of its choice.
+    """Settings of a choice that a request may give.
 
     Args:
         utility: the decoder that chooses, by its name.
@@ -45,7 +45,7 @@ class OwnFields:
 
 
 class Allowed(NamedTuple):
-    """What requests may choose among: names of decoders, and which it is where they name none; most candidates."""
+    """Bounds of requests: names of decoders, the default one, and the largest number of candidates."""
 
     utilities: Collection[str]
     default: str
@@ -107,7 +107,7 @@ def other_than_text(body: Mapping[str, Any], chat: bool) -> str | None:
 
 
 def _other_part(message: Any) -> str | None:
-    """What a message holds beside text; None if there is nothing."""
+    """The parts of a message beside text; None if there are none."""
     content = message.get("content") if isinstance(message, Mapping) else None
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, Mapping) else None
@@ -117,7 +117,7 @@ def _other_part(message: Any) -> str | None:
 
 
 def source_of(body: Mapping[str, Any], chat: bool) -> str | None:
-    """What the texts are made of: the prompt, or what the user said last; None where there is none."""
+    """The source of the texts: the prompt, or the user's last message; None where there is none."""
     if not chat:
         prompt = body.get("prompt")
         return prompt if isinstance(prompt, str) else None
@@ -194,7 +194,7 @@ def _plain(schema: Any) -> Any:
 
 
 class _Steps:
-    """What a judgement may still cost.
+    """The calls that a judgement may still cost.
 
     A keyword costs a step and one for each of its values, a pattern one for each character when it is first read, items
     that have to differ what it takes to compare all pairs.
@@ -297,7 +297,7 @@ class Question:
 def read_question(
     content: bytes, chat: bool, allowed: Allowed, drawing: DrawingSettings
 ) -> Question | PassThrough:
-    """What a request to /chat/completions or /completions asks for.
+    """A request to /chat/completions or /completions.
 
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.

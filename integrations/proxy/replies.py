@@ -16,7 +16,7 @@ from .questions import FIELD, Question
 
 @dataclass(frozen=True, slots=True)
 class ChosenReply:
-    """What a request is answered with.
+    """The answer to a request.
 
     Args:
         body: the answer in one piece.
@@ -31,7 +31,7 @@ class ChosenReply:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for a request.
+    """The decision for a request.
 
     Args:
         question: the request.
@@ -192,7 +192,7 @@ def event(value: Mapping[str, Any]) -> bytes:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """What is sent as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    """A body as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:

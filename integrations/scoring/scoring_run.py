@@ -223,7 +223,7 @@ def _outcomes(
 
 
 def _read(scoring: ListScoring, entry: ListEntry) -> _WaitingList | DiscorankError:
-    """What is asked of an entry, or its error."""
+    """The question for an entry, or its error."""
     read = scoring.prompts.read(entry)
     if isinstance(read, DiscorankError):
         return read

@@ -1,4 +1,4 @@
-"""What a server says of pairs of texts: every distinct pair is asked for once, many requests at a time.
+"""Scores of pairs of texts by a server: every distinct pair is asked for once, many requests at a time.
 
 A request that is refused, failed at or answered wrongly is made again in halves, so that a pair at fault is named and
 costs no other. The server is at fault, and `ResourceError` says so, where it fails at another request too: what it was
@@ -36,7 +36,7 @@ _SCORES = ("relevance_score", "score")
 
 
 class Pair(NamedTuple):
-    """What is scored together."""
+    """Pairs that are scored together."""
 
     query: str
     document: str
@@ -156,7 +156,7 @@ class RequestForm(Protocol[V_co]):
 
     @property
     def probe(self) -> Pair:
-        """What shows whether a server works."""
+        """The probe that shows whether a server works."""
 
     def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
         """The request for some pairs."""

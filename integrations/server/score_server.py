@@ -112,7 +112,7 @@ KEY_VARIABLE = "DISCORANK_SCORE_KEY"
 
 @settings
 class ServedMetric(Metric):
-    """What both metrics share: how a server is asked.
+    """Base of both metrics: how a server is asked.
 
     Args:
         model: the model's name on the server.

@@ -1,4 +1,4 @@
-"""What may go wrong with a request to a server: what may pass, what is the request's fault, what ends everything."""
+"""Failures of a request to a server: those that may pass, faults of the request, and those that end everything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NotThereError(UnusableError):
 
 
 class ExhaustedError(ResourceError):
-    """What may pass did not while the request was repeated; later it may."""
+    """A failure that may pass did not while the request was repeated; later it may."""
 
 
 class BusyError(ExhaustedError):
@@ -45,7 +45,7 @@ class SlowError(ExhaustedError):
 
 
 class PassingError(Exception):
-    """What may pass: the problem, the error that it is in the end, and the seconds to wait that the server names."""
+    """A failure that may pass: the problem, its final error, and the seconds to wait that the server names."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ def check_status(
 
 
 def message_of(reply: bytes) -> str:
-    """What a server says is wrong: the innermost value under these keys, or the whole reply."""
+    """A server's message of an error: the innermost value under these keys, or the whole reply."""
     try:
         value = parse_json(reply)
     except (InputError, UnicodeDecodeError, RecursionError):

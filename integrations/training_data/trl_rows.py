@@ -29,7 +29,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool"})
 
 @dataclass(frozen=True)
 class RowPrompts:
-    """What stands in rows as prompt, and how completions stand beside it.
+    """The prompts of rows, and the form of completions beside them.
 
     Args:
         template: the prompt of a list, with the fields of ``discorank generate``.
@@ -253,7 +253,7 @@ class ExportSettings:
 
 @dataclass
 class Figures:
-    """What was counted and added up."""
+    """Counts and sums."""
 
     counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)

@@ -51,7 +51,7 @@ Proxy = Metric | Literal["length"]
 
 
 def _proxy(value: object) -> Proxy | None:
-    """What may find an alignment: nothing else, a metric that compares texts with references, or lengths."""
+    """The finder of an alignment: none, a metric that compares texts with references, or lengths."""
     if value is None or value == "length":
         return value
     if isinstance(value, Metric) and value.info.needs_references and not value.needs_source:
@@ -146,13 +146,13 @@ class AlignedPlan:
         return replace(self, comparison=self.comparison.part(rows, columns))
 
     def links(self, matrices: Sequence[FloatArray]) -> list[Link]:
-        """What belongs together in the only pair of this list."""
+        """The alignment of the only pair of this list."""
         (piece,) = self.pieces
         return piece.links(matrices)
 
     @cached_property
     def pieces(self) -> Sequence[UnitPiece | OwnMeans]:
-        """What the matrix is made of."""
+        """The comparisons of the matrix."""
         comparison = self.comparison
         context = self.metric.reads.context
         rows = self._units(comparison.hypotheses)
@@ -198,7 +198,7 @@ class AlignedPlan:
         return UnitPiece(self.pairing.skip, sign, sides, cells, links)
 
     def _links(self, sides: Sides) -> Links:
-        """What is compared with what: units by their position, or as lengths or a proxy metric find."""
+        """Pairs of units to compare: by their position, or as lengths or a proxy metric find."""
         rows, columns, by = sides.rows, sides.columns, self.pairing.by
         if by == "position":
             return links_by_position(rows, columns)
@@ -238,7 +238,7 @@ class UnitPiece(NamedTuple):
 
     @property
     def comparisons(self) -> Sequence[Comparison]:
-        """What is compared."""
+        """The units to compare."""
         return [self.sides.comparison(rows, columns) for rows, columns in self.cells]
 
     def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
@@ -254,7 +254,7 @@ class UnitPiece(NamedTuple):
         return np.asarray(np.bincount(pair, worth, shape[0] * shape[1]).reshape(shape))
 
     def links(self, matrices: Sequence[FloatArray]) -> list[Link]:
-        """What belongs together."""
+        """The alignment."""
         matrix, links = self.matrix(matrices), self.known_links
         if links is None:
             links = links_of(self._utilities(matrix), *self.sides[:2])

@@ -37,7 +37,7 @@ CELLS = 1 << 18  # pairs of sentences worked on at once
 
 
 class Gains(NamedTuple):
-    """What every bead of P pairs of texts adds; texts shorter than N or M units are filled up with anything.
+    """Gains of every bead of P pairs of texts; texts shorter than N or M units are filled up with anything.
 
     A gain of -inf forbids a bead; beads that `matched` lacks are forbidden too.
     """
@@ -133,7 +133,7 @@ def _gain(gains: Gains, bead: Bead, i: IntArray, j: IntArray) -> FloatArray | No
 
 
 class Links(NamedTuple):
-    """What is compared with what in some pairs of documents, and what share of the value it has."""
+    """Beads of some pairs of documents, and their shares of the value."""
 
     row: IntArray  # [links], the document of the rows
     column: IntArray  # [links]
@@ -190,7 +190,7 @@ def values_of_documents(
 
 
 def links_of(values: UnitValues, rows: DocumentUnits, columns: DocumentUnits) -> Links:
-    """What is compared with what in all documents of the rows with all of the columns."""
+    """Beads of all documents of the rows with all of the columns."""
     parts = []
     for pairs in _batches(values, rows, columns):
         is_single = pairs.are_single
@@ -248,7 +248,7 @@ def _longest(units: DocumentUnits, of_units: FloatArray) -> int:
 
 
 def _gain_of(share: FloatArray, values: FloatArray) -> FloatArray:
-    """What values add to that of the documents, half their share on both sides; -inf stays, whatever the share."""
+    """Contributions of values to that of the documents, half their share on both sides; -inf stays."""
     is_finite = np.isfinite(values)
     return np.where(is_finite, 0.5 * share * np.where(is_finite, values, 0.0), -np.inf)
 

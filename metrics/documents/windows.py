@@ -257,7 +257,7 @@ class WindowPlan:
         return replace(self, comparison=self.comparison.part(rows, columns))
 
     def links(self, matrices: Sequence[FloatArray]) -> list[Link]:
-        """What belongs together in the only pair of this list."""
+        """The alignment of the only pair of this list."""
         (part,) = self._parts()
         (piece,) = part.pieces
         return piece.links(matrices)

@@ -120,7 +120,7 @@ class Wrapper(Metric, ABC):
 
     @property
     def products(self) -> str:
-        """What multiplies for its model."""
+        """The matrix product's backend of its model."""
         return self.metric.products
 
     @property

@@ -19,7 +19,7 @@ def in_batches(
     budget: int,
     run: Callable[[IntArray], B],
 ) -> tuple[list[B], IntArray]:
-    """What `run` makes of batches of rows of at most `budget` summed length (one row may be longer), shortest first.
+    """Results of `run` on batches of rows of at most `budget` summed length (one row may be longer), shortest first.
 
     Args:
         lengths: of the rows, [rows].
@@ -46,7 +46,7 @@ def in_batches(
 
 
 def in_halves(run: Callable[[Sequence[A]], Sequence[B]], work: Sequence[A]) -> list[B]:
-    """What `run` makes of the work: of all of it, or of its halves where memory runs out, down to single pieces."""
+    """Results of `run` on the work: on all of it, or on its halves where memory runs out, down to single pieces."""
     try:
         return list(run(work))
     except (MemoryError, RuntimeError) as error:

@@ -44,7 +44,7 @@ START = len(MARK) + CHECKSUM_BYTES
 
 @dataclass
 class Faults:
-    """What was wrong with the entries that a run read.
+    """Faults of the entries that a run read.
 
     Attributes:
         damaged: keys of those that are not what was written.
@@ -361,7 +361,7 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _inode(path: Path) -> int | None:
-    """What tells a file from another of its name; None where there is none."""
+    """The identity of a file, which differs from others of its name; None where there is none."""
     try:
         return os.stat(path).st_ino
     except (OSError, ValueError):

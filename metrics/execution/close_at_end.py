@@ -1,4 +1,4 @@
-"""What is opened inside a ``with`` is closed at its end, wherever it was opened: the caches of a command."""
+"""Closes at the end of a ``with`` whatever was opened inside it: the caches of a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _in_force: ContextVar[ExitStack | None] = ContextVar("close_at_end", default=Non
 
 
 class Closable(Protocol):
-    """What can be closed, more than once."""
+    """A resource that can be closed, more than once."""
 
     def close(self) -> None:
         """Lets go of what it holds."""

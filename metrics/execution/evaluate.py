@@ -79,7 +79,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
-    """What sets the threads of numpy's library; None where it has one, as it has in the command, or is unknown."""
+    """The setter of the threads of numpy's library; None where it has one, as in the command, or is unknown."""
     if os.environ.get("OPENBLAS_NUM_THREADS") == "1":
         return None
     try:

@@ -44,7 +44,7 @@ def links_of_pair(metric: MetricSettings, pair: Comparison, store: Store) -> lis
 
 
 def _explained_pair(metric: MetricSettings, pair: Comparison, store: Store) -> dict[str, Any]:
-    """What belongs together in a document and its reference, or its source."""
+    """The alignment of a document with its reference, or its source."""
     explanations = []
     for unit, share, value in links_of_pair(metric, pair, store):
         (block,) = store.add([unit])

@@ -1,4 +1,4 @@
-"""What a metric raises becomes an error that names the metric, whatever it is: nothing in it ends a command.
+"""Errors of any kind in a metric become one that names the metric: none of them ends a command.
 
 A metric of the user's may call `sys.exit`, or raise what passes every `except Exception`. An interrupt stays one:
 Ctrl-C, SIGTERM, and the end of a worker that Ray stops. So do errors of this package, and memory that runs out, which

@@ -85,7 +85,7 @@ class _Stage:
 
 
 class Meter:
-    """What a process counts its work into; `on_count` is called whenever more is done, within a large list too."""
+    """Counters of a process's work; `on_count` is called whenever more is done, within a large list too."""
 
     def __init__(self) -> None:
         self.on_count: Callable[[], None] = lambda: None

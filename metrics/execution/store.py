@@ -156,7 +156,7 @@ def _of_one_form(packed: Mapping[bytes, Reps]) -> dict[bytes, Reps]:
 
 
 def _identity(item: Item) -> tuple[str, ...]:
-    """What distinguishes an item from others, as texts."""
+    """The key of an item, as texts."""
     text = repr(item.text) if isinstance(item.text, Document) else item.text
     return (item.side, text, *item.context)
 
@@ -268,7 +268,7 @@ class Store:
         return self._computed(new)
 
     def _cached(self, shared: Cache, new: Sequence[Item]) -> Fresh:
-        """What the cache has of these items; the rest is computed and put into it."""
+        """Representations of items from the cache; the rest is computed and put into it."""
         from .cache import key as key_of
 
         keys = [key_of(self.scorer.identity, *_identity(item)) for item in new]
@@ -312,7 +312,7 @@ class Store:
         return fresh
 
     def _represented(self, new: Sequence[Item], prepared: Reps, lengths: IntArray) -> Fresh:
-        """What the scorer makes of prepared items, in batches where it wants them; one row per item."""
+        """Representations of prepared items, in batches where the scorer wants them; one row per item."""
         nothing = np.zeros(len(new), np.int64)
         truncation = prepared.columns.get(TRUNCATION_COLUMN, nothing)
         if self.scorer.info.bucketed:

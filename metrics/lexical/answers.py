@@ -30,7 +30,7 @@ _STEP = re.compile(rf"({_KEY})|{_INDEX}")
 
 
 def finder(place: Place, pattern: str | None, path: str | None) -> Find:
-    """What finds the answer of a text, None where it has none.
+    """A finder of the answer of a text, None where it has none.
 
     Args:
         place: where it stands.
@@ -59,7 +59,7 @@ def _last_line(text: str) -> str | None:
 
 
 def boxed(text: str) -> str | None:
-    r"""What stands in the last ``\boxed{...}`` that is closed; braces nest, ``\{`` and ``\}`` are no braces.
+    r"""The content of the last ``\boxed{...}`` that is closed; braces nest, ``\{`` and ``\}`` are no braces.
 
     >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}, not \boxed{3")
     '\\frac{1}{2}'
@@ -176,7 +176,7 @@ def _refused(name: str) -> NoReturn:
 
 
 def _inside(value: Any, step: str | int) -> Any:
-    """What stands at a key of an object, or at an index of an array; None where nothing does."""
+    """The value at a key of an object, or at an index of an array; None where there is none."""
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):

@@ -54,7 +54,7 @@ MAX_PLACES = 1 << 23  # of one pair
 
 
 class AlignedWords(NamedTuple):
-    """What pairs of texts share, [pairs] each."""
+    """Matches of pairs of texts, [pairs] each."""
 
     words: FloatArray  # aligned equal words
     stems: FloatArray  # aligned words of which only the stems are equal

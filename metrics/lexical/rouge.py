@@ -412,7 +412,7 @@ def _unicode_words(text: str) -> list[str]:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What stands alone, and a word; either takes the combining marks that follow."""
+    """Characters that stand alone, and words; either takes the combining marks that follow."""
     characters = map(chr, range(LAST_MARK + 1))
     marks = "".join(char for char in characters if unicodedata.category(char).startswith("M"))
     single = re.compile(f"[{SINGLE}][{marks}]*")

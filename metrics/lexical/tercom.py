@@ -48,7 +48,7 @@ def fewest_edits(pairs: TextPairs, floor: IntArray) -> IntArray:
 
 
 def _best_shift(pairs: TextPairs, distance: IntArray, tried: IntArray) -> tuple[IntArray, Array]:
-    """What the best shift of every pair gains [pairs], and the words after it [N, pairs].
+    """Gains of the best shift of every pair [pairs], and the words after it [N, pairs].
 
     Of equal gains the longest block, then its earliest start, then its earliest target wins. A pair that has tried
     TRIED_SHIFTS gains nothing.

@@ -179,7 +179,7 @@ class Vote(Metric):
         return cast(VoteScorer, self.scorer).answer_of(text)
 
     def key_of(self, text: Text) -> str | None:
-        """What equals that of another text where their answers agree; None without an answer. Errors as `answer_of`."""
+        """A key that equals another text's where their answers agree; None without an answer. Errors as `answer_of`."""
         answer = self.answer_of(text)
         return None if answer is None else KEYS[self.agree](answer)
 

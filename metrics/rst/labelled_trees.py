@@ -104,7 +104,7 @@ REPRESENTATIONS: dict[str, Lexical | Literal["bare", "words"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """What is done to a discourse tree first: words in lower case, nodes made binary, relations as coarse classes."""
+    """Preprocessing of a discourse tree: words in lower case, nodes made binary, relations as coarse classes."""
 
     lowercase: bool = True
     binary: bool = True
@@ -173,7 +173,7 @@ def _lexical(
 
 
 def _leaf(lexical: Lexical, nuclearity: str, relation: str) -> str:
-    """What stands below the words of an EDU."""
+    """The nodes below the words of an EDU."""
     labels = []
     if lexical.leaf_nuc:
         labels.append(nuclearity)

@@ -40,7 +40,7 @@ Representation = Lexical | Literal["bare", "words"]
 
 @settings
 class TreeKernel(Metric):
-    """What all tree kernels share.
+    """Base of all tree kernels.
 
     Args:
         decay: weight of a fragment per expanded node, above 0; 1 counts all fragments alike.

@@ -76,7 +76,7 @@ def reader_of(
     max_tokens: int,
     truncation: TruncationRule = "oldest-context",
 ) -> Reader:
-    """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
+    """The tokenizer of a folder, for texts no longer than the encoder reads."""
     tokenizer = tokenizer_of(folder)
     limit = min(max_tokens, longest_input(encoder))
     return Reader(tokenizer, Frame.of(tokenizer), limit, truncation)
@@ -106,7 +106,7 @@ def _of_folder(folder: Path) -> SEScore2Model:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What ``sescore2.json`` says, checked."""
+    """The content of ``sescore2.json``, checked."""
     where = str(path)
     try:
         about: Any = read_small_json(path, AGAIN)

@@ -170,7 +170,7 @@ class _Parser:
         return value
 
     def expected(self) -> str:
-        """What belongs here instead of what is no JSON value."""
+        """Advice on the value that belongs here instead of one that is no JSON."""
         bare = _BARE.match(self.text, self.at)
         if bare and len(bare.group()) <= 100:
             what = f'expected text in quotes: "{bare.group()}"'

@@ -84,7 +84,7 @@ def _is_importable(function: Any) -> bool:
 
 
 def identity(name: str) -> str:
-    """What the results of a function or package depend on beside its name, as part of a cache's key.
+    """The part of a cache's key on which results of a function or package depend beside its name.
 
     For ``module:function`` the digest of the module's source; for ``package:model`` and for a bare name the versions of
     what is installed under these names. Without a source it is different every time, so that nothing is reused.
@@ -126,7 +126,7 @@ class CodeRefusedError(InputError):
 
 
 class AllowedCode(NamedTuple):
-    """What a file may name.
+    """Code that a file may name.
 
     Args:
         modules: names of modules, which stand for their submodules too.
@@ -140,7 +140,7 @@ class AllowedCode(NamedTuple):
 
     @classmethod
     def of(cls, modules: str | Sequence[str], plug_ins: bool = True) -> AllowedCode:
-        """What is allowed by names of modules.
+        """Code that is allowed, by names of modules.
 
         Raises:
             InputError: a name is none of a module.

@@ -1,1 +1,1 @@
-"""What all reading and writing stands on: atomic files, locks, checksums, limits, strict JSON and YAML, lines."""
+"""The base of all reading and writing: atomic files, locks, checksums, limits, strict JSON and YAML, lines."""

@@ -145,7 +145,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """What the system refuses while a file or folder is written is a ResourceError."""
+    """Raises refusals of the system while a file or folder is written as ResourceError."""
     try:
         yield
     except BrokenPipeError:  # of another stream: whoever reads it has enough

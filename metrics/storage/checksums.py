@@ -121,7 +121,7 @@ SETTLED_NS = 2_500_000_000
 
 
 class FileState(NamedTuple):
-    """What tells a file from what it was: nobody can set the time of its last change, other than that of its bytes."""
+    """The state of a file, by which a change shows: nobody can set the time of its last status change."""
 
     device: int
     inode: int

@@ -199,7 +199,7 @@ class LineSource:
         )
 
     def _blocks(self) -> Iterator[bytes]:
-        """What the file holds, unpacked."""
+        """The bytes of the file, unpacked."""
         blocks = _with_head(iter(lambda: self._take(BLOCK_BYTES), b""))
         head = next(blocks, b"")
         packing = self._packing or _packing_of(head)
@@ -216,7 +216,7 @@ class LineSource:
             inflater.finish()
 
     def _packed_blocks(self, head: bytes) -> Iterator[bytes]:
-        """What the file holds in blocks of the size that an inflater takes; `head` has been read already."""
+        """The bytes of the file in blocks of the size that an inflater takes; `head` has been read already."""
         for i in range(0, len(head), inflation.BLOCK_BYTES):
             yield head[i : i + inflation.BLOCK_BYTES]
         while block := self._take(inflation.BLOCK_BYTES, whole=True):
@@ -283,7 +283,7 @@ def _whole_characters(block: bytes) -> int:
 
 
 def _kind(head: bytes, block: bytes = b"", nul: int = 0) -> str:
-    """What a file that is no UTF-8 text seems to be; `nul` is the place of a NUL byte in the block."""
+    """The apparent kind of a file that is no UTF-8 text; `nul` is the offset of a NUL byte in the block."""
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind

@@ -61,7 +61,7 @@ def put_back(number: int, handler: Any) -> None:
 
 
 def _handlers() -> dict[int, Any]:
-    """What handles each signal; nothing outside the main thread, where handlers cannot be set."""
+    """The handler of each signal; none outside the main thread, where handlers cannot be set."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in NUMBERS}

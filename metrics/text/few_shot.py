@@ -57,7 +57,7 @@ class FewShotExamples:
         return replace(self, rows=tuple(rows))
 
     def text(self, template: Template, separator: str = SEPARATOR) -> str:
-        """What stands before the prompt of an input; empty without examples.
+        """The examples before the prompt of an input; empty without examples.
 
         The template's contexts are fields of an example too, empty where it has none.
 

@@ -1,4 +1,4 @@
-"""What a metric reads: texts, documents, and the comparisons of items that make one utility matrix.
+"""Inputs of metrics: texts, documents, and the comparisons of items that make one utility matrix.
 
 It knows nothing of metrics, models or files.
 """
@@ -175,7 +175,7 @@ Text = str | Document
 
 
 class Truncation(IntEnum):
-    """What a model did not read of a text that is too long for it: nothing, some of its context, some of itself.
+    """Truncation of a text that is too long for its model: none, some of its context, some of itself.
 
     The truncation of several texts is the largest of theirs.
     """

@@ -110,7 +110,7 @@ def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
 
 
 class _Known(NamedTuple):
-    """What is computed of all pairs: cheap utilities, and the sum of the parts that cost next to nothing."""
+    """Values of all pairs: cheap utilities, and the sum of the parts that cost next to nothing."""
 
     cheap: FloatArray | None = None  # [K, H, R], each part of the cheap utility by itself
     of_parts: FloatArray | None = None  # [H, R]
@@ -141,7 +141,7 @@ class _Problem:
 
     @property
     def utility(self) -> Utility:
-        """What the plan asks for."""
+        """The pairs that the plan asks for."""
         return Mix(tuple(self.whole.metric.parts[i] for i in self.asked))
 
     def known(self, cheap: Task | None) -> Generator[Task, Result, _Known]:
@@ -198,7 +198,7 @@ class _Problem:
         return lift(part, comparison)[0] if is_joined(part, comparison) else comparison
 
     def utilities(self, result: Result) -> FloatArray:
-        """What the plan asked for, [rows, columns]."""
+        """The values that the plan asked for, [rows, columns]."""
         utilities = combined_matrix(self.utility, result)
         if utilities is None:
             raise MetricError("the engine kept no matrix", where=self.whole.id)
@@ -206,7 +206,7 @@ class _Problem:
 
 
 def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Estimated:
-    """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
+    """The outcome of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
     Raises:
         MetricError: no pair that was computed has a finite value.

@@ -1,4 +1,4 @@
-"""What a plan for a part of a utility matrix asks for and what it hands back.
+"""Requests and results of a plan for a part of a utility matrix.
 
 A plan is a generator. It yields a `Request`, is sent the utilities [rows, columns] of that block (higher is better),
 and returns an `Estimate` when it needs no more or its budget is used up. It never asks for a pair twice.
@@ -59,7 +59,7 @@ class Estimate(NamedTuple):
 
     @property
     def spent(self) -> Spent:
-        """What a row says of it."""
+        """The fields of a row."""
         return Spent(
             self.pairs,
             self.of,
@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a method finds.
+    """The result of a method.
 
     Args:
         values: [H], NaN for those given up.

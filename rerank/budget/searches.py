@@ -70,7 +70,7 @@ def adaptive(observed: Observed) -> Search:
 
 
 def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Evidence:
-    """What is known of the choice as it would be now."""
+    """The evidence for the choice as it would be now."""
     chosen = leaders(_choosable(observed, known.mean), observed.problem.nbest)
     return evidence_of(observed, known, draws, chosen)
 

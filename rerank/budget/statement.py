@@ -1,4 +1,4 @@
-"""What a choice from a part of the matrix says of itself, and the target at which a plan stops.
+"""Statements on a choice from a part of the matrix, and the target at which a plan stops.
 
     logit confidence = c . x,   log(regret / spread) = r . x,   x the signs of the evidence
 Signs are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much of
@@ -100,7 +100,7 @@ def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
 
 
 class Evidence(NamedTuple):
-    """What is known of a choice, of which its statement is made; all but `chosen` may be arrays of many lists.
+    """Evidence for a choice, of which its statement is made; all but `chosen` may be arrays of many lists.
 
     Args:
         chosen: the chosen rows, in the plan's order, [k].
@@ -142,7 +142,7 @@ class Evidence(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What is said of a choice.
+    """The statement on a choice.
 
     Args:
         confidence: the probability that all pairs would choose the same.
@@ -160,7 +160,7 @@ class Statement(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """What is added to a line: shift + slope x / `SLOPE_UNIT`, x its sign with a slope.
+    """The addition to a line: shift + slope x / `SLOPE_UNIT`, x its feature with a slope.
 
     Args:
         shift, slope: of a line.
@@ -173,7 +173,7 @@ class Shift(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """What lists whose pairs were all computed have shown of a utility; nothing by default.
+    """Corrections for a utility from lists whose pairs were all computed; none by default.
 
     Args:
         confidence, regret: where the whole budget is used.
@@ -197,7 +197,7 @@ NO_CORRECTION = Correction()
 
 @dataclass(frozen=True)
 class Target:
-    """What stops a plan before its budget is used up: every bound that is given must be met.
+    """The target that stops a plan before its budget is used up: every bound that is given must be met.
 
     Args:
         confidence: the choice is that of all pairs with at least this probability.
@@ -223,7 +223,7 @@ class Target:
 def stated(
     evidence: Evidence, kind: str, *, stopped: bool, correction: Correction = NO_CORRECTION
 ) -> Statement:
-    """What is said of a choice.
+    """The statement on a choice.
 
     Args:
         evidence: what is known of it.
@@ -286,7 +286,7 @@ def signs_of(evidence: Evidence) -> FloatArray:
 
 
 def on_line(line: Line, signs: FloatArray, sloped: int, kind: str) -> FloatArray:
-    """What a line says of signs [..., n]; `sloped` is the sign on which kinds have a slope of their own."""
+    """Values of a line at features [..., n]; `sloped` is the feature on which kinds have a slope of their own."""
     shift, slope = line.kinds.get(kind, (0.0, 0.0))
     return np.asarray(
         signs @ np.array(line.coefficients) + shift + slope * signs[..., sloped] / SLOPE_UNIT
@@ -294,7 +294,7 @@ def on_line(line: Line, signs: FloatArray, sloped: int, kind: str) -> FloatArray
 
 
 def shifted(by: Shift, signs: FloatArray, sloped: int) -> FloatArray:
-    """What a shift adds to a line at signs [..., n]."""
+    """The additions of a shift to a line at features [..., n]."""
     return np.asarray(by.shift + by.slope * signs[..., sloped] / SLOPE_UNIT)
 
 

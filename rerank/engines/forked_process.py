@@ -65,7 +65,7 @@ class ForkedProcess:
 
 
 def _end_with(run: Callable[[], object], descriptor: int) -> None:
-    """What the copy does, and the last that it does."""
+    """The work of the copy, and the last that it does."""
     code = 1
     try:
         os.setsid()

@@ -1,4 +1,4 @@
-"""What an engine is: lists go in as tasks, expected utilities come out as results, in any order.
+"""The interface of engines: lists go in as tasks, expected utilities come out as results, in any order.
 
 A result is small ([H] per list) whatever the size of its matrix, so that an engine may work on other machines.
 """
@@ -19,7 +19,7 @@ Loaded = tuple[Metric, tuple[str, ...]]
 
 
 def loaded_as(metric: Metric) -> Loaded:
-    """What a scorer stands under: the settings, and the digests of their files, which may be others by now."""
+    """The key of a scorer: the settings, and the digests of their files, which may be others by now."""
     return metric, tuple(metric.stamped.values())
 
 
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a list is worth: expectations [parts, H] in each part's own direction, and the matrices if asked for."""
+    """Values of a list: expectations [parts, H] in each part's own direction, and the matrices if asked for."""
 
     values: FloatArray
     matrices: tuple[FloatArray, ...] = ()

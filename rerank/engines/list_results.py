@@ -40,7 +40,7 @@ def result_of(
 
 
 def problem_of(task: Task, error: BaseException) -> DiscorankError:
-    """What went wrong with a list, as its result."""
+    """The error of a list, as its result."""
     if isinstance(error, DiscorankError):
         return error
     problem = MetricError(f"{type(error).__name__}: {error}", where=task.metric.signature())

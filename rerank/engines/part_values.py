@@ -45,7 +45,7 @@ class Expectation(NamedTuple):
 
 
 class TileSums(NamedTuple):
-    """What is kept of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
+    """The reduction of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
 
     sums: FloatArray
     pairs: PairCounts
@@ -148,7 +148,7 @@ def tiled(metric: Metric, store: Store, comparison: Comparison, task: Task) -> E
 
 
 def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter) -> TileSums:
-    """What is kept of the values [rows, columns] of a tile."""
+    """The reduction of the values [rows, columns] of a tile."""
     with meter.stage("choose"):
         sums = weighted_sums(values, *weights_of(metric, task), tile.top, tile.left)
         return TileSums(sums, PairCounts.of(values))

@@ -1,4 +1,4 @@
-"""What a process of `ProcessEngine` runs: the worker that Ray's actors are too, fed over a pipe.
+"""The worker in a process of `ProcessEngine`: that of Ray's actors, fed over a pipe.
 
     python -m discorank.rerank.engines.process_worker DESCRIPTOR
 

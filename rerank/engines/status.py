@@ -1,4 +1,4 @@
-"""What an engine has done so far, as it tells those who watch a run: in all, and by each of its workers."""
+"""Progress of an engine, for those who watch a run: in all, and by each of its workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkerStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What an engine has done since it was loaded.
+    """The work of an engine since it was loaded.
 
     Args:
         work: by all workers together.
@@ -66,7 +66,7 @@ class Status:
 
 
 class WorkerMeter:
-    """What one place for a worker has seen; a worker that died is followed by another in its place."""
+    """The history of one slot for a worker; a worker that died is followed by another in its slot."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class WorkerMeter:
             self.loaded_at = monotonic()
 
     def add(self, work: Metered, seconds: float) -> None:
-        """What a worker did in some seconds."""
+        """The work of a worker in some seconds."""
         self.work, self.busy_seconds = self.work + work, self.busy_seconds + seconds
 
     def lost(self) -> None:

@@ -70,7 +70,7 @@ class WorkerProcess:
         self._tell(("value", (block,)))
 
     def answer(self) -> LoadResult | StepResult:
-        """What it says next; raises EOFError or OSError if it died."""
+        """Its next message; raises EOFError or OSError if it died."""
         answer: LoadResult | StepResult = self.connection.recv()
         if isinstance(answer, LoadResult):
             self.is_loaded = True
@@ -113,7 +113,7 @@ def _started(connection: Connection[Any, Any], jobs: int) -> subprocess.Popen[by
 
 
 def _environment(jobs: int) -> dict[str, str]:
-    """What a worker finds: the same packages, and its share of the processors."""
+    """The environment of a worker: the same packages, and its share of the processors."""
     folders = [folder or os.getcwd() for folder in sys.path]
     threads = max(1, (os.cpu_count() or 1) // jobs)
     return {

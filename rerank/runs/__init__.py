@@ -1,1 +1,1 @@
-"""Runs: what is written of decided lists, and how a run goes on after it was killed."""
+"""Runs: what is written of decided lists, and how a run resumes after it was killed."""

@@ -1,4 +1,4 @@
-"""What a reader yields for each record of an input: the record, or the error that stands in its place."""
+"""Entries of an input: each a record, or the error that stands in its place."""
 
 from __future__ import annotations
 

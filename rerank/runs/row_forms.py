@@ -1,7 +1,7 @@
 """The form in which a run writes what was decided of a list: a JSON row, the chosen text, or what another form makes.
 
 A form yields bytes that end in a newline, as many lines as it likes, and reads the chosen text of a list back from
-them, as a run with context that goes on needs it.
+them, as a resumed run with context needs it.
 """
 
 from __future__ import annotations

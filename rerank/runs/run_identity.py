@@ -1,4 +1,4 @@
-"""The settings that the rows of a run depend on: a run goes on only where all of them are the same."""
+"""The settings that the rows of a run depend on: a run resumes only where all of them are the same."""
 
 from __future__ import annotations
 

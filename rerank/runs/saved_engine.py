@@ -107,7 +107,7 @@ class SavedEngine:
         return result_of(task, [reduced(self.utility, task, matrix, Meter())])
 
     def _find(self, name: str) -> None:
-        """Goes to the row of the first list, which is not the first of the file where a run goes on."""
+        """Goes to the row of the first list, which is not the first of the file where a run resumes."""
         while matrix := self.matrices.next():
             if matrix.id == name:
                 self.next, self.is_placed = matrix, True

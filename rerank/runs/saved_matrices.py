@@ -95,7 +95,7 @@ def text_digest(texts: Iterable[Text]) -> str:
 
 
 def _read_row(row: Any) -> SavedMatrix:
-    """What a line's JSON says; InputError if it is none."""
+    """The value of a line's JSON; InputError if it is none."""
     try:
         h, r = map(int, row["shape"])
         values = np.frombuffer(b64decode(row["float64"], validate=True), "<f8").reshape(h, r)

@@ -88,7 +88,7 @@ def num_errors(checkpoint: Checkpoint | Stream) -> int:
 
 
 def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
-    """What ends a run at one error record more than it may have."""
+    """The error that ends a run at one error record more than it may have."""
     placed = _placed(error, entry, name)
     # one advice: that of the error, if it has any
     fix = placed.fix or "Mend it and run again"

@@ -233,7 +233,7 @@ class MeanAgreement(NamedTuple):
 
 
 class MeanChoice(NamedTuple):
-    """What a chooser chose under a dimension of human scores, in the direction where more is better."""
+    """Scores of a chooser's choices in a dimension of human scores, in the direction where more is better."""
 
     chooser: str
     human: str

@@ -35,7 +35,7 @@ CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
 
 class Aggregates(Protocol):
-    """What makes scores from statistics: a metric's scorer, or the mean of human scores."""
+    """The aggregator of statistics to scores: a metric's scorer, or the mean of human scores."""
 
     def aggregate(self, statistics: FloatArray) -> float:
         """The score of some rows."""
@@ -442,7 +442,7 @@ BATCH = 4096  # segments of a system read at once, in whole documents
 
 
 class MetricReading(NamedTuple):
-    """What one metric says of all systems; a row is a segment, or a document for metrics of these."""
+    """Scores of all systems by one metric; a row is a segment, or a document for metrics of these."""
 
     values: FloatArray  # [S, rows]
     statistics: FloatArray  # [S, rows, columns]

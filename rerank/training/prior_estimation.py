@@ -460,7 +460,7 @@ def _texts_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[_Sco
 
 
 def _score_of(document: DocumentOutputs, system: str, segment: int, dimension: str) -> float:
-    """What a rater gave a text, nan for nothing; a score of a document stands at its segments."""
+    """A rater's scores of texts, nan for none; a score of a document stands at its segments."""
     own = document.human.get(dimension, {}).get(system)
     value = own[segment] if isinstance(own, tuple) else own
     return np.nan if value is None else float(value)

@@ -179,9 +179,7 @@ def test_what_is_ignored_at_the_start_stays_ignored(under_nohup: None, tmp_path:
 # every command
 
 
-ON_STDOUT = (
-    "discorank: interrupted; what was printed is not all; with -o FILE the same command would go on"
-)
+ON_STDOUT = "discorank: interrupted; what was printed is not all; with -o FILE the same command would resume"
 COMMANDS = {
     "decode": (["decode", "-", "-u", "chrf"], ON_STDOUT),
     "rerank": (["rerank", "-", "-m", "logprob", "-o", "OUT"], MESSAGE),

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from discorank.integrations import huggingface
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
-from discorank.integrations.huggingface.sampling import drawn, uniforms
+from discorank.integrations.huggingface.sampling import uniforms
+from discorank.integrations.huggingface.token_draws import drawn
 from discorank.integrations.huggingface.token_generator import TokenGenerator
 from discorank.metrics.errors import InputError
 from discorank.rerank.choice import Ranking

@@ -63,7 +63,7 @@ _KNOWN = {
 
 
 def known_names(test_set: str, language_pair: str) -> KnownStandards:
-    """What is known of a test set, nothing of most.
+    """Known facts of a test set; most sets have none.
 
     >>> known_names("wmt23", "he-en").reference
     'refB'
@@ -339,7 +339,7 @@ def _completed(
 
 
 def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
-    """What is taken for granted: as given, as the task had it, or what is there alone.
+    """The defaults: as given, as the task had it, or the only one that is there.
 
     Raises:
         InputError: a name that the set does not have.

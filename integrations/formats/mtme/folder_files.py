@@ -280,7 +280,7 @@ class ErrorMark(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """What one rater marked in one output; no errors: perfect."""
+    """The errors that one rater marked in one output; none: perfect."""
 
     rater: str
     errors: tuple[ErrorMark, ...]

@@ -151,7 +151,7 @@ def _candidate_list(
 
 
 class _SentenceRecords:
-    """What the lines of one sentence hold, by the letter of their kind."""
+    """The contents of the lines of one sentence, by the letter of their kind."""
 
     def __init__(self) -> None:
         self._once: dict[str, Any] = {}
@@ -459,7 +459,7 @@ def fairseq_lines(record: CandidateList) -> Iterator[str]:
 
 
 def _list_lines(record: CandidateList, number: str) -> Iterator[str]:
-    """What a list has beside its texts."""
+    """The fields of a list beside its texts."""
     if "seconds" in record.extra:
         yield f"W-{number}\t{number_text(record.extra['seconds'], 'seconds')}\tseconds"
     for constraint in _texts(record.extra.get("constraints", []), "constraints"):

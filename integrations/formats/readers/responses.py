@@ -383,7 +383,7 @@ def _one(responses: Mapping[str, list[str]]) -> list[str]:
 
 
 def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a list has beside its candidates, which all its lines say alike.
+    """The fields of a list beside its candidates, the same in all its lines.
 
     Raises:
         InputError: they do not.
@@ -413,7 +413,7 @@ def _said(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prompt(arguments: Any) -> str | None:
-    """What the model was asked, in any of the forms of the harness; None where it is no text."""
+    """The prompt, in any of the forms of the harness; None where it is no text."""
     for key in ("gen_args_0", "arg_0"):
         if isinstance(arguments, dict):
             arguments = arguments.get(key)

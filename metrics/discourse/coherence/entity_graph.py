@@ -95,7 +95,7 @@ class EntityGraph(FocusModelMetric):
 
 
 class _GraphValues(Scorer):
-    """What both scorers share: a text is represented by its value and its graph, see `_represented`."""
+    """Base of both scorers: a text is represented by its value and its graph, see `_represented`."""
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every hypothesis, [H, 1]."""

@@ -1,4 +1,4 @@
-"""What the metrics of foci and token vectors share: their settings, and texts read as tokens and foci.
+"""Base of the metrics of foci and token vectors: their settings, and texts read as tokens and foci.
 
 A whole text is token vectors:
 

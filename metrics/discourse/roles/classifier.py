@@ -29,7 +29,7 @@ PLACES = 4  # features of a sentence's place
 
 
 class Classifier(Protocol):
-    """What labels sentences."""
+    """A classifier of sentences."""
 
     names: tuple[str, ...]
     reader: Reader
@@ -80,7 +80,7 @@ def reader_of(
     encoder: Encoder,
     max_tokens: int | None,
 ) -> Reader:
-    """What makes ids of sentences, as long as the tokenizer and the encoder take."""
+    """The tokenizer of sentences, as long as the tokenizer and the encoder take."""
     tokenizer = tokenizer_of(folder)
     limit = min(
         max_tokens or 1 << 30,
@@ -212,7 +212,7 @@ class LinearClassifier:
 
 
 class SentenceFeatures:
-    """What a linear classifier reads of sentences: the encoder's mean vector of unit length, and the place.
+    """Features of sentences for a linear classifier: the encoder's mean vector of unit length, and the position.
 
     Args:
         folder: the encoder.

@@ -15,7 +15,7 @@ Values = TypeVar("Values", IntArray, FloatArray)
 def by_reference(
     fill: Callable[[IntArray, IntArray, Values], object], h: IntArray, r: IntArray, values: Values
 ) -> Values:
-    """What `fill` makes of the values of pairs, [..., pairs].
+    """Values of pairs after `fill`, [..., pairs].
 
     Args:
         fill: called with the rows and a copy of the values, pairs of one reference side by side; writes into the copy.

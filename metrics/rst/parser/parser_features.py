@@ -1,4 +1,4 @@
-"""What the parser sees: words as numbers for its encoder, and hashed features of a split of a span in two.
+"""Features of the parser: words as numbers for its encoder, and hashed features of a split of a span in two.
 
 Numbers are CRC-32 of text modulo a table's size, so they are the same in every process and no vocabulary is stored.
 """

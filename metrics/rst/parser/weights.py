@@ -121,7 +121,7 @@ Arrays = dict[str, Array]
 
 
 class Model(NamedTuple):
-    """What a parser is made of."""
+    """The parts of a parser."""
 
     encoder: WordEncoder
     splitter: Splitter

@@ -206,7 +206,7 @@ class Edit(NamedTuple):
 
     @property
     def kind(self) -> Literal["insert", "delete", "replace"]:
-        """What it does."""
+        """The edit's effect."""
         if not self.words:
             return "delete"
         return "insert" if self.start == self.end else "replace"

@@ -1,4 +1,4 @@
-"""Stages of a longer job on disk: each a folder of numbered shards, so that a killed run goes on where it stopped.
+"""Stages of a longer job on disk: each a folder of numbered shards, so that a killed run resumes where it stopped.
 
 A shard is JSON lines or one array; it takes its name only when it is whole. ``stage.json`` holds the settings that the
 shards depend on, with the digest of the stage before, and the digest of every shard; a stage of other settings or with

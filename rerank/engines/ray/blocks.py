@@ -73,7 +73,7 @@ class Step:
 
 
 class Queue:
-    """What waits for an actor."""
+    """The queue of an actor."""
 
     def __init__(self, rates: Rates) -> None:
         self.rates = rates

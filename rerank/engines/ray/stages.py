@@ -54,7 +54,7 @@ class TileValues(NamedTuple):
 
 
 class Share:
-    """What one metric has to do for some lists.
+    """The work of one metric for some lists.
 
     Args:
         metric: the metric.
@@ -189,7 +189,7 @@ class Share:
 
 
 class Reduced(NamedTuple):
-    """What a part of a list is worth."""
+    """The values of a part of a list."""
 
     expectation: Expectation
     truncation: Truncation

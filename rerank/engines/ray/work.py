@@ -25,7 +25,7 @@ DEPTH = 2
 
 
 class Work:
-    """What is to be done, and what is done.
+    """Work that is waiting, under way and done.
 
     Args:
         ray: the module.
@@ -61,7 +61,7 @@ class Work:
         self.queue.add(sent, self.homes.get(key) if goes_on else None)
 
     def taken(self) -> list[Keyed]:
-        """What is done since the last time."""
+        """Results since the last call."""
         results, self.results = self.results, []
         self.handed_out = {key for key, _ in results}
         waited_for = self.handed_out.union(self.keys.values())
@@ -142,7 +142,7 @@ class Work:
             self.queue.put_first([step])
 
     def lost(self, step: Step) -> None:
-        """What a step should read is gone with its node: its lists begin anew."""
+        """The input of a step is gone with its node: its lists begin anew."""
         group = self._group(step)
         if group is None:
             self.back(step)
@@ -159,7 +159,7 @@ class Work:
         self._failed(group, error)
 
     def blame(self, step: Step, error: Exception) -> bool:
-        """What was at work when its worker died goes list by list, alone; returns whether it was given up instead."""
+        """Sends lists at work when their worker died one by one; returns whether they were given up instead."""
         if self._is_over(step):
             return False
         if step.alone:

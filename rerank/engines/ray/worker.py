@@ -1,4 +1,4 @@
-"""What a Ray actor does: the local engine on the blocks of lists it is sent, or one stage of some, with loaded metrics.
+"""Ray actors: the local engine on the blocks of lists they are sent, or one stage of some, with loaded metrics.
 
 Metrics are sent once and named by number afterwards: a copy that came with a list would be loaded again.
 """
@@ -70,10 +70,10 @@ Sent = SentTask | SentLine  # what a block is of
 
 
 class WorkOnLines(Protocol):
-    """What a worker does with lines."""
+    """The work on lines."""
 
     def results(self, engine: LocalEngine, block: list[SentLine]) -> Iterator[tuple[int, Any]]:
-        """What comes of every line, by its key."""
+        """The outcome of every line, by its key."""
 
 
 class StepResult(NamedTuple):
@@ -235,7 +235,7 @@ class Worker:
         run: Callable[[], T],
         size: Callable[[T], int],
     ) -> tuple[T | None, StepResult]:
-        """What `run` returns, or why it failed, as the local engine would say it."""
+        """The result of `run`, or its error as the local engine would say it."""
         start = perf_counter()
         try:
             value = run()
@@ -250,7 +250,7 @@ class Worker:
 
 
 def _messages(caught: Iterable[warnings.WarningMessage]) -> Iterator[str]:
-    """What warnings say to a user; those of libraries to their developers are left out."""
+    """Warnings for a user; those of libraries to their developers are left out."""
     for one in caught:
         if issubclass(one.category, UserWarning | RuntimeWarning):
             yield str(one.message)

@@ -58,7 +58,7 @@ _SCIPY = {"pearson": "pearsonr", "spearman": "spearmanr"}
 
 @settings
 class Coefficient:
-    """What is computed of a metric's and people's scores.
+    """A correlation of a metric's and people's scores.
 
     Args:
         statistic: its name.
@@ -342,7 +342,7 @@ def _pearsons(human: FloatArray, metrics: FloatArray) -> FloatArray:
 
 
 def _of_pairs(coefficient: Coefficient, human: FloatArray, metrics: FloatArray) -> FloatArray:
-    """What counts of pairs make."""
+    """The coefficient from counts of pairs."""
     a, b = np.triu_indices(len(human), 1)
     by_human = human[a] - human[b]  # [pairs]
     by_metric = metrics[:, a] - metrics[:, b]  # [b, pairs]

@@ -83,7 +83,7 @@ class MetricName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standards:
-    """What a test set takes for granted in a language pair.
+    """Defaults of a test set in a language pair.
 
     Args:
         reference: the main reference, or "all".

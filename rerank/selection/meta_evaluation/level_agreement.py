@@ -43,7 +43,7 @@ TESTED = ("pearson", "accuracy", SOFT, "pearson/none", "kendall_b/item", "acc_op
 
 @dataclass(frozen=True)
 class AgreementOptions:
-    """What counts, and how it is counted.
+    """The systems and segments that count, and how they are counted.
 
     Args:
         human: whether references that are judged are systems.

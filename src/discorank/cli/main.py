@@ -123,7 +123,7 @@ def _interrupted(arguments: list[str], code: int) -> int:
     if any(tuple(arguments[: len(words)]) == words for words in RESUMABLE):
         advice = "the same command goes on from here"
         if _writes_to_stdout(arguments):
-            advice = "what was printed is not all; with -o FILE the same command would go on"
+            advice = "what was printed is not all; with -o FILE the same command would resume"
     print(f"discorank: interrupted; {advice}", file=sys.stderr)
     return code
 

@@ -104,7 +104,7 @@ def placed(
 
 
 def _mark(point: Point) -> Box:
-    """What the mark of a point covers."""
+    """The box that the mark of a point covers."""
     x, y = point
     return Box(x - MARK_RADIUS, y - MARK_RADIUS, x + MARK_RADIUS, y + MARK_RADIUS)
 
@@ -334,7 +334,7 @@ def _ends_of_lines(point: tuple[float, float], span: tuple[Span, Span]) -> Itera
 
 
 def _line_box(ends: FloatArray) -> Box:
-    """What a line covers whose two ends are given in points."""
+    """The boxes that a line covers whose two ends are given in points."""
     low, high = ends.min(0) - LINE_POINTS / 2, ends.max(0) + LINE_POINTS / 2
     return Box(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
 
@@ -394,7 +394,7 @@ def histogram(values: Sequence[float], about: str, name: str, whole: bool = Fals
 
 
 def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
-    """What a distribution shows: "segment" or "document", and every system's scores of these that there are."""
+    """The unit of a distribution, "segment" or "document", and every system's scores of these that there are."""
     name = metric.name
     by_segment = all(name in document.segments for document in comparison.documents)
     values: list[list[float]] = [[] for _ in metric.systems]

@@ -250,7 +250,7 @@ def _shown_better(human: KeptHuman, best: str, other: str, level: float) -> list
 
 
 def _choice_of(name: str, human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
-    """What the believed metric says of all systems, beside what people say of the judged ones."""
+    """Scores of all systems by the believed metric, beside people's scores of the judged ones."""
     metric = next(metric for metric in comparison.metrics if metric.name == name)
     first = metric.systems[metric.order[0]]
     people = human.scores.systems[human.scores.order[0]]
@@ -279,7 +279,7 @@ class Summary(NamedTuple):
 
 
 def summary(comparison: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
-    """What a reader should take home.
+    """The conclusions for a reader.
 
     Args:
         comparison: the comparison.
@@ -310,7 +310,7 @@ def _readable(sentence: str, names: Mapping[str, str]) -> str:
 
 
 def lead(comparison: KeptComparison) -> KeptScores:
-    """What systems are ordered by: people's scores in the first dimension where they judged several, or a metric."""
+    """The order of systems: by people's scores in the first dimension where they judged several, or by a metric."""
     for human in comparison.human:
         if len(human.scores.systems) > 1:
             return human.scores
@@ -391,7 +391,7 @@ def _unjudged(comparison: KeptComparison) -> Iterator[str]:
 
 
 def _warnings(comparison: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
-    """What to be careful with: units, sizes, human scores, tests, metrics."""
+    """Warnings on units, sizes, human scores, tests, metrics."""
     num_documents, num_systems = len(comparison.documents), len(comparison.systems)
     unit = comparison.settings.get("unit", "document")
     # of the 2^n ways to exchange two systems' documents, two are the most extreme

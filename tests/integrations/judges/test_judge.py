@@ -434,7 +434,7 @@ def test_a_run_ends_at_its_bounds_and_keeps_what_was_paid(folder: dict[str, str]
             with pytest.raises(
                 ResourceError,
                 match=rf"max_calls=3 reached: 3 calls and 306 tokens spent, at least {7 - 3 * number} "
-                "answers missing. Run the same command again to go on with as much; answers are kept",
+                "answers missing. Run the same command again to resume with as much; answers are kept",
             ):
                 metric.score(texts, None, ["s"] * 10)
         metric = judge(server, max_calls=3, **folder)

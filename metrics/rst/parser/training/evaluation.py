@@ -92,7 +92,7 @@ def _constituents(cuts: Cuts) -> set[Constituent]:
 
 
 def _by_measure(constituents: set[Constituent]) -> list[AbstractSet[Any]]:
-    """What is compared, for every one of `MEASURES`."""
+    """The items to compare, for every one of `MEASURES`."""
     return [
         {span for span, _, _ in constituents},
         {(span, nuclearity) for span, nuclearity, _ in constituents},
@@ -120,7 +120,7 @@ def _inner_nodes(starts: Sequence[int], cuts: Cuts) -> set[Constituent]:
 
 
 def parse_by(parser: Parser, sentence: Sentence) -> Parsed:
-    """What a parser makes of the words of a sentence; EDUs that are too many for it are joined under Joint nodes."""
+    """The parser's tree of the words of a sentence; EDUs that are too many for it are joined under Joint nodes."""
     tags, starts = parser.segment(sentence.words)
     lowered = [word.lower() for word in sentence.words]
     bounds = [*starts, len(sentence.words)]

@@ -118,7 +118,7 @@ def _sentence(
 
 
 def _method_sentence(method: str) -> str:
-    """What a method of decoding did, in LaTeX."""
+    """The description of a method of decoding, in LaTeX."""
     citation = _citation([OF_BUDGETS[method]])
     if method == "diverse":
         return f" Lists of several texts were chosen to be diverse{citation}."

@@ -147,7 +147,7 @@ def _complete_head(path: str, kind: str) -> RunHead:
     head = read_head(path)
     if not head.complete:
         problem = "is not complete"
-        raise InputError(problem, where=path, fix="Run the same command again, and it goes on")
+        raise InputError(problem, where=path, fix="Run the same command again, and it resumes")
     if kind != "sft" and head.settings.get("nbest") == 1:
         problem = "has the best text of each list alone"
         raise InputError(problem, where=path, fix="Decide anew with --nbest all")

@@ -138,7 +138,7 @@ def _unescaped(text: str | None, where: str) -> str | None:
 
 
 def _prompts(values: Mapping[str, Any]) -> ListPrompts:
-    """What is asked of lists."""
+    """The questions for lists."""
     default = f"{{{CANDIDATE}}}" if values["reverse"] else "{source}"
     template = Template(default if values["prompt"] is None else values["prompt"])
     first = None

@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _proposed(path: str, key: HumanKey, values: Mapping[str, Any]) -> Proposed:
-    """What to judge of a file."""
+    """The segments of a file to judge."""
     utility = metric_in(values, values["utility"])
     documents = systems_documents(path, values, [key])
     if values["judged"]:

@@ -1,4 +1,4 @@
-"""What a command says while it works: progress on stderr, data on stdout."""
+"""Output of a command while it works: progress on stderr, data on stdout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTROLS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # such as those that move the c
 
 
 class Watched(Protocol):
-    """What works while progress is shown."""
+    """The work while progress is shown."""
 
     read: int  # how many of the units counted are read, which may be ahead of those done
 
@@ -33,7 +33,7 @@ class Watched(Protocol):
         """How long it has been at work, without what it took to start."""
 
     def note(self) -> str:
-        """What to show beside the progress; asked for only when it is shown."""
+        """Figures beside the progress; asked for only when it is shown."""
 
 
 class Progress:
@@ -68,7 +68,7 @@ class Progress:
 
     @cached_property
     def bar(self) -> tqdm[Any]:
-        """What is shown, made when there is something to show: a short run does without it."""
+        """The progress bar, made when there is something to show: a short run does without it."""
         from tqdm import tqdm
 
         tqdm.monitor_interval = 0  # no thread, as every update is looked at

@@ -102,7 +102,7 @@ class _WithoutThreads:
 
 @contextmanager
 def stdout_without(threads: str) -> Iterator[None]:
-    """What threads whose names begin so print does not stand among the rows of a command, but on stderr."""
+    """Sends what threads whose names begin so print to stderr, away from the rows of a command."""
     replacement: Any = _WithoutThreads(sys.stdout, threads)
     with redirect_stdout(replacement):
         yield

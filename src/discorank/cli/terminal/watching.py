@@ -121,7 +121,7 @@ def amounts_line(status: Status) -> str:
 
 
 def judged_line(work: Metered) -> str:
-    """What judges were asked and answered; empty where none was.
+    """Calls and answers of judges; empty where there were none.
 
     >>> judged_line(Metered(calls=3, prompt_tokens=900, answer_tokens=6, repeated_calls=1, unparsable=1))
     'judges: 3 calls (1 asked again), 900 tokens of prompts, 6 of answers; 0 answers were kept, 1 without a value'

@@ -195,7 +195,7 @@ class TrainSEScore2Options:
 
 SESCORE2_OPTIONS = Options(
     "train sescore2",
-    "Train the metric sescore2 on texts. An interrupted run goes on with the same command. A first argument names one "
+    "Train the metric sescore2 on texts. An interrupted run resumes with the same command. A first argument names one "
     f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
     "released checkpoint, with bounds for rescaling if texts follow it.",
     [TrainSEScore2Options, Synthesis, Severity, Training, CodeOptions],
@@ -257,7 +257,7 @@ def _allowed(values: Mapping[str, Any]) -> AllowedCode:
 
 
 def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]:
-    """What says how good a model is, and the digest of its rated texts; neither where there are none."""
+    """The measure of a model's quality, and the digest of its rated texts; neither where there are none."""
     if not values["validation"]:
         return None, None
     field, _, direction = values["validation_score"].partition(":")
