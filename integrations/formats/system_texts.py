@@ -20,7 +20,7 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
-from ...rerank.runs.output_checks import check_beside
+from ...rerank.runs.run_file import check_beside
 from ..files.entries import in_line, json_object
 from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats

@@ -21,8 +21,7 @@ from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.order import DocumentStream
 from ...rerank.runs.entry import Entry
-from ...rerank.runs.output_checks import check_beside
-from ...rerank.runs.run_file import lines_of_run
+from ...rerank.runs.run_file import check_beside, lines_of_run
 from ..formats.readers.jsonl import id_of
 
 

@@ -6,6 +6,7 @@ on resume. It is replaced in one step, after the outputs are on disk. It knows n
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -18,20 +19,20 @@ from typing import Any, BinaryIO, NamedTuple
 from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.storage.atomic_files import locked
 from ..engines.status import amounts
-from .block_digests import LEAF_BYTES, BlockDigests
-from .earlier_run import earlier_run
-from .run_file import Measured, State, write_run_file
+from .run_file import (
+    Measured,
+    RecordedRun,
+    State,
+    WrittenBytes,
+    checked_output,
+    read_run_file,
+    recorded_run,
+    write_run_file,
+)
 
 EVERY_SECONDS = 1.0
 # outputs that are there while something is in them, whose names come from that of the rows
 BESIDE = ("errors", "waiting")
-
-
-class Growth(NamedTuple):
-    """An output: the digests of its bytes, and what was written behind these, less than a leaf and a row."""
-
-    digests: BlockDigests
-    since: list[bytes]
 
 
 class Checkpoint:
@@ -42,8 +43,8 @@ class Checkpoint:
         sinks: path of every output by name.
         identity: the settings that results depend on.
         about: more to write into the run file.
-        write_table: makes `out` of the rows (their file, and `out`) when the run is complete, and says the digests of
-            its bytes; None where the rows themselves stand at `out`.
+        write_table: makes `out` of the rows (their file, and `out`) when the run is complete, and says what it wrote;
+            None where the rows themselves stand at `out`.
 
     Raises:
         InputError: `out` cannot be written.
@@ -57,7 +58,7 @@ class Checkpoint:
         sinks: Mapping[str, Path],
         identity: Mapping[str, Any],
         about: Mapping[str, Any],
-        write_table: Callable[[Path, Path], BlockDigests] | None = None,
+        write_table: Callable[[Path, Path], WrittenBytes] | None = None,
     ) -> None:
         self.out = out
         self.sinks = dict(sinks)
@@ -89,7 +90,6 @@ class Checkpoint:
             earlier = earlier_run(self.run_file, self.sinks, self.identity, table.get("table"))
             self.earlier_input = earlier.input_digest
             self.state = earlier.state
-            self.growth = {name: Growth(earlier.digests[name], []) for name in self.sinks}
             self._cut()
         except BaseException:
             self.close()
@@ -109,12 +109,12 @@ class Checkpoint:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        sizes, total = self._grown(writes, counts)
+        outputs, total = self._grown(writes, counts)
         digest = self.state.digest.copy()
         digest.update(raw + b"\n")
         before = self.state
-        self.state = State(before.entries + 1, digest, sizes, total, before.seconds, before.work)
-        self._hash_leaves(writes)
+        # in one step, as a signal may come at any
+        self.state = State(before.entries + 1, digest, outputs, total, before.seconds, before.work)
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
 
@@ -124,20 +124,18 @@ class Checkpoint:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        sizes, total = self._grown({name: data}, counts)
-        self.state = replace(self.state, sizes=sizes, counts=total)
-        self._hash_leaves([name])
+        outputs, total = self._grown({name: data}, counts)
+        self.state = replace(self.state, outputs=outputs, counts=total)
 
     def clear(self, name: str) -> None:
         """Takes an output away, and the count of its name; the run file says so first."""
-        if not self.state.sizes.get(name, 0):
+        if name not in self.state.outputs:
             return
-        sizes, counts = dict(self.state.sizes), dict(self.state.counts)
-        sizes.pop(name)
+        outputs, counts = dict(self.state.outputs), dict(self.state.counts)
+        outputs.pop(name)
         counts.pop(name, None)
         # the state first, as a signal may come at any step
-        self.state = replace(self.state, sizes=sizes, counts=counts)
-        self.growth[name] = Growth(BlockDigests(), [])
+        self.state = replace(self.state, outputs=outputs, counts=counts)
         self.save()
         if name in self.files:
             self.files.pop(name).close()
@@ -179,7 +177,7 @@ class Checkpoint:
             for file in self.files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            made: dict[str, BlockDigests] = {}
+            made: dict[str, WrittenBytes] = {}
             if complete and self.write_table is not None:
                 self._write(False, made)
                 made["table"] = self.write_table(self.sinks["rows"], self.out)
@@ -200,23 +198,15 @@ class Checkpoint:
 
     def _grown(
         self, writes: Mapping[str, bytes], counts: Mapping[str, int]
-    ) -> tuple[dict[str, int], dict[str, int]]:
-        """Appends to the outputs; their sizes and the counts with what was added."""
-        sizes, total = dict(self.state.sizes), dict(self.state.counts)
+    ) -> tuple[dict[str, WrittenBytes], dict[str, int]]:
+        """Appends to the outputs; these and the counts with what was added."""
+        outputs, total = dict(self.state.outputs), dict(self.state.counts)
         for name, data in writes.items():
             self._append(name, data)
-            self.growth[name].since.append(data)
-            sizes[name] = sizes.get(name, 0) + len(data)
+            outputs[name] = outputs.get(name, WrittenBytes()).plus(data)
         for name, n in counts.items():
             total[name] = total.get(name, 0) + n
-        return sizes, total
-
-    def _hash_leaves(self, names: Iterable[str]) -> None:
-        """Hashes outputs that have grown by a leaf."""
-        for name in names:
-            size = self.state.sizes[name]
-            if size - self.growth[name].digests.num_bytes >= LEAF_BYTES:
-                self._hash(name, size)
+        return outputs, total
 
     def _append(self, name: str, data: bytes) -> None:
         try:
@@ -228,7 +218,7 @@ class Checkpoint:
                 f"cannot be written ({error.strerror})", where=str(self.sinks[name])
             ) from error
 
-    def _write(self, complete: bool, made: Mapping[str, BlockDigests]) -> None:
+    def _write(self, complete: bool, made: Mapping[str, WrittenBytes]) -> None:
         """Writes the run file; `made` are the outputs that were made of others."""
         state = self.state
         seconds = state.seconds + monotonic() - self.begun
@@ -243,21 +233,7 @@ class Checkpoint:
             "counts": dict(sorted(state.counts.items())),
             "timings": {"seconds": round(seconds, 3), **self._timings()},
         }
-        write_run_file(self.run_file, row, {**self._hashed(state), **made})
-
-    def _hashed(self, state: State) -> dict[str, BlockDigests]:
-        """The digests of the outputs up to a state."""
-        for name in self.growth:
-            self._hash(name, state.sizes.get(name, 0))
-        return {name: self.growth[name].digests for name in state.sizes}
-
-    def _hash(self, name: str, size: int) -> None:
-        """Hashes an output up to so many bytes, and lets go of them."""
-        growth = self.growth[name]
-        written = b"".join(growth.since)
-        new_bytes = size - growth.digests.num_bytes
-        # in one step, as a signal may come at any
-        self.growth[name] = Growth(growth.digests.extended(written[:new_bytes]), [])
+        write_run_file(self.run_file, row, {**state.outputs, **made})
 
     def _timings(self) -> dict[str, Any]:
         """The work of all sessions, and the workers of this one."""
@@ -269,7 +245,7 @@ class Checkpoint:
     def _cut(self) -> None:
         """Takes away what the run file does not count."""
         for name, path in self.sinks.items():
-            good = self.state.sizes.get(name, 0)
+            good = self.state.outputs.get(name, WrittenBytes()).num_bytes
             if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
             if name in BESIDE and not good:
@@ -287,3 +263,88 @@ def _check_distinct(sinks: Mapping[str, Path], run_file: Path) -> None:
             raise InputError(
                 f"is the file of {other} and of {name}", where=str(path), fix="Name two files"
             )
+
+
+class EarlierRun(NamedTuple):
+    """How far an earlier run has come, and its input digest; None if there was no run."""
+
+    state: State
+    input_digest: str | None
+
+
+def earlier_run(
+    run_file: Path,
+    sinks: Mapping[str, Path],
+    identity: Mapping[str, Any],
+    table: Path | None = None,
+) -> EarlierRun:
+    """The run that stands at these outputs, if there is one.
+
+    Args:
+        run_file: says how far it has come.
+        sinks: path of every output by name.
+        identity: the settings that it must have.
+        table: what is made of the rows when the run is complete, if anything.
+
+    Raises:
+        ResumeError: an output without a run file, another identity, a damaged run file, or outputs that are not what it
+            says.
+    """
+    if not run_file.exists():
+        _check_empty([*sinks.values(), *([table] if table else [])], run_file)
+        return EarlierRun(State(), None)
+    files = [*([table] if table else []), *sinks.values(), run_file]
+    paths = [path for path in files if path.exists()]
+    fix = f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
+    try:
+        run = recorded_run(read_run_file(run_file, fix), str(run_file), fix)
+        if _is_other_and_empty(run, identity, sinks):
+            return EarlierRun(State(), None)
+        _compare(run.settings, identity, run_file)
+        written = {name: checked_output(path, name, run, fix) for name, path in sinks.items()}
+        if table is not None and run.complete:
+            checked_output(table, "table", run, fix)
+    except InputError as error:
+        raise ResumeError(error.problem, where=error.where, fix=error.fix) from error
+    outputs = {name: output for name, output in written.items() if output.num_bytes}
+    hasher = blake2b(digest_size=16)
+    state = State(run.entries, hasher, outputs, run.counts, run.seconds, run.work)
+    return EarlierRun(state, run.input_digest)
+
+
+def _check_empty(paths: Iterable[Path], run_file: Path) -> None:
+    """Raises ResumeError if there is something in an output of which nothing is known."""
+    for path in paths:
+        if path.exists() and path.stat().st_size:
+            raise ResumeError(
+                f"it exists, but {run_file.name} does not",
+                where=str(path),
+                fix="Choose another file",
+            )
+
+
+def _is_other_and_empty(
+    run: RecordedRun, identity: Mapping[str, Any], sinks: Mapping[str, Path]
+) -> bool:
+    """Whether a run of other settings ended before its first row, so that nothing is lost with it."""
+    if run.complete or run.entries or not _differing(run.settings, identity):
+        return False
+    # an error record that ended the run is no output
+    outputs = [path for name, path in sinks.items() if name != "errors"]
+    return not any(path.exists() and path.stat().st_size for path in outputs)
+
+
+def _differing(was: Mapping[str, Any], identity: Mapping[str, Any]) -> list[str]:
+    """The settings that differ."""
+    now = json.loads(json.dumps(identity))
+    return [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
+
+
+def _compare(was: Mapping[str, Any], identity: Mapping[str, Any], run_file: Path) -> None:
+    """Raises ResumeError if settings differ."""
+    differing = _differing(was, identity)
+    if differing:
+        now = json.loads(json.dumps(identity))
+        changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
+        fix = "Choose another output, or the same settings"
+        raise ResumeError("; ".join(changes), where=str(run_file), fix=fix)

@@ -191,7 +191,7 @@ def _writes(
         from .saved_matrices import header, matrix_row
 
         signature = decider.identity["utility"]
-        has_header = checkpoint.state.sizes.get("utilities", 0) > 0
+        has_header = "utilities" in checkpoint.state.outputs
         first = b"" if has_header else header(signature)
         writes["utilities"] = first + matrix_row(outcome, signature)
     return writes, counts

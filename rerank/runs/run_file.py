@@ -1,7 +1,7 @@
 """The run file: what a run was made with, how far it is, and by which its outputs are known to be whole.
 
-It is one JSON object with a checksum, replaced in one step. Of every output it has the number of good bytes and the
-digests of their blocks; files of discorank 0.1 have neither checksum nor digests.
+It is one JSON object with a checksum, replaced in one step. Of every output it has the number of good bytes and their
+SHA-256. What stands behind the good bytes of a run that was broken off is nobody's, and not looked at.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,28 @@ from ...metrics.storage.atomic_files import complete_file
 from ...metrics.storage.checksums import KEY, check, with_checksum
 from ...metrics.storage.json_and_yaml import read_small_json
 from ..engines.status import WorkerStatus, work_of
-from .block_digests import BlockDigests
+
+CHUNK_BYTES = 1 << 20
+AS_INPUT = "Restore it, or give a copy under another name, which has no run file beside it"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBytes:
+    """The bytes of an output so far: how many, and their running SHA-256; never changed, `plus` makes others."""
+
+    num_bytes: int = 0
+    hash: Any = field(default_factory=sha256)
+
+    def plus(self, data: bytes) -> WrittenBytes:
+        """These bytes and others behind them."""
+        longer = self.hash.copy()
+        longer.update(data)
+        return WrittenBytes(self.num_bytes + len(data), longer)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 in hexadecimal digits."""
+        return str(self.hash.hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +50,9 @@ class State:
 
     entries: int = 0  # input entries that the outputs stand for
     digest: Any = field(default_factory=lambda: blake2b(digest_size=16))  # of these entries
-    sizes: Mapping[str, int] = field(default_factory=dict)  # good bytes of each output
+    outputs: Mapping[str, WrittenBytes] = field(
+        default_factory=dict
+    )  # good bytes of each that has any
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0  # of earlier sessions
     work: Metered = field(default_factory=Metered)  # of earlier sessions
@@ -42,21 +65,11 @@ class Measured(NamedTuple):
     workers: tuple[WorkerStatus, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedOutput:
-    """What a run file says of an output.
-
-    Args:
-        num_bytes: how many bytes are good.
-        num_lines: how many lines these are; None of a table, which has none.
-        block_bytes: how many bytes a block has; 0 where there are no digests, in a file of discorank 0.1.
-        digests: of the blocks, the last one of what stands behind the full ones.
-    """
+class RecordedOutput(NamedTuple):
+    """What a run file says of an output: how many bytes are good, and their SHA-256 in hexadecimal digits."""
 
     num_bytes: int
-    num_lines: int | None
-    block_bytes: int = 0
-    digests: tuple[str, ...] = ()
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +98,22 @@ class RecordedRun:
 
 
 def read_run_file(path: str | Path, fix: str) -> dict[str, Any]:
-    """The values of a run file; warns where it has no checksum.
+    """The values of a run file.
 
     Raises:
-        InputError: it cannot be read, or is damaged; with what to do.
+        InputError: it cannot be read, is damaged or of an earlier version; with what to do.
     """
     values = read_small_json(path, fix)
     if not isinstance(values, dict):
         raise InputError("no JSON object", where=str(path), fix=fix)
-    if "blocks" in values and KEY not in values:
-        problem = f'is damaged or was edited: it has "blocks", but no "{KEY}"'
+    if "bytes" not in values:  # what is no run file is said by who reads its values
+        return values
+    if "sha256" not in values:
+        problem = 'is of an earlier version of discorank, whose outputs cannot be checked: it has no "sha256"'
         raise InputError(problem, where=str(path), fix=fix)
-    if KEY in values or "bytes" in values:  # what is no run file is said by who reads its values
-        check(values, str(path), fix)
+    if KEY not in values:
+        raise InputError(f'is damaged or was edited: it has no "{KEY}"', where=str(path), fix=fix)
+    check(values, str(path), fix)
     return values
 
 
@@ -129,7 +145,10 @@ def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun
             int(source["entries"]),
             str(source["digest"]),
             counts,
-            _recorded_outputs(values, counts),
+            {
+                name: RecordedOutput(int(num_bytes), str(values["sha256"][name]))
+                for name, num_bytes in values["bytes"].items()
+            },
             float(spent["seconds"]),
             work_of(spent),
         )
@@ -140,56 +159,21 @@ def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun
 
 
 def write_run_file(
-    path: Path, values: Mapping[str, Any], outputs: Mapping[str, BlockDigests]
+    path: Path, values: Mapping[str, Any], outputs: Mapping[str, WrittenBytes]
 ) -> None:
     """Replaces a run file by one of these values, and of these outputs, in one step.
 
     Raises:
         ResourceError: it cannot be written.
     """
-    blocks = {
-        name: {"bytes_each": output.block_bytes, "digests": " ".join(output.all)}
-        for name, output in outputs.items()
-    }
     row = {
         **values,
         "bytes": {name: output.num_bytes for name, output in outputs.items()},
-        "blocks": blocks,
+        "sha256": {name: output.digest for name, output in outputs.items()},
     }
     text = json.dumps(with_checksum(row), ensure_ascii=False, indent=1)
     with complete_file(path, Path(f"{path}.tmp")) as draft:
         draft.write_text(text, encoding="utf-8")
-
-
-def _recorded_outputs(
-    values: Mapping[str, Any], counts: Mapping[str, int]
-) -> dict[str, RecordedOutput]:
-    blocks = values.get("blocks", {})
-    outputs = {}
-    for name, num_bytes in values["bytes"].items():
-        num_lines = _num_lines(name, counts)
-        if name in blocks:
-            digests = tuple(blocks[name]["digests"].split())
-            block_bytes = int(blocks[name]["bytes_each"])
-            outputs[name] = RecordedOutput(int(num_bytes), num_lines, block_bytes, digests)
-        else:
-            outputs[name] = RecordedOutput(int(num_bytes), num_lines)
-    return outputs
-
-
-def _num_lines(output: str, counts: Mapping[str, int]) -> int | None:
-    """How many lines an output has; saved utilities have a header above the line of the first row.
-
-    Rows of a form with several lines each are counted by "row_lines".
-    """
-    num_rows = counts.get("rows", 0)
-    return {
-        "rows": counts.get("row_lines", num_rows),
-        "errors": counts.get("errors", 0),
-        "utilities": num_rows and num_rows + 1,
-        "waiting": counts.get("waiting", 0),
-        "table": None,
-    }[output]
 
 
 def _check_counts(run: RecordedRun) -> None:
@@ -201,6 +185,73 @@ def _check_counts(run: RecordedRun) -> None:
     if num_outcomes != run.entries:
         problem = f"{num_outcomes} rows, errors and lists of context"
         raise ValueError(f"{problem}, but {run.entries} entries")
+
+
+def check_beside(path: str | Path) -> Mapping[str, Any] | None:
+    """Checks a file that is read, if it is the output of a run: if the run file stands beside it.
+
+    Returns the values of the run file; None where there is none.
+
+    Raises:
+        InputError: the run file is damaged, or the file is not what it says; with what to do.
+    """
+    run_file = Path(f"{path}.run.json")
+    if str(path) == "-" or not run_file.exists():
+        return None
+    values = read_run_file(run_file, AS_INPUT)
+    run = recorded_run(values, str(run_file), AS_INPUT)
+    if is_table(path) and "table" not in run.outputs:
+        fix = "Run its command again, which resumes it"
+        raise InputError("the run that writes it has not come to its end", where=str(path), fix=fix)
+    checked_output(Path(path), "table" if is_table(path) else "rows", run, AS_INPUT)
+    return values
+
+
+def checked_output(path: Path, name: str, run: RecordedRun, fix: str) -> WrittenBytes:
+    """The good bytes of an output, "rows", "errors" or another, which are read once.
+
+    Args:
+        path: the output.
+        name: what the run file calls it.
+        run: what the run file says; behind the good bytes of a complete run nothing may stand.
+        fix: what to do about damage.
+
+    Raises:
+        InputError: the output is not what the run file says.
+    """
+    recorded = run.outputs.get(name)
+    if recorded is None:
+        return WrittenBytes()
+    size = path.stat().st_size if path.exists() else 0
+    if size < recorded.num_bytes or (run.complete and size > recorded.num_bytes):
+        problem = f"{size} bytes, the run file says {recorded.num_bytes}"
+        raise InputError(problem, where=str(path), fix=fix)
+    good = first_bytes(path, recorded.num_bytes)
+    if good.digest != recorded.digest:
+        problem = (
+            f"damaged or edited: its first {recorded.num_bytes} bytes are not what the run wrote"
+        )
+        raise InputError(problem, where=str(path), fix=fix)
+    return good
+
+
+def first_bytes(path: Path, num_bytes: int) -> WrittenBytes:
+    """The first bytes of a file, of which few are in memory; InputError if it cannot be read, or has fewer."""
+    good = WrittenBytes()
+    if not num_bytes:
+        return good
+    try:
+        with open(path, "rb") as file:
+            while good.num_bytes < num_bytes:
+                chunk = file.read(min(num_bytes - good.num_bytes, CHUNK_BYTES))
+                if not chunk:
+                    problem = f"ends at byte {good.num_bytes}, the run file says {num_bytes}"
+                    raise InputError(problem, where=str(path))
+                good = good.plus(chunk)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"cannot be read: {reason}", where=str(path)) from error
+    return good
 
 
 TABLE_ENDINGS = frozenset({".parquet", ".arrow", ".arrows", ".feather"})

@@ -13,9 +13,8 @@ from typing import Any
 
 from ...metrics.optional_packages import require
 from ..lists import NOTHING
-from .block_digests import BlockDigests
 from .resumable import Checkpoint
-from .run_file import Measured, is_table, lines_of_run
+from .run_file import Measured, WrittenBytes, is_table, lines_of_run
 from .stream import Stream
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
@@ -52,7 +51,7 @@ def outputs(
     )
 
 
-def _table_writer() -> Callable[[Path, Path], BlockDigests]:
+def _table_writer() -> Callable[[Path, Path], WrittenBytes]:
     """What makes a table of lines."""
     from .table_files import write_table
 

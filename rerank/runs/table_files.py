@@ -22,8 +22,7 @@ from typing import Any, BinaryIO, cast
 from ...metrics.errors import ResourceError
 from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import complete_file
-from .block_digests import BlockDigests
-from .output_checks import digests_of
+from .run_file import WrittenBytes, first_bytes
 
 MARK = {b"discorank": b"json"}  # the metadata of a field that holds JSON
 MAX_FIELDS = 256  # of an object that is a struct
@@ -175,8 +174,8 @@ PIECE_BYTES = 1 << 18  # of the lines that are Python values at a time, some ten
 Row = dict[str, Any]
 
 
-def write_table(lines: Path, table: Path) -> BlockDigests:
-    """Writes the rows of a file as a table, which takes its name when it is complete; the digests of its bytes.
+def write_table(lines: Path, table: Path) -> WrittenBytes:
+    """Writes the rows of a file as a table, which takes its name when it is complete; its bytes.
 
     Args:
         lines: JSON objects, one per line.
@@ -190,7 +189,7 @@ def write_table(lines: Path, table: Path) -> BlockDigests:
     real = Path(os.path.realpath(table))
     with complete_file(real) as draft, open(draft, "wb") as file, open(lines, "rb") as rows:
         write_rows(rows, file, table.suffix.lower())
-    return digests_of(real, real.stat().st_size)
+    return first_bytes(real, real.stat().st_size)
 
 
 def write_rows(lines: BinaryIO, file: BinaryIO, ending: str) -> None:

@@ -1,4 +1,4 @@
-"""Run files as another run would have written them, or discorank 0.1."""
+"""Run files as another run would have written them, or an earlier version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from discorank.metrics.storage.checksums import with_checksum
-from discorank.rerank.runs.block_digests import BlockDigests
+from discorank.rerank.runs.run_file import WrittenBytes
 
 
 def run_file(out: Path) -> dict[str, Any]:
@@ -18,20 +18,18 @@ def run_file(out: Path) -> dict[str, Any]:
 
 def write_run_file_for(out: Path, **parts: Any) -> None:
     """Changes values of a run file, which then fits the rows as they stand and has the right checksum."""
-    data = out.read_bytes()
-    digests = BlockDigests().extended(data)
+    written = WrittenBytes().plus(out.read_bytes())
     values = run_file(out)
-    values["bytes"]["rows"] = len(data)
-    values["blocks"]["rows"] = {
-        "bytes_each": digests.block_bytes,
-        "digests": " ".join(digests.all),
-    }
+    values["bytes"]["rows"] = written.num_bytes
+    values["sha256"]["rows"] = written.digest
     signed = with_checksum(values | parts)
     Path(f"{out}.run.json").write_text(json.dumps(signed), encoding="utf-8")
 
 
-def write_old_run_file(out: Path, **parts: Any) -> None:
-    """Takes away what discorank 0.1 did not write, and changes values."""
+def write_old_run_file(out: Path) -> None:
+    """Makes it one of an earlier version, with digests of blocks."""
     values = run_file(out)
-    del values["checksum"], values["blocks"]
-    Path(f"{out}.run.json").write_text(json.dumps(values | parts), encoding="utf-8")
+    del values["sha256"]
+    blocks = {name: {"bytes_each": 1 << 16, "digests": ""} for name in values["bytes"]}
+    signed = with_checksum(values | {"blocks": blocks})
+    Path(f"{out}.run.json").write_text(json.dumps(signed), encoding="utf-8")

@@ -20,8 +20,13 @@ from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
 from ..rerank.reranker import is_plain
-from ..rerank.runs.output_checks import AS_INPUT, check_read
-from ..rerank.runs.run_file import lines_of_run, read_run_file, recorded_run
+from ..rerank.runs.run_file import (
+    AS_INPUT,
+    checked_output,
+    lines_of_run,
+    read_run_file,
+    recorded_run,
+)
 from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
 from ..tables import number
 from .summary_text import sum_in_words, with_noun, without_settings
@@ -310,8 +315,8 @@ def read_head(path: str | Path) -> RunHead:
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
     recorded = recorded_run(values, str(run_file), AS_INPUT)
-    check_read(lines_of_run(path), "rows", recorded)
-    check_read(f"{path}.errors.jsonl", "errors", recorded)
+    checked_output(lines_of_run(path), "rows", recorded, AS_INPUT)
+    checked_output(Path(f"{path}.errors.jsonl"), "errors", recorded, AS_INPUT)
     return head
 
 

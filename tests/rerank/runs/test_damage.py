@@ -8,6 +8,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.checksums import UncheckedWarning, warn_once, with_checksum
-from discorank.rerank.runs import output_checks
-from discorank.rerank.runs.block_digests import LEAF_BYTES, BlockDigests
-from discorank.rerank.runs.output_checks import check_beside
+from discorank.rerank.runs import resumable
 from discorank.rerank.runs.resumable import Checkpoint
+from discorank.rerank.runs.run_file import WrittenBytes, check_beside
 
 from ...support.lists import made_lists, write_lists
-from ...support.run_files import run_file, write_old_run_file
+from ...support.run_files import run_file, write_old_run_file, write_run_file_for
 
 NAMES = ("out", "out.errors.jsonl", "u", "out.run.json")
 
@@ -185,19 +185,18 @@ def test_zeros_of_the_same_size_are_refused(
     run.out.write_bytes(bytes(size))
     assert run.decode() == 4
     message = capsys.readouterr().err
-    assert f"out: damaged or edited: bytes 0 to {size - 1} (lines 1 to 1)" in message
+    assert f"out: damaged or edited: its first {size} bytes are not what the run wrote" in message
     assert "Restore it, or remove" in message
     assert run.out.read_bytes() == bytes(size)  # nothing was cut or made anew
 
 
 def test_swapped_and_edited_rows_are_refused(run: Kept, capsys: pytest.CaptureFixture[str]) -> None:
     first, second, *rest = run.out.read_bytes().splitlines(keepends=True)
-    num_lines = len(rest) + 2
     edited = first.replace(b'"index": ', b'"index":9')
     for lines in ([second, first, *rest], [edited, second, *rest]):
         run.out.write_bytes(b"".join(lines))
         assert run.decode() == 4
-        assert f"(lines 1 to {num_lines}) are not what the run wrote" in capsys.readouterr().err
+        assert "bytes are not what the run wrote. Restore it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["out", "out.errors.jsonl", "u"])
@@ -214,66 +213,47 @@ def test_a_complete_output_of_another_length_is_refused(
         assert path.read_bytes() == other
 
 
-def test_the_place_of_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = write_lists(tmp_path / "in.jsonl", made_lists(1100)), tmp_path / "out"
+def test_damage_is_seen_in_an_output_of_many_chunks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discorank.rerank.runs.run_file.CHUNK_BYTES", 1000)
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(50)), tmp_path / "out"
     command = ["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet"]
     assert main(command) == 0
-    data = bytearray(out.read_bytes())
-    assert len(data) > 3 << 16
-    for place in (70_000, 140_000):
+    whole = out.read_bytes()
+    assert len(whole) > 5000
+    for place in (0, 999, 1000, 3500, len(whole) - 1):
+        data = bytearray(whole)
         data[place] ^= 1
-    out.write_bytes(data)
-    assert main(command) == 4
-    first, last = (data[:end].count(b"\n") + 1 for end in (1 << 16, (2 << 16) - 1))
-    block = f"bytes 65536 to 131071 (lines {first} to {last}), and 1 other blocks"
-    assert block in capsys.readouterr().err
+        out.write_bytes(data)
+        assert main(command) == 4
+        assert f"its first {len(data)} bytes are not what" in capsys.readouterr().err
+    out.write_bytes(whole)
+    assert main(command) == 0
 
 
-@pytest.mark.parametrize("num_rows", [0, 5, 17])
-def test_lowered_bytes_of_an_old_run_file_lose_no_rows(
-    run: Kept, num_rows: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("done", [20, 11])
+def test_a_run_file_of_an_earlier_version_is_refused(
+    tmp_path: Path, done: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = run.out.read_bytes()
-    end = len(b"".join(data.splitlines(keepends=True)[:num_rows]))
-    for size in {end, max(0, end - 3)}:
-        write_old_run_file(
-            run.out, bytes=run_file(run.out)["bytes"] | {"rows": size}, complete=False
-        )
-        with pytest.warns(UncheckedWarning, match="has no"):
-            assert run.decode() == 4
-        assert f"in the first {size} bytes, the counts of the run file say 18" in (
-            capsys.readouterr().err
-        )
-        assert run.out.read_bytes() == data
-        shutil.copy(run.whole / "out.run.json", run.folder)
+    run = Kept(tmp_path, done=done)
+    before = run.outputs()
+    write_old_run_file(run.out)
+    assert run.decode() == 4
+    message = capsys.readouterr().err
+    assert "is of an earlier version of discorank" in message
+    assert "Restore it, or remove" in message
+    assert run.outputs() == before
+    with pytest.raises(InputError, match=r"earlier version.*give a copy under another name"):
+        check_beside(run.out)
 
 
-def test_lowered_counts_of_an_old_run_file_are_refused(
+def test_counts_that_do_not_add_up_are_refused(
     run: Kept, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counts = run_file(run.out)["counts"]
-    write_old_run_file(run.out, counts=counts | {"rows": 17})
-    with pytest.warns(UncheckedWarning):
-        assert run.decode() == 4
-    assert "19 rows, errors and lists of context, but 20 entries" in capsys.readouterr().err
-    shutil.copy(run.whole / "out.run.json", run.folder)
-    write_old_run_file(run.out, counts=counts | {"rows": 17, "context_only": 2})
-    with pytest.warns(UncheckedWarning):
-        assert run.decode() == 4
-    assert "18 lines in the first 3608 bytes, the counts of the run file say 17" in (
-        capsys.readouterr().err
-    )
-
-
-def test_a_run_of_discorank_0_1_goes_on_and_has_checksums_from_then_on(tmp_path: Path) -> None:
-    run = Kept(tmp_path, done=11)
-    write_old_run_file(run.out)
-    with pytest.warns(UncheckedWarning, match=r"out\.run\.json: has no"):
-        assert run.decode() == 3
-    assert run.outputs() == run.expected
-    assert {"checksum", "blocks"} < run_file(run.out).keys()
-    run.out.write_bytes(bytes(run.out.stat().st_size))
+    write_run_file_for(run.out, counts=run_file(run.out)["counts"] | {"rows": 17})
     assert run.decode() == 4
+    assert "19 rows, errors and lists of context, but 20 entries" in capsys.readouterr().err
 
 
 def test_a_run_file_that_has_lost_its_checksum_is_refused(
@@ -283,7 +263,7 @@ def test_a_run_file_that_has_lost_its_checksum_is_refused(
     del values["checksum"]
     Path(f"{run.out}.run.json").write_text(json.dumps(values))
     assert run.decode() == 4
-    assert 'it has "blocks", but no "checksum"' in capsys.readouterr().err
+    assert 'it has no "checksum"' in capsys.readouterr().err
 
 
 def test_what_is_told_to_be_removed_is_enough(
@@ -301,7 +281,7 @@ def test_what_is_told_to_be_removed_is_enough(
 def test_good_rows_are_not_hashed_again(run: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Saving often reads nothing of what was written."""
     reads: list[Any] = []
-    monkeypatch.setattr(output_checks, "_content", lambda *values: reads.append(values))
+    monkeypatch.setattr(resumable, "checked_output", lambda *values: reads.append(values))
     checkpoint = Checkpoint(run.folder / "new", {"rows": run.folder / "new"}, {}, {})
     checkpoint.begin()
     for _ in range(3):
@@ -437,18 +417,22 @@ def test_an_output_that_still_grows_is_read(tmp_path: Path) -> None:
     checkpoint.close()
 
 
-def test_what_is_written_is_not_kept_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between two saves less than a leaf and a row, however fast rows come."""
-    monkeypatch.setattr("discorank.rerank.runs.resumable.EVERY_SECONDS", 1e9)
+def test_the_running_digest_is_that_of_the_file(tmp_path: Path) -> None:
+    """However often it is saved."""
     out = tmp_path / "rows"
     checkpoint = Checkpoint(out, {"rows": out}, {}, {})
     checkpoint.begin()
-    row = b"x" * 999 + b"\n"
-    for _ in range(500):
-        checkpoint.commit(b"", {"rows": row}, {"rows": 1})
-        assert sum(map(len, checkpoint.growth["rows"].since)) < LEAF_BYTES + len(row)
+    for number in range(50):
+        checkpoint.commit(b"", {"rows": b"x" * number + b"\n"}, {"rows": 1})
+        if number % 7 == 0:
+            checkpoint.save()
     checkpoint.save(complete=True)
     checkpoint.close()
-    assert checkpoint.growth["rows"].digests.all == BlockDigests().extended(out.read_bytes()).all
+    assert run_file(out)["sha256"] == {"rows": sha256(out.read_bytes()).hexdigest()}
+
+
+def test_written_bytes_are_never_changed() -> None:
+    before = WrittenBytes().plus(b"abc")
+    digest = before.digest
+    assert before.plus(b"defgh").digest == sha256(b"abcdefgh").hexdigest()
+    assert (before.num_bytes, before.digest) == (3, digest) == (3, sha256(b"abc").hexdigest())
