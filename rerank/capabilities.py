@@ -24,6 +24,9 @@ PSEUDO_REFERENCES = "pseudo-references, not human references"
 EVERY_VALUE = "a value of every candidate"
 PLAIN_SUMS = "the utilities of a sum as they are"
 OWN_CONTEXT = "each document in its own context"
+FIRST_STAGE = "a first stage that leaves texts out"
+SEVERAL_PLACES = "a ranking of several places"
+SYSTEMS = "candidates that name their systems"
 SINGLE_LISTS = "lists that are decided one by one"
 
 

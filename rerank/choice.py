@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ..metrics.errors import InputError
 from ..metrics.optional_packages import imported
 from ..metrics.representations import FloatArray, IntArray
-from ..metrics.spec.checked_settings import Field, settings
+from ..metrics.spec.checked_settings import Field, Internal, settings
 from ..metrics.text.texts import NO_CONTEXT, Context, Text
 from .capabilities import (
     ALL_PAIRS,
@@ -40,6 +40,7 @@ from .capabilities import (
     OWN_CONTEXT,
     PLAIN_SUMS,
     PSEUDO_REFERENCES,
+    SEVERAL_PLACES,
     SINGLE_LISTS,
     Costs,
     Needs,
@@ -235,16 +236,16 @@ class Choice:
 
     heading: ClassVar = "choice"
 
-    nbest: Annotated[int, Field(ge=1)] | None = 1
+    nbest: Annotated[Annotated[int, Field(ge=1)] | None, Needs(SEVERAL_PLACES)] = 1
     diverse: Annotated[
         Annotated[float, Field(ge=0, allow_inf_nan=False)] | None,
-        Needs(MATRIX, ALL_PAIRS, PSEUDO_REFERENCES, PLAIN_SUMS),
+        Needs(MATRIX, ALL_PAIRS, PSEUDO_REFERENCES, PLAIN_SUMS, SEVERAL_PLACES),
         Costs(EVERY_VALUE),
     ] = None
     choose: Annotated[Literal["segment", "document"], Needs(OWN_CONTEXT), Costs(SINGLE_LISTS)] = (
         "segment"
     )
-    keep_matrix: bool = False
+    keep_matrix: Annotated[bool, Internal()] = False
 
     def __post_init__(self) -> None:
         if self.diverse is not None and (self.nbest is None or self.nbest < 2):

@@ -19,6 +19,7 @@ from .budget.settings import Budget, load_budget
 from .capabilities import (
     ALL_PAIRS,
     EVERY_VALUE,
+    FIRST_STAGE,
     PLAIN_SUMS,
     PSEUDO_REFERENCES,
     Costs,
@@ -61,8 +62,10 @@ class Estimator:
     heading: ClassVar = "estimator"
 
     normalize_parts: Annotated[Normalize, Needs(ALL_PAIRS), Costs(PLAIN_SUMS)] = "none"
-    shortlist: Annotated[MetricLike | None, Converted(_optional_metric), Costs(EVERY_VALUE)] = None
-    top_k: Annotated[int, Field(ge=1)] = 16
+    shortlist: Annotated[
+        MetricLike | None, Converted(_optional_metric), Needs(FIRST_STAGE), Costs(EVERY_VALUE)
+    ] = None
+    top_k: Annotated[int, Field(ge=1), Needs(FIRST_STAGE)] = 16
     budget: Annotated[
         Budget | float | None,
         Converted(load_budget),

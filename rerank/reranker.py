@@ -20,7 +20,7 @@ from ..metrics.metric_settings import metric_of_model
 from ..metrics.mixture import Mix, Utility, added
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Composed, Converted, settings
+from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
@@ -56,11 +56,13 @@ class Reranker(Decider):
 
     heading: ClassVar = "estimator"
 
-    features: Annotated[Mapping[Any, float] | WeightedFeatures, Converted(weighted_features)]
+    features: Annotated[
+        Mapping[Any, float] | WeightedFeatures, Converted(weighted_features), Internal()
+    ]
     normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
     choice: Annotated[Choice, Composed()] = Choice()
     order: Annotated[Order, Composed()] = Order()
-    decoder: MBRDecoder | None = None
+    decoder: Annotated[MBRDecoder | None, Internal()] = None
     budget: Annotated[Budget | float | None, Converted(load_budget), Costs(EVERY_VALUE)] = None
 
     if TYPE_CHECKING:  # what `settings` makes of it

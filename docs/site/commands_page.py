@@ -1,4 +1,4 @@
-"""The page of the site on the command line: what every subcommand prints with ``--help``."""
+"""The page of the site on the command line: what every subcommand prints with ``--help-all``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from discorank.cli.main import SUBCOMMANDS, main
 COLUMNS = "100"
 HEAD = """# Command line reference
 
-What `discorank SUBCOMMAND --help` prints, for every subcommand. Options stand in YAML too: `--config FILE`,
-`--print-config` writes one.
+What `discorank SUBCOMMAND --help-all` prints, for every subcommand; `--help` leaves out rare options.
+Options stand in YAML too: `--config FILE`, `--print-config` writes one.
 """
 
 
@@ -38,21 +38,22 @@ def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def help_of(words: tuple[str, ...]) -> str:
-    """What ``--help`` prints, at a width that does not depend on the terminal.
+    """What ``--help-all`` prints, at a width of its own; of train, which only names kinds, ``--help``.
 
     Raises:
         RuntimeError: the command fails.
     """
+    flag = "--help" if words == ("train",) else "--help-all"
     printed = io.StringIO()
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = COLUMNS
     try:
         with contextlib.redirect_stdout(printed):
-            code = main([*words, "--help-all"])
+            code = main([*words, flag])
     finally:
         del os.environ["COLUMNS"]
         if before is not None:
             os.environ["COLUMNS"] = before
     if code:
-        raise RuntimeError(f"discorank {' '.join(words)} --help ended with {code}")
+        raise RuntimeError(f"discorank {' '.join(words)} {flag} ended with {code}")
     return printed.getvalue()

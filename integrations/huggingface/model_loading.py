@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, ClassVar, NamedTuple, cast, get_args
 
 from ...metrics.errors import InputError, ModelLoadError, unknown
 from ...metrics.neural.models.encoder import DType, device_of
 from ...metrics.neural.models.files import model_files as files
 from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer_of
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.bounded_files import read_small_file
 from ..generation.generator import check_stops
 from .sampling import DRAWING_VERSIONS, Method, cutoff_of
@@ -56,23 +56,27 @@ class GenerationSettings:
         sequences_at_once: sequences in one batch.
     """
 
+    heading: ClassVar = "candidates"
+
     num_candidates: Annotated[int, Field(ge=1)] = 16
     sampling: Method | None = None
     cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
     temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] = 1.0
     num_references: Annotated[int, Field(ge=0)] = 0
-    reference_sampling: Method | None = None
-    reference_cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
-    reference_temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] | None = None
+    reference_sampling: Annotated[Method | None, Rare()] = None
+    reference_cutoff: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, Rare()] = None
+    reference_temperature: Annotated[
+        Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] | None, Rare()
+    ] = None
     seed: int = 0
     max_new_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_input_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_input_tokens: Annotated[Annotated[int, Field(ge=1)] | None, Rare()] = None
     source_lang: str | None = None
     target_lang: str | None = None
     chat: bool = False
     logprobs: bool = False
     stop: tuple[str, ...] = ()
-    sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
+    sequences_at_once: Annotated[int, Field(ge=1), Rare()] = field(default=64, compare=False)
 
     def __post_init__(self) -> None:
         check_stops(self.stop)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Converted, Field, settings
+from ...metrics.spec.checked_settings import Converted, Field, Rare, settings
 from ...metrics.spec.checked_values import ValueRefusal
 from ...rerank.stopping_rule import StoppingRule, check_cap
 
@@ -60,17 +60,19 @@ class DrawingSettings:
             they could have more.
     """
 
+    heading: ClassVar = "candidates"
+
     num_candidates: Count = 16
     max_n: Count | None = None
     sampling_temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    candidates_per_request: Count | None = None
+    candidates_per_request: Annotated[Count | None, Rare()] = None
     deadline_seconds: Seconds | None = None
     adaptive: bool = False
-    round_size: Annotated[int, Field(ge=2)] = StoppingRule.step
-    change_bound: Annotated[float, Field(gt=0, le=1)] = StoppingRule.bound
-    change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = StoppingRule.margin
-    max_candidate_tokens: Count | None = None
-    max_request_tokens: Count | None = None
+    round_size: Annotated[int, Field(ge=2), Rare()] = StoppingRule.step
+    change_bound: Annotated[float, Field(gt=0, le=1), Rare()] = StoppingRule.bound
+    change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = StoppingRule.margin
+    max_candidate_tokens: Annotated[Count | None, Rare()] = None
+    max_request_tokens: Annotated[Count | None, Rare()] = None
 
     def __post_init__(self) -> None:
         if self.max_n is not None and self.max_n < self.num_candidates:
@@ -123,13 +125,15 @@ class DoorSettings:
         document_seconds: how long a document is kept that nothing comes for.
     """
 
+    heading: ClassVar = "server"
+
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8484
     access_key_variable: str | None = None
-    max_open: Count = 256
-    max_waiting: Annotated[int, Field(ge=0)] = 256
-    body_seconds: Seconds = 30.0
-    choice_seconds: Seconds = 60.0
-    grace_seconds: Seconds = 30.0
-    max_documents: Count = 1024
-    document_seconds: Seconds = 600.0
+    max_open: Annotated[Count, Rare()] = 256
+    max_waiting: Annotated[int, Field(ge=0), Rare()] = 256
+    body_seconds: Annotated[Seconds, Rare()] = 30.0
+    choice_seconds: Annotated[Seconds, Rare()] = 60.0
+    grace_seconds: Annotated[Seconds, Rare()] = 30.0
+    max_documents: Annotated[Count, Rare()] = 1024
+    document_seconds: Annotated[Seconds, Rare()] = 600.0

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import inf
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.spec.checked_settings import settings
@@ -44,6 +44,8 @@ class ServerScoringOptions:
     Raises:
         InputError: a request that is no JSON object, or sets what has its own place.
     """
+
+    heading: ClassVar = "server"
 
     form: Literal["auto", "echo", "echo-one", "prompt-logprobs"] = "auto"
     request: str | None = None

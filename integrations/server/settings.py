@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..generation.generator import check_stops
 
@@ -200,12 +200,14 @@ class Connection:
         backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute.
     """
 
+    heading: ClassVar = "server"
+
     base_url: str
     key_variable: str | None = None
     connections: Annotated[int, Field(ge=1, le=1024)] = 8
-    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
-    retries: Annotated[int, Field(ge=0)] = 5
-    backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
+    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), Rare()] = 600.0
+    retries: Annotated[int, Field(ge=0), Rare()] = 5
+    backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = 0.5
 
     def __post_init__(self) -> None:
         fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"

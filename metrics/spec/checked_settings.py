@@ -22,6 +22,7 @@ __all__ = [
     "Composed",
     "Converted",
     "Field",
+    "Internal",
     "Mark",
     "Rare",
     "build",
@@ -46,6 +47,11 @@ class Composed(Mark):
 @dataclass(frozen=True)
 class Rare(Mark):
     """A setting that few need: the help of a command shows it only when asked for all."""
+
+
+@dataclass(frozen=True)
+class Internal(Mark):
+    """A setting that commands make themselves, and no option."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

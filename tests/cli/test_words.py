@@ -30,27 +30,27 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> 
     [
         (
             ["decode", "--utilty", "chrf", DEMO],
-            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help lists all\n",
+            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help-all lists all\n",
         ),
         (
             ["decode", DEMO, "--utilty=chrf"],
-            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help lists all\n",
+            "discorank: unknown option --utilty; did you mean --utility? discorank decode --help-all lists all\n",
         ),
         (
             ["decode", DEMO, "--qqqqqq"],
-            "discorank: unknown option --qqqqqq; discorank decode --help lists all\n",
+            "discorank: unknown option --qqqqqq; discorank decode --help-all lists all\n",
         ),
         (
             ["decode", DEMO, "-q"],
-            "discorank: unknown option -q; did you mean --quiet? discorank decode --help lists all\n",
+            "discorank: unknown option -q; did you mean --quiet? discorank decode --help-all lists all\n",
         ),
         (
             ["decode", DEMO, "more.jsonl"],
-            "discorank: unexpected argument more.jsonl; discorank decode --help lists all\n",
+            "discorank: unexpected argument more.jsonl; discorank decode --help-all lists all\n",
         ),
         (
             ["decode", DEMO, "--nbest"],
-            "discorank: argument --nbest: expected one argument; discorank decode --help lists all\n",
+            "discorank: argument --nbest: expected one argument; discorank decode --help-all lists all\n",
         ),
         (
             ["--verson"],

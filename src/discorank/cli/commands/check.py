@@ -18,21 +18,23 @@ from typing import Any, Literal
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Document
+from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, SINGLE_LISTS
+from ...rerank.choice import Choice
+from ...rerank.estimator import Estimator
 from ...rerank.lists import CandidateList
+from ...rerank.order import Order
+from ...rerank.pool import Pool
+from ...rerank.runs.run import RunSettings
 from ...tables import aligned
 from ..options import Options
 from ..options.budget import BudgetOptions
 from ..options.inputs import InputOptions, open_input
+from ..options.output_formats import DecisionOptions, OutputFormatOptions
+from ..running import OutputOptions
 from ..terminal.console import Progress, say
 from .check_costs import UtilityCosts
 
 SHOWN_ERRORS = 10
-# options of decode that change no cost: its config files are taken as they are
-_OF_DECODE = (
-    *("weights", "temperature", "self_pair", "strategy"),
-    *("normalize_parts", "prior", "prior_strength", "nbest"),
-    *("output", "output_format", "lossy", "order", "feature", "max_errors"),
-)
 
 
 @settings
@@ -59,7 +61,13 @@ OPTIONS = Options(
     [InputOptions, CheckOptions, BudgetOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
-    passed_over=_OF_DECODE,
+    # config files of decode are taken as they are, but for what changes the cost
+    passed_over=[
+        *(Pool, Estimator, Choice, Order),
+        *(OutputOptions, RunSettings, OutputFormatOptions, DecisionOptions),
+    ],
+    needs=(PSEUDO_REFERENCES, SINGLE_LISTS),
+    lacks=(MATRIX, FIRST_STAGE),
 )
 
 

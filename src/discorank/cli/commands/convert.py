@@ -35,10 +35,15 @@ from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.rows import error_row
 from ...rerank.runs.written_outcomes import stopped
 from ..options import Options, needed
-from ..options.eval_set_options import checked_lines, checked_rows
 from ..options.inputs import InputOptions, open_input
-from ..options.output_files import OutputFileOptions, aligned_outputs, output_files_in
 from ..options.output_formats import OutputFormatOptions, list_writer_in
+from ..options.system_outputs import (
+    OutputFileOptions,
+    aligned_outputs,
+    checked_lines,
+    checked_rows,
+    output_files_in,
+)
 from ..row_files import complete_rows
 from ..running import OutputOptions, check_not_input, check_plain, complete_or_absent
 from ..terminal.console import Progress, say

@@ -51,7 +51,6 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
-    hidden=["keep_matrix"],
     groups=GROUPS,
 )
 

@@ -43,7 +43,6 @@ OPTIONS = Options(
     [InputOptions, BudgetOptions, MBRDecoder, ExplainOptions, CodeOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
-    hidden=["keep_matrix"],
     needs=(SINGLE_LISTS,),
     defaults={"nbest": 3},
 )

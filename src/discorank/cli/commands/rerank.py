@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
-from ...rerank.capabilities import MATRIX
+from ...metrics.spec.checked_settings import setting_names, settings
+from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker, feature_of
 from ...rerank.runs.run import RunSettings
-from ..options import Options, build, needed
+from ..options import Options, build, flag_of, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import (
@@ -41,10 +41,8 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
-OF_EXPECTED = (
-    *("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"),
-    "normalize_parts",
-)
+# what only the feature "expected" has
+_OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Reranker))
 OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
@@ -64,15 +62,8 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
-    hidden=[
-        "features",
-        "decoder",
-        "shortlist",
-        "top_k",
-        "oracle",
-        "keep_matrix",
-    ],
-    lacks=(MATRIX,),
+    needs=(PSEUDO_REFERENCES,),
+    lacks=(MATRIX, FIRST_STAGE),
     groups=GROUPS,
 )
 
@@ -93,12 +84,10 @@ def run(arguments: Sequence[str]) -> int:
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
     """The decoder of the feature "expected", None where it is no feature."""
     if not is_feature:
-        for name in OF_EXPECTED:
-            if values[name] != OPTIONS.defaults[name]:
-                where = f"--{name.replace('_', '-')}"
-                raise InputError(
-                    "is for the feature expected", where=where, fix=f"Add -m {EXPECTED}"
-                )
+        for name in OPTIONS.given(values):
+            if name in _OF_EXPECTED:
+                problem = "is for the feature expected"
+                raise InputError(problem, where=flag_of(name), fix=f"Add -m {EXPECTED}")
         return None
     utility = metric_in(values, needed(values, "utility", "--utility"))
     return build(MBRDecoder, values, utility=utility, budget=None)

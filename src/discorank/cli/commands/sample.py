@@ -14,7 +14,7 @@ from ...rerank.runs.rows import as_line
 from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
 from ..options.inputs import CodeOptions, cache_in, metric_in
-from ..options.judgements import judged_rows, systems_documents
+from ..options.system_outputs import judged_rows, systems_documents
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import say
 

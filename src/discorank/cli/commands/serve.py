@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...integrations.proxy.running_server import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings
@@ -18,7 +18,9 @@ from ...rerank.capabilities import (
     ALL_PAIRS,
     PLAIN_SUMS,
     PSEUDO_REFERENCES,
+    SEVERAL_PLACES,
     SINGLE_LISTS,
+    SYSTEMS,
 )
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
@@ -42,6 +44,8 @@ class ServeOptions:
         allow_utility: further utilities that a request may choose by their name.
     """
 
+    heading: ClassVar = "server"
+
     upstream: str | None = None
     allow_utility: tuple[str, ...] = ()
 
@@ -60,12 +64,10 @@ OPTIONS = Options(
         CodeOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=[
-        *("base_url", "keep_matrix", "features", "decoder", "nbest", "diverse"),
-        *("prior", "prior_strength"),  # candidates of a server name no system
-    ],
+    hidden=["base_url"],  # that is --upstream
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
+    lacks=(SEVERAL_PLACES, SYSTEMS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
 )

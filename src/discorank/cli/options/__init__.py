@@ -1,10 +1,18 @@
 """The options of subcommands, and what they name.
 
-`command_options` makes them of the fields of `components`; `common_options` has those of every subcommand. `inputs`,
-`engines`, `budget` and `server_backend` have those of several, and what they stand for.
+`command_options` makes them of the fields of settings classes. The others have those of several subcommands, and what
+they stand for.
 """
 
-from .command_options import MODEL_OPTIONS, Options, build, build_group, field_helps, needed
+from .command_options import (
+    MODEL_OPTIONS,
+    Options,
+    build,
+    build_group,
+    field_helps,
+    flag_of,
+    needed,
+)
 
 __all__ = [
     "MODEL_OPTIONS",
@@ -12,5 +20,6 @@ __all__ = [
     "build",
     "build_group",
     "field_helps",
+    "flag_of",
     "needed",
 ]

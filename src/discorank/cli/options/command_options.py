@@ -1,8 +1,8 @@
 """Options of a subcommand, from the fields of the components it is made of.
 
 A component is a frozen settings class (`MBRDecoder`, `InputOptions`, ...): its fields become flags, YAML keys and
-``--set`` keys alike, and its docstring their help, under the component's heading. A field that is `Rare` stands in
-``--help-all`` alone. Later wins: defaults, ``--config``, flags, ``--set``.
+``--set`` keys alike, and its docstring their help, under the component's heading, or "options" without one. A field
+that is `Rare` stands in ``--help-all`` alone. Later wins: defaults, ``--config``, flags, ``--set``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import (
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import (
     Field,
+    Internal,
     Mark,
     Rare,
     marks_of,
@@ -45,13 +46,18 @@ from ..terminal.argument_parser import HelpAll, PrintableParser
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 # the headings of options in the help, in order, and what stands under them
 HEADINGS = {
-    "input": "Where candidate lists come from.",
+    "options": "",
+    "input": "Where texts come from.",
+    "judgements": "What people said of texts.",
+    "candidates": "How candidates are drawn.",
     "utility": "What texts are compared by.",
     "pool": "Which texts count as pseudo-references, and how much.",
     "estimator": "How expected utilities come from pairs: from all, or from some.",
     "choice": "What is chosen.",
     "order": "Where the context of a list comes from.",
+    "statistics": "How numbers are compared.",
     "output": "Where rows go, and how they are written.",
+    "server": "How servers are reached, and what they take.",
     "engine": "Where metrics run.",
     "general": "",
 }
@@ -69,7 +75,8 @@ class Options:
         hidden: fields that are no options.
         defaults: where the subcommand's differ from the components'.
         groups: settings classes by the prefix of their options (ray: ``ray.actors``), which have no flags.
-        passed_over: options of other subcommands that a config file may have, and that change nothing here.
+        passed_over: settings classes of other subcommands: a config file may have their options, which change nothing
+            here, but for those that do not go with what the subcommand needs and lacks.
         needs: capabilities (`capabilities`) that the subcommand needs: options that cost one are refused.
         lacks: capabilities that it does not have: options that need one are refused.
     """
@@ -84,14 +91,13 @@ class Options:
         hidden: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
         groups: Mapping[str, type] | None = None,
-        passed_over: Sequence[str] = (),
+        passed_over: Sequence[type] = (),
         needs: Sequence[str] = (),
         lacks: Sequence[str] = (),
     ) -> None:
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, ReadingOptions, EngineOptions, GeneralOptions)
         self.groups = dict(groups or {})
-        self.passed_over = frozenset(passed_over)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
@@ -100,15 +106,20 @@ class Options:
             [f"discorank {name} [options]", *map(_shown_place, self.positional.items())]
         )
         self.parser = PrintableParser(
-            f"discorank {name}", usage=usage, description=about, allow_abbrev=False
+            f"discorank {name}", usage=usage, description=about, allow_abbrev=False, add_help=False
         )
         self.headings = {
-            title: self.parser.add_argument_group(title, about) for title, about in HEADINGS.items()
+            title: self.parser.add_heading(title, about) for title, about in HEADINGS.items()
         }
         for component in self.components:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
             self._declare_group(group, component)
+        self.passed_over: dict[str, tuple[Any, tuple[Mark, ...]]] = {}
+        for component in passed_over:
+            marks = marks_of(component)
+            for field in fields(component):
+                self.passed_over[field.name] = (field.default, marks[field.name])
         general = self.headings["general"]
         general.add_argument(
             "--config", metavar="FILE", help="YAML file, or the name of a preset, with any option"
@@ -121,6 +132,7 @@ class Options:
                 "--print-config", action="store_true", help="print all options as YAML and stop"
             )
         )
+        general.add_argument("-h", "--help", action="help", help="show this help, and stop")
         general.add_argument("--help-all", action=HelpAll, help="show rare options too, and stop")
 
     def _declare(
@@ -134,7 +146,7 @@ class Options:
         helps = field_helps(component)
         hints = get_type_hints(component, include_extras=True)
         parts, marks = parts_of(component), marks_of(component)
-        heading = getattr(component, "heading", "")
+        heading = getattr(component, "heading", "options")
         for field in fields(component):
             name = field.name
             if name in parts:
@@ -142,7 +154,7 @@ class Options:
                 continue
             if name in self.types:
                 self.marks[name] = self.marks[name] or marks[name]
-            if name in hidden or name in self.types:
+            if name in hidden or name in self.types or Internal() in marks[name]:
                 continue
             default = None if field.default is MISSING else field.default
             self.types[name] = hints[name]
@@ -158,11 +170,19 @@ class Options:
             self.types[name] = hints[field.name]
             self.defaults[name] = field.default
 
+    def given(self, values: Mapping[str, Any]) -> list[str]:
+        """The options with flags that are not at their defaults."""
+        return [name for name in self.marks if values[name] != self.defaults[name]]
+
+    def _refuse(self, marks: Mapping[str, Sequence[Mark]]) -> None:
+        """Raises InputError for options that do not go together, or not with the subcommand."""
+        by_flag = {flag_of(name): of_name for name, of_name in marks.items()}
+        refuse_conflicts(by_flag, f"discorank {self.name}", self.needs, self.lacks)
+
     def _fits(self, name: str) -> bool:
         """Whether an option needs or costs nothing that does not go with the subcommand."""
-        marks = {name: self.marks[name]}
         try:
-            refuse_conflicts(marks, self.name, self.needs, self.lacks)
+            self._refuse({name: self.marks[name]})
         except InputError:
             return False
         return True
@@ -175,16 +195,15 @@ class Options:
         # without the marks for code of a docstring
         help_text = (about.replace("`", "") + shown).replace("%", "%%")
         extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": help_text}
+        group = self.headings[heading]
         if name in self.positional:
-            self.headings["input"].add_argument(
-                name, nargs=self.positional[name], metavar=name.upper(), **extra
-            )
+            number = self.positional[name]
+            group.add_argument(name, nargs=number, metavar=name.upper(), **extra)
             return
         flags = [f"-{short}"] if short else []
         flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
         extra["dest"] = name
         plain = plain_type(kind)
-        group = self.headings.get(heading, self.parser)
         if plain is bool:
             action = group.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
         elif name in ASSIGNMENTS:
@@ -230,12 +249,21 @@ class Options:
     def _configured(self, config: str) -> dict[str, Any]:
         """The options that a config file sets."""
         values = read_yaml(_preset(config))
-        own = {key: value for key, value in values.items() if not self._is_passed_over(key)}
+        own = {}
+        for key, value in values.items():
+            if not self._is_passed_over(key, value):
+                own[key] = value
         return self._known(own, config)
 
-    def _is_passed_over(self, key: str) -> bool:
-        """Whether an option of another subcommand is left as it is."""
-        return self._field(key).replace("-", "_") in self.passed_over
+    def _is_passed_over(self, key: str, value: Any) -> bool:
+        """Whether an option of another subcommand is left as it is; raises InputError for one that does not fit."""
+        name = self._field(key).replace("-", "_")
+        if name in self.types or name not in self.passed_over:
+            return False
+        default, marks = self.passed_over[name]
+        if value != default:
+            self._refuse({name: marks})
+        return True
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
         """The option that one --set KEY=VALUE sets."""
@@ -248,7 +276,7 @@ class Options:
     def _field(self, key: str) -> str:
         """The name of the field that a key of YAML stands for."""
         name = next((field for field, flag in FLAG_NAMES.items() if flag == key), key)
-        return name if name in self.types else key
+        return name if name in self.types or name in self.passed_over else key
 
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
         """Prints all options as YAML and stops."""
@@ -268,12 +296,7 @@ class Options:
         for name, value in values.items():
             check_characters(value, FLAG_NAMES.get(name, name))
         self._check_jobs(values)
-        given = {
-            flag_of(name): marks
-            for name, marks in self.marks.items()
-            if values[name] != self.defaults[name]
-        }
-        refuse_conflicts(given, f"discorank {self.name}", self.needs, self.lacks)
+        self._refuse({name: self.marks[name] for name in self.given(values)})
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ...integrations.server import Connection, ServerGenerator, ServerSettings
 from ...integrations.server.settings import further_keys
@@ -24,6 +24,8 @@ class ServerOptions:
         system: with --chat: what the system says before.
         request: more keys of the request, as a JSON object, such as {"top_k": -1}.
     """
+
+    heading: ClassVar = "server"
 
     system: str | None = None
     request: str | None = None

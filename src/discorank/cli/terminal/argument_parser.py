@@ -12,15 +12,14 @@ from ...printable import printable
 
 
 class HelpAll(argparse.Action):
-    """Prints the help with what is hidden in it, and stops."""
+    """Prints the help with rare options in it, and stops."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         """Prints it; raises SystemExit."""
-        parser.show_hidden()
-        parser.print_help()
+        sys.stdout.write(parser.format_help(rare=True))
         parser.exit()
 
 
@@ -29,17 +28,18 @@ class PrintableParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._hidden: list[tuple[argparse.Action, str | None]] = []
+        self._rare: list[argparse.Action] = []
+        self._headings: list[tuple[Any, str]] = []  # groups of options, and what is said of them
+
+    def add_heading(self, title: str, about: str) -> Any:
+        """A group of options; where none is shown, its title is not either."""
+        group = self.add_argument_group(title)
+        self._headings.append((group, about))
+        return group
 
     def hide(self, action: argparse.Action) -> None:
-        """Leaves an option out of the help."""
-        self._hidden.append((action, action.help))
-        action.help = argparse.SUPPRESS
-
-    def show_hidden(self) -> None:
-        """Has the help show what was hidden."""
-        for action, about in self._hidden:
-            action.help = about
+        """Leaves an option to the help with rare ones."""
+        self._rare.append(action)
 
     def parse_known(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The options; ends with exit code 2, and the nearest match, where there is one that does not exist."""
@@ -65,17 +65,33 @@ class PrintableParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Says what is wrong and who knows more, in one line, and ends with exit code 2."""
         end = "" if message.endswith((";", "?")) else ";"
-        line = f"discorank: {message}{end} {self.prog} --help lists all"
+        names = self._option_string_actions
+        helps = "--help-all" if "--help-all" in names else "--help"
+        line = f"discorank: {message}{end} {self.prog} {helps} lists all"
         self.exit(2, f"{printable(line)}\n")
 
-    def format_help(self) -> str:
-        """The help, in which names of formats stand that are asked for by ``{formats}``."""
+    def format_help(self, rare: bool = False) -> str:
+        """The help, in which names of formats stand that are asked for by ``{formats}``.
+
+        Args:
+            rare: whether rare options stand in it too.
+        """
         for action in self._actions:
             if action.help and "{formats" in action.help:
                 from ...integrations.formats.format_table import with_format_names
 
                 action.help = with_format_names(action.help)
-        return super().format_help()
+        abouts = [(action, action.help) for action in self._rare]
+        try:
+            for action, about in abouts:
+                action.help = about if rare else argparse.SUPPRESS
+            for group, about in self._headings:
+                shown = any(action.help != argparse.SUPPRESS for action in group._group_actions)
+                group.description = about if shown else None
+            return super().format_help()
+        finally:
+            for action, about in abouts:
+                action.help = about
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help; raises OSError where argparse says nothing of it: the stream takes nothing."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class ChooserOptions:
         normalize_parts: what choosers that are sums do to each part's expected utilities within a list before they
             are added: none, zscore, minmax or rank.
     """
+
+    heading: ClassVar = "choice"
 
     choosers: tuple[str, ...] = ()
     decoded: tuple[str, ...] = ()

@@ -16,15 +16,14 @@ from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
-from ....metrics.spec.checked_settings import Checked, Field, settings
+from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....rerank.selection.kept_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ....tables import Format
 from ...options import Options, needed
-from ...options.eval_set_options import EvalSetReading, EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
-from ...options.output_files import OutputFileOptions
+from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input
 from .chooser_comparison import ChooserOptions, check_decoded, check_no_files
 from .compared_sets import (
@@ -80,9 +79,9 @@ class CompareOptions:
     references: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
-    draws: Annotated[int, Field(ge=1)] = DRAWS
-    seed: Annotated[int, Field(ge=0)] = 0
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    draws: Annotated[int, Field(ge=1), Rare()] = DRAWS
+    seed: Annotated[int, Field(ge=0), Rare()] = 0
+    level: Annotated[float, Field(gt=0, lt=1), Rare()] = 0.05
     unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
     correction: Correction = "none"
     baseline: str | None = None

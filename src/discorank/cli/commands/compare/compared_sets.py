@@ -32,7 +32,7 @@ from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ...options.inputs import cache_in
-from ...options.output_files import aligned_outputs, output_files_in
+from ...options.system_outputs import aligned_outputs, output_files_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from .chooser_comparison import choice_task, choosers_tables, judge_choosers, too_few

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, language_pairs
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
-from ....metrics.spec.checked_settings import Field, settings
+from ....metrics.spec.checked_settings import Field, Rare, settings
 from ....rerank.selection.meta_evaluation.cell_permutation import DrawSettings
 from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet
 from ....rerank.selection.meta_evaluation.level_agreement import (
@@ -27,7 +27,7 @@ from ....rerank.selection.meta_evaluation.task_results import (
     task_set,
 )
 from ....tables import Column, Table, number, of_set, printed, text_table, whole, words
-from ...options.eval_set_options import eval_set_at, with_own_metrics
+from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
 
@@ -50,14 +50,16 @@ class TaskOptions:
         nan_as_zero: whether segments without a correlation count as 0.
     """
 
+    heading: ClassVar = "statistics"
+
     input_format: str = "systems"
     statistics: Literal["discorank", "wmt"] = "discorank"
     tasks: str | None = None
-    task_draws: Annotated[int, Field(ge=0)] = 1000
-    with_human: bool = False
-    with_outliers: bool = False
-    domain: str | None = None
-    nan_as_zero: bool = False
+    task_draws: Annotated[int, Field(ge=0), Rare()] = 1000
+    with_human: Annotated[bool, Rare()] = False
+    with_outliers: Annotated[bool, Rare()] = False
+    domain: Annotated[str | None, Rare()] = None
+    nan_as_zero: Annotated[bool, Rare()] = False
 
 
 def has_metric_scores(values: Mapping[str, Any]) -> bool:

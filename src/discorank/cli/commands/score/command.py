@@ -38,7 +38,6 @@ from ....rerank.runs.rows import as_line
 from ....rerank.runs.run_file import check_beside
 from ....tables import Table, decimals, printed_rows, whole, words
 from ...options import Options, needed
-from ...options.eval_set_options import EvalSetTexts
 from ...options.inputs import (
     CodeOptions,
     JudgeOptions,
@@ -47,6 +46,7 @@ from ...options.inputs import (
     check_references,
     metric_in,
 )
+from ...options.system_outputs import EvalSetTexts
 from ...row_files import complete_rows
 from ...running import OutputOptions, check_not_input
 from ...terminal.console import say

@@ -45,8 +45,8 @@ from ....rerank.selection.contrastive import (
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
 from ....tables import Column, Table, decimals, printed_rows, whole, words
 from ...options import needed
-from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...options.inputs import cache_in, check_model, metric_in
+from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...row_files import complete_rows
 from ...running import check_not_input
 from ...terminal.console import Progress, say

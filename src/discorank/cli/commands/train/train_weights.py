@@ -23,7 +23,7 @@ from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
-from ...options.judgements import JudgedDocuments, JudgementOptions, judged_documents
+from ...options.system_outputs import JudgedDocuments, JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 

@@ -1,0 +1,329 @@
+"""Outputs of systems as commands read them, and whose judgements of them count.
+
+Outputs stand in files of their own, in folders of mt-metrics-eval or in systems files; judgements in these or in files
+of their own, of one rater or several, or as preferences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from ...integrations.formats.human_scores import (
+    HumanKey,
+    JudgedRow,
+    read_judged,
+    read_rankings,
+    with_judged,
+)
+from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
+from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.open_lists import open_documents
+from ...integrations.formats.readers.systems import SystemsOptions, read_document, read_documents
+from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
+from ...metrics.errors import InputError
+from ...metrics.execution.meter import Meter
+from ...metrics.mixture import Utility
+from ...metrics.spec.checked_settings import Rare, settings
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.storage.line_source import LineSource, NumberedLines
+from ...rerank.selection.meta_evaluation.eval_set import EvalSet, score_eval_set
+from ...rerank.selection.system_scores import DocumentOutputs, is_judged
+from ...rerank.training.prior_estimation import (
+    PREFERENCES,
+    Raters,
+    with_one_score,
+    with_preferences,
+)
+from ..terminal.console import Counted, say
+from ..terminal.watching import judged_line
+from .inputs import cache_in
+
+
+@settings
+class OutputFileOptions:
+    """Systems' outputs in files of their own.
+
+    Args:
+        hypotheses: files with the outputs of a system each, in place of a systems file: text with a segment per line,
+            what decode wrote, n-best lists (the first candidates count), or systems files.
+        references: files of references, beside --hypotheses.
+        sources: the file of sources, one per line.
+        documents: the file of document ids, one per line; without it every segment of --hypotheses is a document of
+            its own.
+    """
+
+    heading: ClassVar = "input"
+
+    hypotheses: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    sources: str | None = None
+    documents: str | None = None
+
+
+def output_files_in(values: Mapping[str, Any]) -> OutputFiles | None:
+    """The files that --hypotheses and the options beside it name, None without.
+
+    Raises:
+        InputError: an input beside it.
+    """
+    if not values["hypotheses"]:
+        return None
+    if values["input"]:
+        given = values["input"] if isinstance(values["input"], str) else values["input"][0]
+        raise InputError(
+            "is given beside --hypotheses", where=given, fix="Name all files after --hypotheses"
+        )
+    return OutputFiles(
+        values["hypotheses"], values["references"], values["sources"], values["documents"]
+    )
+
+
+def aligned_outputs(files: OutputFiles, values: Mapping[str, Any]) -> AlignedOutputs:
+    """The documents of the files, errors as `read_outputs`; says where ids lack, and what is left out."""
+    outputs = read_outputs(files)
+    if not outputs.has_documents:
+        say(
+            "every segment is a document of its own; where segments share documents, give ids with --documents",
+            values["quiet"],
+        )
+    if outputs.left_out:
+        say(f"left out: {', '.join(outputs.left_out)}", values["quiet"])
+    return outputs
+
+
+NO_PAIR = "-"  # of a test set that names no languages
+
+
+@settings
+class EvalSetTexts:
+    """Which texts of test sets are read.
+
+    Args:
+        language_pair: folders of mt-metrics-eval: the language pairs that are read; all if not given.
+        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
+    """
+
+    heading: ClassVar = "input"
+
+    language_pair: tuple[str, ...] = ()
+    main_reference: tuple[str, ...] = ()
+
+
+@settings
+class EvalSetReading:
+    """How the scores of test sets are read.
+
+    Args:
+        human_scores: the human scores that the task's statistics hold metrics against, such as mqm.
+        outliers: systems that do not count there, such as en-de:theta.
+        close_references: references that are no systems there though people judged them.
+        primary: the metrics that take part in task sets; all if not given.
+        missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
+    """
+
+    heading: ClassVar = "judgements"
+
+    human_scores: Annotated[tuple[str, ...], Rare()] = ()
+    outliers: Annotated[tuple[str, ...], Rare()] = ()
+    close_references: Annotated[tuple[str, ...], Rare()] = ()
+    primary: Annotated[tuple[str, ...], Rare()] = ()
+    missing: Annotated[Literal["error", "zeros", "leave-out"], Rare()] = "error"
+
+
+def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:
+    """How folders are read, as the options say."""
+    return EvalSetOptions(
+        reference=tuple(values["main_reference"]),
+        human_scores=tuple(values.get("human_scores", ())),
+        outliers=tuple(values.get("outliers", ())),
+        close_references=tuple(values.get("close_references", ())),
+        primary=tuple(values.get("primary", ())),
+        missing=values["missing"],
+    )
+
+
+def eval_set_at(
+    path: str, name: str, language_pair: str | None, values: Mapping[str, Any]
+) -> EvalSet:
+    """The test set at a path: of a folder in a language pair, or made of documents, where there is none.
+
+    Raises:
+        InputError: as the readers of folders and documents.
+    """
+    if language_pair is not None:
+        eval_set = read_eval_set(path, language_pair, reading_options(values))
+    else:
+        keys = [HumanKey.read(key) for key in values.get("human") or ()]
+        rows = checked_rows(path, values["input_format"], None, keys)
+        lower = [key.name for key in keys if key.lower]
+        eval_set = eval_set_of_rows(rows, name, NO_PAIR, lower)
+        eval_set = replace(eval_set, standards=standards_of(eval_set, reading_options(values)))
+    if lacking := missing_texts(eval_set):
+        say(f"{name}: {lacking} texts were not supplied, and count as empty", values["quiet"])
+    return eval_set
+
+
+def checked_rows(
+    path: str,
+    format: str,
+    language_pair: str | None,
+    keys: Sequence[HumanKey] = (),
+    as_systems: Sequence[str] = (),
+) -> Iterator[dict[str, Any]]:
+    """The documents of a file or folder as rows of a systems file, checked, with human scores by dimension.
+
+    Raises:
+        InputError: the first document that cannot be read.
+    """
+    return checked_lines(
+        open_documents(path, format, language_pair=language_pair), keys, as_systems
+    )
+
+
+def checked_lines(
+    source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """The lines of a systems file as `checked_rows`."""
+    for number, line in source:
+        try:
+            row = parse_json(line)
+            document = read_document(row, keys, as_systems, ())
+        except RecursionError:
+            raise source.refusal(number, "nested too deeply") from None
+        except InputError as error:
+            raise error.inside(f"{source.name}: document {number}") from None
+        names = {"systems": document.systems, "references": document.references}
+        own = {**names, "human": document.human}
+        yield {**row, **{key: dict(value) for key, value in own.items() if value}}
+
+
+def with_own_metrics(
+    eval_set: EvalSet, metrics: Sequence[Utility], values: Mapping[str, Any]
+) -> EvalSet:
+    """The set with the scores of metrics of ours."""
+    quiet, meter = values["quiet"], Meter()
+    num_readings = len(eval_set.documents) * sum(len(metric.parts) for metric in metrics)
+    with Counted("documents", num_readings, quiet) as reading:
+        for metric in metrics:
+            eval_set = score_eval_set(
+                metric, eval_set, cache=cache_in(values), progress=reading.more, meter=meter
+            )
+    if judged := judged_line(meter.now):
+        say(judged, quiet)
+    return eval_set
+
+
+@settings
+class JudgementOptions:
+    """What people judged, and who.
+
+    Args:
+        human: the key of the human scores, such as mqm:lower.
+        judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
+            as sample writes them; they join those of the systems file.
+        raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
+        rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+    """
+
+    heading: ClassVar = "judgements"
+
+    human: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
+    raters: bool = False
+    rankings: str | None = None
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+
+
+class JudgedDocuments(NamedTuple):
+    """Documents with one dimension of judgements.
+
+    Args:
+        documents: with their judgements.
+        dimension: its name.
+        lower: whether lower is better.
+        raters: how strict several raters are; None of one.
+    """
+
+    documents: list[DocumentOutputs]
+    dimension: str
+    lower: bool
+    raters: Raters | None = None
+
+
+def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
+    """The documents of a systems file, judged as the options say.
+
+    Raises:
+        InputError: judgements of several things, or none where they are named.
+    """
+    judged = _documents(path, values)
+    if not is_judged(judged.documents, judged.dimension):
+        fix = "Have some segments judged (discorank sample proposes them); decode without --prior needs none"
+        raise InputError("nobody judged a text", where=f"{path}: {judged.dimension}", fix=fix)
+    return judged
+
+
+def _documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
+    """As `judged_documents`, with or without scores."""
+    keys = _keys(values)
+    documents = systems_documents(path, values, keys)
+    if values["rankings"]:
+        rankings = read_rankings(LineSource(values["rankings"]))
+        return JudgedDocuments(with_preferences(documents, rankings), PREFERENCES, lower=True)
+    rows = judged_rows(values, keys)
+    if rows:
+        documents = with_judged(documents, rows, keys[0].name)
+    dimensions = sorted({name for document in documents for name in document.human})
+    if values["raters"] or any(row.rater is not None for row in rows):
+        name = keys[0].name
+        documents, raters = with_one_score(documents, dimensions, keys[0].lower, name)
+        return JudgedDocuments(documents, name, keys[0].lower, raters)
+    if len(dimensions) > 1:
+        one = dimensions[0] + keys[0].lower * ":lower"
+        fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"
+        raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
+    return JudgedDocuments(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
+
+
+def systems_documents(
+    path: str, values: Mapping[str, Any], keys: Sequence[HumanKey]
+) -> list[DocumentOutputs]:
+    """The documents of a systems file, with what stands in it under some keys."""
+    options = SystemsOptions(tuple(keys), tuple(values["as_systems"]), tuple(values["include"]))
+    return list(read_documents(LineSource(path), options))
+
+
+def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
+    """The rows of the files of judgements."""
+    return [row for file in values["judged"] for row in read_judged(LineSource(file), keys[0].name)]
+
+
+def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
+    """The keys of scores; raises InputError where they do not fit what else is given."""
+    keys = [HumanKey.read(name) for name in values["human"]]
+    if values["rankings"]:
+        others = [name for name in ("human", "judged", "raters") if values[name]]
+        if others:
+            problem = f"stands beside --{others[0]}"
+            raise InputError(problem, where="--rankings", fix="Give scores or preferences")
+        return []
+    if not keys:
+        fix = "Give the key of scores, such as mqm:lower"
+        raise InputError("is not given", where="--human", fix=fix)
+    if len({key.lower for key in keys}) > 1:
+        problem = "of some keys lower is better, of others higher"
+        raise InputError(problem, where="--human", fix="Give raters of one thing")
+    if len(keys) > 1 and not values["raters"]:
+        names = ", ".join(key.name for key in keys)
+        fix = (
+            f"Name one, such as --human {values['human'][0]}; or, of raters of one thing, --raters"
+        )
+        raise InputError(f"found {names}", where="--human", fix=fix)
+    if values["judged"]:
+        keys = [replace(key, may_lack=True) for key in keys]
+    return keys
