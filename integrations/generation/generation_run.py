@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
 from ...rerank.runs.resumable import Checkpoint
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.run_file import Measured
 from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream

@@ -21,7 +21,7 @@ from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
 from ...rerank.runs.resumable import Checkpoint
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.run_file import Measured
 from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream

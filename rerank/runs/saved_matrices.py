@@ -26,7 +26,7 @@ from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
-from .rows import as_line
+from .row_forms import as_line
 
 KIND = "discorank-utilities"
 _BEFORE_CHECKSUM = b', "checksum": "'

@@ -10,8 +10,7 @@ from ...metrics.execution.meter import Meter
 from ..scheduler import Outcome
 from .entry import Entry
 from .resumable import Checkpoint
-from .row_forms import RowForm
-from .rows import error_row
+from .row_forms import RowForm, error_row
 from .stream import Stream
 
 T = TypeVar("T")
