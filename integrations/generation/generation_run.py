@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
-from ...rerank.runs.resumable import Checkpoint
+from ...rerank.runs.resumable import Checkpoint, Stream, completing, outputs
 from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.run_file import Measured
-from ...rerank.runs.run_outputs import completing, outputs
-from ...rerank.runs.stream import Stream
 from ...rerank.runs.written_outcomes import Written, write_outcomes
 from .document_turns import Done, Turn, Turns
 from .prompts import PromptEntry

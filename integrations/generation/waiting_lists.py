@@ -15,9 +15,8 @@ from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...rerank.lists import CandidateList
-from ...rerank.runs.resumable import Checkpoint
+from ...rerank.runs.resumable import Checkpoint, Stream
 from ...rerank.runs.row_forms import as_line
-from ...rerank.runs.stream import Stream
 from ...rerank.runs.written_outcomes import Written
 from .generator import Generated
 

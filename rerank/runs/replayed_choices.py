@@ -10,9 +10,8 @@ from ..decider import Decider
 from ..lists import CandidateList
 from ..scheduler import Decided
 from .entry import Entry
-from .resumable import Checkpoint
+from .resumable import Checkpoint, Stream
 from .row_forms import RowForm
-from .stream import Stream
 
 
 def replayed_choices(

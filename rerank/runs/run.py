@@ -23,12 +23,10 @@ from ..scheduler import Outcome
 from .entry import Entry
 from .input_lines import Lines
 from .replayed_choices import replayed_choices, written_lines
-from .resumable import Checkpoint
+from .resumable import Checkpoint, Stream, completing, outputs
 from .row_forms import JsonRows, RowForm, row_form
 from .run_file import Measured, is_table
 from .run_identity import identity_of, parts_of, signature_of
-from .run_outputs import completing, outputs
-from .stream import Stream
 from .written_outcomes import Written, write_outcomes, written_row
 
 

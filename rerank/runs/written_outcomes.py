@@ -9,9 +9,8 @@ from ...metrics.errors import DiscorankError
 from ...metrics.execution.meter import Meter
 from ..scheduler import Outcome
 from .entry import Entry
-from .resumable import Checkpoint
+from .resumable import Checkpoint, Stream
 from .row_forms import RowForm, error_row
-from .stream import Stream
 
 T = TypeVar("T")
 # what is added to every output, and to the counts

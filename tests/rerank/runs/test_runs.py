@@ -689,7 +689,7 @@ def test_a_run_names_the_versions_of_what_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(2))
-    monkeypatch.setattr("discorank.rerank.runs.run_outputs.PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr("discorank.rerank.runs.resumable.PACKAGES", ("numpy", "no-such-package"))
     assert decode(source, tmp_path / "out") == 0
     assert run_file(tmp_path / "out")["versions"] == {
         "python": platform.python_version(),
