@@ -19,8 +19,8 @@ from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
 from ...rerank.runs.resumable import Checkpoint, Stream, completing, outputs
 from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.row_loop import Written, write_outcomes
 from ...rerank.runs.run_file import Measured
-from ...rerank.runs.written_outcomes import Written, write_outcomes
 from .document_turns import Done, Turn, Turns
 from .prompts import PromptEntry
 from .waiting_lists import NAME, Known, WaitingLists, chosen_text, has_no_choice

@@ -17,7 +17,7 @@ from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...rerank.lists import CandidateList
 from ...rerank.runs.resumable import Checkpoint, Stream
 from ...rerank.runs.row_forms import as_line
-from ...rerank.runs.written_outcomes import Written
+from ...rerank.runs.row_loop import Written
 from .generator import Generated
 
 T = TypeVar("T", CandidateList, Generated)

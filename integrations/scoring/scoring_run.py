@@ -22,8 +22,8 @@ from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
 from ...rerank.runs.resumable import Checkpoint, Stream, completing, outputs
 from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.row_loop import Written, write_outcomes
 from ...rerank.runs.run_file import Measured
-from ...rerank.runs.written_outcomes import Written, write_outcomes
 from ..files.entries import ListEntry
 from .list_prompts import Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
 

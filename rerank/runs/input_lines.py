@@ -11,7 +11,7 @@ from ...metrics.execution.meter import Meter
 from ...metrics.storage.line_source import Line
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS
-from .entry import Entry
+from .row_loop import Entry
 
 Read = Callable[[str, int, bytes], Entry[CandidateList]]  # of the input's name, a number and a line
 

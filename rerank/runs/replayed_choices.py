@@ -9,9 +9,9 @@ from itertools import islice
 from ..decider import Decider
 from ..lists import CandidateList
 from ..scheduler import Decided
-from .entry import Entry
 from .resumable import Checkpoint, Stream
 from .row_forms import RowForm
+from .row_loop import Entry
 
 
 def replayed_choices(

@@ -20,14 +20,13 @@ from ..engines.interface import Engine
 from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Outcome
-from .entry import Entry
 from .input_lines import Lines
 from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint, Stream, completing, outputs
 from .row_forms import JsonRows, RowForm, row_form
+from .row_loop import Entry, Written, write_outcomes, written_row
 from .run_file import Measured, is_table
 from .run_identity import identity_of, parts_of, signature_of
-from .written_outcomes import Written, write_outcomes, written_row
 
 
 @settings

@@ -25,10 +25,9 @@ from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..lists import CandidateList
 from ..scheduler import Outcome
-from .entry import Entry
 from .input_lines import Lines, NextLines, Read
 from .row_forms import JsonRows, RowForm, TextRows
-from .written_outcomes import Written, written_row
+from .row_loop import Entry, Written, written_row
 
 if TYPE_CHECKING:
     from ..engines.processes import ProcessEngine

@@ -23,7 +23,7 @@ from discorank.integrations.scoring.scoring_run import ListScoring, ValueFields,
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
 from discorank.metrics.text.prompt_template import Template
-from discorank.rerank.runs.written_outcomes import StoppedByErrorsError
+from discorank.rerank.runs.row_loop import StoppedByErrorsError
 
 from ..support.lists import write_lists
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of

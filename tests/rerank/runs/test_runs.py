@@ -21,9 +21,8 @@ from discorank.metrics.errors import InputError
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint
-from discorank.rerank.runs.entry import Entry
 from discorank.rerank.runs.resumable import Checkpoint
-from discorank.rerank.runs.written_outcomes import stopped
+from discorank.rerank.runs.row_loop import Entry, stopped
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists

@@ -33,7 +33,7 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.row_forms import error_row
-from ...rerank.runs.written_outcomes import stopped
+from ...rerank.runs.row_loop import stopped
 from ..options import Options, needed
 from ..options.eval_set_options import checked_lines, checked_rows
 from ..options.inputs import InputOptions, open_input
