@@ -2,31 +2,37 @@
 
 Rows in = rows out + error rows + context-only rows. It ties decider, engine, resumable outputs and the form of rows
 together; of input formats it knows nothing.
+
+The settings that the rows of a run depend on: a run resumes only where all of them are the same.
+
+Reads over what an earlier run has done of an input; its choices, where they are context of what follows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
+from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, Rare, settings
+from ...metrics.spec.signature import portable
 from ..capabilities import ALL_PAIRS, MATRIX, SINGLE_LISTS, Needs
 from ..choice import Ranking
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Outcome
+from ..scheduler import Decided, Outcome
 from .input_lines import Lines
-from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint, Stream, completing, outputs
 from .row_forms import JsonRows, RowForm, row_form
 from .row_loop import Entry, Written, write_outcomes, written_row
 from .run_file import Measured, is_table
-from .run_identity import identity_of, parts_of, signature_of
 
 
 @settings
@@ -201,3 +207,79 @@ def _records(
         yield None, record
     for entry in entries:
         yield entry, entry.record if entry.record is not None else entry.error
+
+
+def identity_of(decider: Decider, form: RowForm, saves_utilities: bool) -> dict[str, Any]:
+    """The settings of a decider and a form of rows."""
+    versions = {part.signature(): part.info.version for part in parts_of(decider)}
+    saved = {"save_utilities": True} if saves_utilities else {}
+    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
+    return cast("dict[str, Any]", _portable(settings))
+
+
+def parts_of(decider: Decider) -> list[Metric]:
+    """The metrics that sums are made of."""
+    return [part for metric in decider.metrics for _, part in metric.parts]
+
+
+def _portable(value: Any) -> Any:
+    """The value with files named by their digests alone: a model may be moved."""
+    if isinstance(value, dict):
+        return {_portable(key): _portable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(inner) for inner in value]
+    return portable(value) if isinstance(value, str) else value
+
+
+def signature_of(decider: Decider) -> str | list[str]:
+    """The signature of every metric, or the only one."""
+    signatures = [metric.signature() for metric in decider.metrics]
+    return signatures[0] if len(signatures) == 1 else signatures
+
+
+def replayed_choices(
+    decider: Decider,
+    entries: Iterator[Entry[CandidateList]],
+    name: str,
+    checkpoint: Checkpoint | Stream,
+    form: RowForm,
+) -> list[Decided]:
+    """Reads over what an earlier run has done; returns its last document where that is context, or decided whole."""
+    is_read_again = decider.width > 0 or decider.decides_documents
+    chain = checkpoint.resumed and is_read_again
+    lines = written_lines(checkpoint) if chain else iter(())
+    failed = _failed_lines(checkpoint) if chain else set()
+    document: list[Decided] = []
+    name_of: str | None = None
+    for entry in islice(entries, checkpoint.state.entries):
+        checkpoint.skip(entry.raw)
+        record = entry.record
+        if not chain or record is None:
+            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
+            continue
+        if record.document != name_of or record.document is None:
+            document, name_of = (
+                document[-1:] if document and document[-1].record is None else [],
+                record.document,
+            )
+        lost = (entry.line, entry.id) in failed
+        is_first = lost or record.context_only
+        text = record.candidates[0].text if is_first else form.chosen(lines, record)
+        document.append(Decided(record, text, lost))
+    checkpoint.check_input(name)
+    return document
+
+
+def written_lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
+    """The lines that the earlier run wrote."""
+    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
+        yield from lines
+
+
+def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
+    """Line and id of the error records of the earlier run."""
+    path = checkpoint.sinks["errors"]
+    if not path.exists():
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return {(row["line"], row["id"]) for row in map(json.loads, lines)}
