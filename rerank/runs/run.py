@@ -28,11 +28,11 @@ from ..engines.interface import Engine
 from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
-from .input_lines import Lines
 from .resumable import Checkpoint, Stream, completing, outputs
 from .row_forms import JsonRows, RowForm, row_form
 from .row_loop import Entry, Written, write_outcomes, written_row
 from .run_file import Measured, is_table
+from .shared_lines import Lines
 
 
 @settings

@@ -3,12 +3,14 @@
 Where no list depends on another and no model is loaded, handing over lines costs less than handing over texts and
 values: what stays here is the order of ids and documents, and the checkpoint. With `SharingEngine` lists are decided
 here until it is known that processes pay.
+
+The rest of an input as lines, where each is an entry that any process can read.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pickle import PicklingError, dumps
@@ -24,8 +26,7 @@ from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..lists import CandidateList
-from ..scheduler import Outcome
-from .input_lines import Lines, NextLines, Read
+from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
 from .row_forms import JsonRows, RowForm, TextRows
 from .row_loop import Entry, Written, written_row
 
@@ -236,3 +237,47 @@ def _has_processes(engine: Engine) -> TypeGuard[ProcessEngine | SharingEngine]:
     from ..engines.processes import ProcessEngine
 
     return isinstance(engine, ProcessEngine)
+
+
+Read = Callable[[str, int, bytes], Entry[CandidateList]]  # of the input's name, a number and a line
+
+
+class Lines(NamedTuple):
+    """The lines not yet read, and how they are read."""
+
+    rest: Iterator[Line]
+    read: Read
+    fault: Callable[[Any], InputError | None]  # what is wrong with the place of the next list
+    text_bytes: Callable[[], int | None]  # of the whole input, where that is known
+
+
+class NextLines:
+    """Lines that are read as there is room for them.
+
+    Args:
+        lines: those not yet read.
+        meter: counts the seconds of reading.
+    """
+
+    def __init__(self, lines: Iterator[Line], meter: Meter) -> None:
+        self.lines, self.meter = lines, meter
+        self.refused: InputError | None = None
+
+    def fitting(self, open_lines: deque[Line]) -> Iterator[Line]:
+        """The next lines as long as they find room beside those that are open, where they are put."""
+        size = sum(len(line) for _, line in open_lines)
+        while len(open_lines) < WINDOW_RECORDS and size < WINDOW_CHARACTERS:
+            line = self._next()
+            if line is None:
+                return
+            open_lines.append(line)
+            size += len(line[1])
+            yield line
+
+    def _next(self) -> Line | None:
+        try:
+            with self.meter.stage("read"):
+                return None if self.refused else next(self.lines, None)
+        except InputError as error:
+            self.refused = error
+            return None
