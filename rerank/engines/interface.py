@@ -1,6 +1,8 @@
 """The interface of engines: lists go in as tasks, expected utilities come out as results, in any order.
 
 A result is small ([H] per list) whatever the size of its matrix, so that an engine may work on other machines.
+
+Lines of an input on their way to a worker, which reads and decides them itself.
 """
 
 from __future__ import annotations
@@ -64,3 +66,19 @@ class Engine(Protocol):
 
     def status(self) -> Status:
         """The work done since the engine was loaded."""
+
+
+class SentLine(NamedTuple):
+    """A line.
+
+    Args:
+        key: of its result.
+        amounts: bytes, and pairs, which nobody knows yet.
+        number: in the input.
+        line: what stands there.
+    """
+
+    key: int
+    amounts: tuple[int, int]
+    number: int
+    line: bytes

@@ -31,8 +31,8 @@ from .row_forms import JsonRows, RowForm, TextRows
 from .row_loop import Entry, Written, written_row
 
 if TYPE_CHECKING:
+    from ..engines.interface import SentLine
     from ..engines.processes import ProcessEngine
-    from ..engines.sent_lines import SentLine
 
 # CPU seconds: lists that are decided together are more if they took less, and what is known after less is not enough
 SHORT_SECONDS, LOOK_SECONDS = 0.02, 0.05

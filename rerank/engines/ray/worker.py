@@ -22,10 +22,9 @@ from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
-from ..interface import Loaded, Result, Task, loaded_as
+from ..interface import Loaded, Result, SentLine, Task, loaded_as
 from ..list_results import problem_of
 from ..local import LocalEngine
-from ..sent_lines import SentLine
 from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
