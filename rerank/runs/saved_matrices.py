@@ -34,8 +34,7 @@ from ...metrics.storage.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
 from ..engines.interface import Result, Task
-from ..engines.list_results import result_of
-from ..engines.part_values import reduced
+from ..engines.part_values import reduced, result_of
 from ..engines.status import Status
 from .row_forms import as_line
 

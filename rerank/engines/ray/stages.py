@@ -26,17 +26,17 @@ from ....metrics.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_o
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation
 from ...expectation import TiledSums
-from ..finite_pairs import PairCounts
 from ..interface import Result, Task
-from ..list_results import result_of
 from ..part_values import (
     Expectation,
+    PairCounts,
     is_linear,
     is_tiled,
     linear_form,
     places_of,
     reduced,
     reduced_sums,
+    result_of,
     tile_sums,
 )
 

@@ -23,8 +23,8 @@ from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
 from ..interface import Loaded, Result, SentLine, Task, loaded_as
-from ..list_results import problem_of
 from ..local import LocalEngine
+from ..part_values import problem_of
 from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
