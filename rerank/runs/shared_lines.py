@@ -21,10 +21,10 @@ from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.execution.meter import Meter
 from ...metrics.storage.line_source import Line
 from ..decider import Decider
-from ..engines.forked_process import can_fork
 from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
+from ..engines.worker_process import can_fork
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
 from .row_forms import JsonRows, RowForm, TextRows
