@@ -19,12 +19,11 @@ from discorank.cli.main import main
 from discorank.cli.options import engines
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.execution.meter import Meter
-from discorank.rerank.engines import processors
+from discorank.rerank.engines import sharing as processors
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.processors import usable_processors
-from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay
+from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay, usable_processors
 from discorank.rerank.engines.worker_process import THREADS, can_fork
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
@@ -281,7 +280,7 @@ from discorank.cli.main import main
 from discorank.cli.options import engines
 from discorank.rerank.engines.worker_process import ForkedProcess
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.processors import usable_processors
+from discorank.rerank.engines.sharing import usable_processors
 from discorank.rerank.runs import shared_lines
 
 engines.SMALL_BYTES = 0
