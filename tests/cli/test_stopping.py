@@ -20,7 +20,7 @@ import pytest
 from discorank.cli.main import main
 from discorank.cli.terminal.stopping import Stop, TerminatedError, stoppable
 from discorank.metrics.storage.stop_signals import ignored
-from discorank.rerank.engines.ray.interrupts import put_off
+from discorank.rerank.engines.ray.cluster import put_off
 
 from ..support import faulty
 from ..support.lists import made_lists, write_lists

@@ -25,8 +25,7 @@ from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind
-from .cluster import Cluster, reason
-from .interrupts import put_off
+from .cluster import Cluster, put_off, reason
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult
