@@ -17,7 +17,7 @@ from ....metrics.base import Metric
 from ....metrics.execution.evaluate import is_square, shape_of
 from ....metrics.execution.tiles import Tile, is_large, tiles_of
 from ..part_values import is_linear
-from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
+from .actors import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .worker import Layout, SentTask
 
 MIN_SECONDS = 0.1  # what a step of a stage should take at least

@@ -13,7 +13,7 @@ from typing import Any
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, MetricError, ResourceError
 from ..interface import Loaded, Result, Task
-from .blocks import BLOCK_SECONDS, Amounts, Kind, Queue, Rates, Step
+from .actors import BLOCK_SECONDS, Amounts, Kind, Queue, Rates, Step
 from .cluster import reason
 from .groups import Group
 from .settings import RaySettings

@@ -31,8 +31,7 @@ from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import groups as ray_groups
 from discorank.rerank.engines.ray import work as ray_work
-from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, StepCall, stolen_by
-from discorank.rerank.engines.ray.blocks import Step
+from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, Step, StepCall, stolen_by
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
