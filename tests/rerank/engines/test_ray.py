@@ -29,12 +29,12 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray import groups as ray_groups
+from discorank.rerank.engines.ray import work as ray_groups
 from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, Step, StepCall, stolen_by
 from discorank.rerank.engines.ray.engine import RayEngine
-from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.engines.ray.work import Group
 from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
