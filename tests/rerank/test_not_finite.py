@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Reranker
 from discorank.cli.main import main
-from discorank.cli.terminal.stopping import TerminatedError
+from discorank.cli.terminal.standard_streams import TerminatedError
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import DiscorankError, InputError, MetricError
 from discorank.metrics.execution.meter import Meter
