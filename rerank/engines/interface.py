@@ -1,8 +1,6 @@
 """The interface of engines: lists go in as tasks, expected utilities come out as results, in any order.
 
 A result is small ([H] per list) whatever the size of its matrix, so that an engine may work on other machines.
-
-Lines of an input on their way to a worker, which reads and decides them itself.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Expected values of lists under one part of their utility: by the linear form, from whole matrices, or from tiles.
 
-How many pairs of a list have a finite value: a list without any is an error, one where some have none is flagged.
-
-A part of weight 0 is no part of a sum: nothing of it is looked at. Of a matrix every pair is, whatever its weight.
-
-The result of a list: from the values of the parts of its utility, or from what went wrong with it.
+The result of a list is made of the values of all parts. A list without any finite pair is an error, one where some
+pairs have no finite value is flagged. A part of weight 0 is no part of a sum: nothing of it is looked at. Of a matrix
+every pair is, whatever its weight.
 """
 
 from __future__ import annotations
@@ -38,6 +36,42 @@ from .interface import Result, Task
 
 SMALL_CELLS = 1 << 12  # of a matrix that is reduced together with others
 STACKED = 1 << 8  # so many of these at once
+
+
+class PairCounts(NamedTuple):
+    """The pairs of a list under one metric that are finite, and those that are not, by what they are."""
+
+    finite: int = 0
+    nan: int = 0
+    inf: int = 0
+    negative_inf: int = 0
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Self:
+        """The counts of a matrix of any shape."""
+        finite = int(np.isfinite(matrix).sum())
+        if finite == matrix.size:
+            return cls(finite)
+        return cls(
+            finite,
+            nan=int(np.isnan(matrix).sum()),
+            inf=int(np.isposinf(matrix).sum()),
+            negative_inf=int(np.isneginf(matrix).sum()),
+        )
+
+    def plus(self, other: PairCounts) -> PairCounts:
+        """Those of two parts of a matrix."""
+        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def not_finite(self) -> int:
+        """How many pairs have no finite value."""
+        return self.nan + self.inf + self.negative_inf
+
+    def __str__(self) -> str:
+        """What is not finite, in words: ``3 nan, 1 inf``."""
+        counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
+        return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
 
 
 class Expectation(NamedTuple):
@@ -212,42 +246,6 @@ def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: T
 
 
 FLAG = "not-finite"
-
-
-class PairCounts(NamedTuple):
-    """The pairs of a list under one metric that are finite, and those that are not, by what they are."""
-
-    finite: int = 0
-    nan: int = 0
-    inf: int = 0
-    negative_inf: int = 0
-
-    @classmethod
-    def of(cls, matrix: FloatArray) -> Self:
-        """The counts of a matrix of any shape."""
-        finite = int(np.isfinite(matrix).sum())
-        if finite == matrix.size:
-            return cls(finite)
-        return cls(
-            finite,
-            nan=int(np.isnan(matrix).sum()),
-            inf=int(np.isposinf(matrix).sum()),
-            negative_inf=int(np.isneginf(matrix).sum()),
-        )
-
-    def plus(self, other: PairCounts) -> PairCounts:
-        """Those of two parts of a matrix."""
-        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
-
-    @property
-    def not_finite(self) -> int:
-        """How many pairs have no finite value."""
-        return self.nan + self.inf + self.negative_inf
-
-    def __str__(self) -> str:
-        """Counts of values that are not finite, in words: ``3 nan, 1 inf``."""
-        counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
-        return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
 
 
 def pairs_error(utility: Utility, counts: Sequence[PairCounts]) -> MetricError | None:

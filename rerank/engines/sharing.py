@@ -1,6 +1,6 @@
 """The engine that works in the calling process until it is known that others beside it pay.
 
-How many processors this process may use: those there are, its affinity, and the quotas of its control groups.
+There are as many as this process may use processors: those there are, its affinity, the quotas of its control groups.
 """
 
 from __future__ import annotations

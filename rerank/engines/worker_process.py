@@ -1,14 +1,10 @@
-"""A process that runs `process_worker`, as the process that feeds it sees it.
+"""A process that works for `ProcessEngine`: as this process sees it, and what it runs.
 
-The worker in a process of `ProcessEngine`: that of Ray's actors, fed over a pipe.
-
-    python -m discorank.rerank.engines.worker_process DESCRIPTOR
-
-Messages are (name of a method of `Worker`, arguments), but for the first: when garbage is looked for, and the worker's
-own arguments. Each is answered by what the method returns. A thread reads them, so that the sender is never kept
-waiting; it ends the process when the other end of the pipe is gone, whatever the worker is at.
-
-A copy of this process as a worker: what is loaded need not be loaded again.
+It is a new process or, where that is safe, a copy of this one, for which what is loaded need not be loaded again. It
+runs the worker that Ray's actors are too, fed over a pipe. Messages are (name of a method of `Worker`, arguments), but
+for the first: when garbage is looked for, and the worker's own arguments. Each is answered by what the method returns.
+A thread reads them, so that the sender is never kept waiting; it ends the process when the other end of the pipe is
+gone, whatever the worker is at.
 """
 
 from __future__ import annotations
@@ -36,6 +32,7 @@ from .ray.worker import LoadResult, Sent, StepResult, Worker, WorkOnLines
 from .status import WorkerMeter
 
 MODULE = "discorank.rerank.engines.worker_process"
+START = f"from {MODULE} import main; main()"  # by -m the module would be loaded twice
 
 
 class WorkerProcess:
@@ -118,7 +115,7 @@ def _forked(connection: Connection[Any, Any]) -> ForkedProcess:
 
 def _started(connection: Connection[Any, Any], jobs: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  our own module
-        [sys.executable, "-m", MODULE, str(connection.fileno())],
+        [sys.executable, "-P", "-c", START, str(connection.fileno())],
         env=_environment(jobs),
         stdin=subprocess.DEVNULL,
         pass_fds=[connection.fileno()],
@@ -169,7 +166,8 @@ def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
         os._exit(code)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What a new process runs, whose argument is the descriptor of its pipe."""
     answer_messages(Connection(int(sys.argv[1])))
 
 

@@ -1,11 +1,8 @@
-"""Append-only output files with a checkpoint, so that a run killed at any point goes on as if it had not been.
+"""The outputs of a run, with a checkpoint, so that a run killed at any point resumes as if it had not been.
 
 The run file says how many bytes of each output are good and how much input they stand for; what lies beyond is cut off
-on resume. It is replaced in one step, after the outputs are on disk. It knows neither lists nor metrics.
-
-The outputs of a run that leaves nothing behind: rows on stdout, error records on stderr, nothing to resume.
-
-Opens the outputs of any run: rows, error records and more, files that go on, or standard streams.
+on resume. It is replaced in one step, after the outputs are on disk. Without an output file, rows go to stdout and
+error records to stderr, with nothing to resume. It knows neither lists nor metrics.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import locked
 from ..engines.status import amounts
-from ..lists import NOTHING
 from .run_file import (
     Measured,
     RecordedRun,
@@ -418,7 +414,7 @@ def outputs(
     out: Path | None,
     identity: Mapping[str, Any],
     about: Mapping[str, Any],
-    more: Mapping[str, Path] = NOTHING,
+    more: Mapping[str, Path] | None = None,
 ) -> Checkpoint | Stream:
     """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
 
@@ -433,7 +429,7 @@ def outputs(
     of_table = is_table(out)
     if of_table:
         require(str(out), "pyarrow")
-    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
+    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **(more or {})}
     return Checkpoint(
         out,
         sinks,

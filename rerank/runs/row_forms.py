@@ -1,9 +1,7 @@
 """The form in which a run writes what was decided of a list: a JSON row, the chosen text, or what another form makes.
 
 A form yields bytes that end in a newline, as many lines as it likes, and reads the chosen text of a list back from
-them, as a resumed run with context needs it.
-
-How decisions are written: a JSON row, a line of text, an error record.
+them, as a resumed run with context needs it. Error records are JSON lines in every form.
 """
 
 from __future__ import annotations

@@ -1,19 +1,25 @@
-"""Entries of an input: each a record, or the error that stands in its place.
+"""The loop of every run, of decode, generate and logprobs alike: entries in, rows or error records out, in input order.
 
-Writes what comes of every entry of an input, in input order: rows, or error records up to a bound.
+What an earlier run has done is read over, and must be what it read. Then every entry yields what is written of it, or
+an error record, of which there may be so many; what was written is kept whatever ends the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
+from ...metrics.storage.line_source import Line
+from ..lists import CandidateList
 from ..scheduler import Outcome
-from .resumable import Checkpoint, Stream
+from .resumable import Checkpoint, Stream, completing
 from .row_forms import RowForm, error_row
+from .run_file import Measured
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -39,6 +45,18 @@ class Entry(Generic[T_co]):
     id: str | None = None
 
 
+Read = Callable[[str, int, bytes], Entry[CandidateList]]  # of the input's name, a number and a line
+
+
+class Lines(NamedTuple):
+    """The lines not yet read, and how they are read."""
+
+    rest: Iterator[Line]
+    read: Read
+    fault: Callable[[Any], InputError | None]  # what is wrong with the place of the next list
+    text_bytes: Callable[[], int | None]  # of the whole input, where that is known
+
+
 T = TypeVar("T")
 # what is added to every output, and to the counts
 Written = tuple[dict[str, bytes], dict[str, int]]
@@ -50,43 +68,78 @@ class StoppedByErrorsError(DiscorankError):
     exit_code = 3
 
 
-def write_outcomes(
-    outcomes: Iterable[tuple[Entry[Any], T]],
-    written: Callable[[T], Written],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    max_errors: int,
-    on_progress: Callable[[int, int], None],
-    meter: Meter | None = None,
-) -> None:
-    """Writes what every entry yields, in input order.
+@dataclass(frozen=True)
+class RowLoop:
+    """How the rows of a run are written.
 
     Args:
-        outcomes: entries, each with what came of it.
-        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
-        name: the input's name, for error records.
-        checkpoint: the outputs.
+        checkpoint: the outputs, which are closed at the end.
+        name: the input's name, for messages and error records.
         max_errors: how many error records a run may write.
         on_progress: called with the number of entries done and of error records.
-        meter: counts the seconds of writing.
-
-    Raises:
-        StoppedByErrorsError: one error record more.
+        meter: counts the seconds of reading and writing.
     """
-    meter = meter or Meter()
-    for entry, outcome in outcomes:
-        with meter.stage("write"):
-            try:
-                writes, counts = written(outcome)
-            except DiscorankError as error:
-                error = _placed(error, entry, name)
-                row = error_row(error, name, entry.line, entry.id)
-                if num_errors(checkpoint) >= max_errors:
-                    checkpoint.leave("errors", row)
-                    raise stopped(error, entry, name) from error
-                writes, counts = {"errors": row}, {"errors": 1}
-            checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries, num_errors(checkpoint))
+
+    checkpoint: Checkpoint | Stream
+    name: str
+    max_errors: int
+    on_progress: Callable[[int, int], None]
+    meter: Meter = field(default_factory=Meter)
+
+    def run(
+        self,
+        entries: Iterable[Entry[Any]],
+        replay: Callable[[Entry[Any]], object],
+        outcomes: Callable[[Iterator[Entry[Any]]], Generator[tuple[Entry[Any], T]]],
+        written: Callable[[T], Written],
+        measured: Callable[[], Measured],
+    ) -> Mapping[str, int]:
+        """Writes the rows of all entries that no earlier run has done; returns the counts of the run.
+
+        Args:
+            entries: what a reader yields, in order.
+            replay: takes an entry that an earlier run has done.
+            outcomes: the other entries, each with what came of it, in order.
+            written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
+            measured: what this session has done, for the run file.
+
+        Raises:
+            ResumeError: the first entries are not those of the earlier run.
+            StoppedByErrorsError: one error record more than there may be.
+        """
+        source = self._metered(entries)
+        with closing(self.checkpoint):
+            for entry in islice(source, self.checkpoint.state.entries):
+                self.checkpoint.skip(entry.raw)
+                replay(entry)
+            self.checkpoint.check_input(self.name)
+            with completing(self.checkpoint, measured), closing(outcomes(source)) as pairs:
+                for entry, outcome in pairs:
+                    with self.meter.stage("write"):
+                        self._write(entry, outcome, written)
+                    self.on_progress(self.checkpoint.state.entries, num_errors(self.checkpoint))
+        return self.checkpoint.state.counts
+
+    def _write(self, entry: Entry[Any], outcome: T, written: Callable[[T], Written]) -> None:
+        try:
+            writes, counts = written(outcome)
+        except DiscorankError as error:
+            error = _placed(error, entry, self.name)
+            row = error_row(error, self.name, entry.line, entry.id)
+            if num_errors(self.checkpoint) >= self.max_errors:
+                self.checkpoint.leave("errors", row)
+                raise stopped(error, entry, self.name) from error
+            writes, counts = {"errors": row}, {"errors": 1}
+        self.checkpoint.commit(entry.raw, writes, counts)
+
+    def _metered(self, entries: Iterable[Entry[Any]]) -> Iterator[Entry[Any]]:
+        source = iter(entries)
+        while True:
+            with self.meter.stage("read"):
+                entry = next(source, None)
+            if entry is None:
+                return
+            yield entry
 
 
 def written_row(outcome: Outcome, form: RowForm) -> Written:

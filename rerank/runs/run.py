@@ -1,18 +1,15 @@
 """A run: candidate lists in, one row per list out, resumable by the same command.
 
 Rows in = rows out + error rows + context-only rows. It ties decider, engine, resumable outputs and the form of rows
-together; of input formats it knows nothing.
-
-The settings that the rows of a run depend on: a run resumes only where all of them are the same.
-
-Reads over what an earlier run has done of an input; its choices, where they are context of what follows.
+together; of input formats it knows nothing. A run resumes only where all settings that its rows depend on are the
+same; it reads over what is done, whose choices are context of what follows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -28,11 +25,10 @@ from ..engines.interface import Engine
 from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
-from .resumable import Checkpoint, Stream, completing, outputs
+from .resumable import Checkpoint, Stream, outputs
 from .row_forms import JsonRows, RowForm, row_form
-from .row_loop import Entry, Written, write_outcomes, written_row
+from .row_loop import Entry, Lines, RowLoop, Written, written_row
 from .run_file import Measured, is_table
-from .shared_lines import Lines
 
 
 @settings
@@ -98,29 +94,24 @@ def run_lists(
     else:
         engine.load(decider.metrics)
     checkpoint = _outputs(decider, name, out, run, form, reading)
-    source = _metered(entries, meter)
-    try:
-        if checkpoint.state.counts.get("rows"):
-            form.resume(written_lines(checkpoint), checkpoint.state.counts)
-        replayed = replayed_choices(decider, source, name, checkpoint, form)
-        outcomes: Any
-        if shared is not None:
-            outcomes = shared.outcomes(source)
-        else:
-            outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
-        with completing(checkpoint, lambda: _measured(engine, meter)):
-            write_outcomes(
-                outcomes,
-                lambda outcome: _writes(outcome, run, checkpoint, decider, form),
-                name,
-                checkpoint,
-                run.max_errors,
-                on_progress,
-                meter,
-            )
-    finally:
-        checkpoint.close()
-    return checkpoint.state.counts
+    with closing(checkpoint):
+        replay = _Replay(decider, checkpoint, form)
+        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter)
+
+        def outcomes(source: Iterator[Entry[CandidateList]]) -> Generator[tuple[Any, Any]]:
+            if shared is not None:
+                yield from shared.outcomes(source)
+            else:
+                records = _records(replay.document, source)
+                yield from decider.outcomes(records, engine, form.accept)
+
+        return loop.run(
+            entries,
+            replay.take,
+            outcomes,
+            lambda outcome: _writes(outcome, run, checkpoint, decider, form),
+            lambda: _measured(engine, meter),
+        )
 
 
 def _outputs(
@@ -160,18 +151,6 @@ def _outputs(
         about["products"] = ", ".join(products)
     identity = identity_of(decider, form, bool(run.save_utilities))
     return outputs(out, {**identity, **reading}, about, more)
-
-
-def _metered(
-    entries: Iterable[Entry[CandidateList]], meter: Meter
-) -> Iterator[Entry[CandidateList]]:
-    source = iter(entries)
-    while True:
-        with meter.stage("read"):
-            entry = next(source, None)
-        if entry is None:
-            return
-        yield entry
 
 
 def _measured(engine: Engine, meter: Meter) -> Measured:
@@ -237,40 +216,43 @@ def signature_of(decider: Decider) -> str | list[str]:
     return signatures[0] if len(signatures) == 1 else signatures
 
 
-def replayed_choices(
-    decider: Decider,
-    entries: Iterator[Entry[CandidateList]],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    form: RowForm,
-) -> list[Decided]:
-    """Reads over what an earlier run has done; returns its last document where that is context, or decided whole."""
-    is_read_again = decider.width > 0 or decider.decides_documents
-    chain = checkpoint.resumed and is_read_again
-    lines = written_lines(checkpoint) if chain else iter(())
-    failed = _failed_lines(checkpoint) if chain else set()
-    document: list[Decided] = []
-    name_of: str | None = None
-    for entry in islice(entries, checkpoint.state.entries):
-        checkpoint.skip(entry.raw)
+class _Replay:
+    """What an earlier run has done.
+
+    Attributes:
+        document: its last document, where that is context of what follows, or decided whole.
+    """
+
+    def __init__(self, decider: Decider, checkpoint: Checkpoint | Stream, form: RowForm) -> None:
+        if checkpoint.state.counts.get("rows"):
+            form.resume(_written_lines(checkpoint), checkpoint.state.counts)
+        is_read_again = decider.width > 0 or decider.decides_documents
+        self.is_needed = checkpoint.resumed and is_read_again
+        self.form = form
+        self.lines = _written_lines(checkpoint) if self.is_needed else iter(())
+        self.failed = _failed_lines(checkpoint) if self.is_needed else set()
+        self.document: list[Decided] = []
+        self.name: str | None = None
+
+    def take(self, entry: Entry[CandidateList]) -> None:
+        """Takes the next entry that is done."""
+        if not self.is_needed:
+            return
         record = entry.record
-        if not chain or record is None:
-            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
-            continue
-        if record.document != name_of or record.document is None:
-            document, name_of = (
-                document[-1:] if document and document[-1].record is None else [],
-                record.document,
-            )
-        lost = (entry.line, entry.id) in failed
+        ends_in_error = bool(self.document) and self.document[-1].record is None
+        if record is None:
+            if not ends_in_error:
+                self.document.append(Decided(None))
+            return
+        if record.document != self.name or record.document is None:
+            self.document, self.name = self.document[-1:] if ends_in_error else [], record.document
+        lost = (entry.line, entry.id) in self.failed
         is_first = lost or record.context_only
-        text = record.candidates[0].text if is_first else form.chosen(lines, record)
-        document.append(Decided(record, text, lost))
-    checkpoint.check_input(name)
-    return document
+        text = record.candidates[0].text if is_first else self.form.chosen(self.lines, record)
+        self.document.append(Decided(record, text, lost))
 
 
-def written_lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
+def _written_lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
     """The lines that the earlier run wrote."""
     with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
         yield from lines

@@ -1,11 +1,9 @@
-"""Utility matrices on disk, to decide again with other weights at no cost.
+"""Utility matrices on disk, and the engine that decides by them again, with other weights and at no cost.
 
 A JSONL file: a header with the utility's signature, then per list its id, the shape [distinct candidates, distinct
 pseudo-references] in order of first appearance, and the float64 values in base64 (little-endian, row by row). The
 header has its checksum as JSON objects have; the line of a list ends with one of the bytes before it, keyed by the
 header's, so that none is taken for that of another utility. (A checksum of its values would cost more of a chrF run.)
-
-An engine that computes nothing: utilities come from a file of matrices that an earlier run saved.
 """
 
 from __future__ import annotations

@@ -3,14 +3,12 @@
 Where no list depends on another and no model is loaded, handing over lines costs less than handing over texts and
 values: what stays here is the order of ids and documents, and the checkpoint. With `SharingEngine` lists are decided
 here until it is known that processes pay.
-
-The rest of an input as lines, where each is an entry that any process can read.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pickle import PicklingError, dumps
@@ -28,7 +26,7 @@ from ..engines.worker_process import can_fork
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
 from .row_forms import JsonRows, RowForm, TextRows
-from .row_loop import Entry, Written, written_row
+from .row_loop import Entry, Lines, Read, Written, written_row
 
 if TYPE_CHECKING:
     from ..engines.interface import SentLine
@@ -237,18 +235,6 @@ def _has_processes(engine: Engine) -> TypeGuard[ProcessEngine | SharingEngine]:
     from ..engines.processes import ProcessEngine
 
     return isinstance(engine, ProcessEngine)
-
-
-Read = Callable[[str, int, bytes], Entry[CandidateList]]  # of the input's name, a number and a line
-
-
-class Lines(NamedTuple):
-    """The lines not yet read, and how they are read."""
-
-    rest: Iterator[Line]
-    read: Read
-    fault: Callable[[Any], InputError | None]  # what is wrong with the place of the next list
-    text_bytes: Callable[[], int | None]  # of the whole input, where that is known
 
 
 class NextLines:

@@ -1,6 +1,4 @@
-"""The actors of an engine as the driver sees them: the steps each has, and whether it lives.
-
-The steps that actors are sent: what each is expected to cost, and which comes next.
+"""The actors of an engine as the driver sees them: the steps each has, what these should cost, which comes next.
 
 A list that costs a block or more goes first, the longest first, so that it does not hold the rest; the others wait in
 order and go in blocks of about a second.

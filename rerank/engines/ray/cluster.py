@@ -1,8 +1,7 @@
 """The Ray session that an engine works in: joined or started here, and the workers it has room for.
 
-Signals that ask to stop, kept away from Ray: an exception that a handler raises inside it is turned or lost.
-
-Calls into Ray end within a second or so, and what was put off comes then.
+Signals that ask to stop are kept away from Ray: an exception that a handler raises inside it is turned or lost. Calls
+into Ray end within a second or so, and what was put off comes then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The lists that an engine was given: those that wait, those on their way, and their results, whatever dies.
 
 A step that failed with its actor is tried again, list by list and alone, so that a list that kills its worker is found
-and becomes an error. It does not know which actors there are.
-
-Which steps a group of lists goes through when its stages run on several actors, and in which order.
+and becomes an error. It does not know which actors there are. A group of lists whose stages run on several actors:
 
     represent chunks of its texts -> join them -> compare tiles of its matrices -> reduce
 Texts, representations and matrices go through Ray's object store by reference; the driver never fetches them, and lets

@@ -1,12 +1,10 @@
 """Ray actors: the local engine on the blocks of lists they are sent, or one stage of some, with loaded metrics.
 
-Metrics are sent once and named by number afterwards: a copy that came with a list would be loaded again.
-
-Lists valued in stages that may run in different processes: represent some texts, compare tiles, reduce matrices.
-
-Every value has the bytes that the local engine gives it: a representation depends on its item alone, a value on its
-pair alone, and each matrix is reduced by the same functions: whole, or, if it is large, tile by tile in an order of
-summation that does not depend on tiles. It knows nothing of Ray.
+Metrics are sent once and named by number afterwards: a copy that came with a list would be loaded again. The stages of
+a list may run in different processes: represent some texts, compare tiles, reduce matrices. Every value has the bytes
+that the local engine gives it: a representation depends on its item alone, a value on its pair alone, and each matrix
+is reduced by the same functions: whole, or, if it is large, tile by tile in an order of summation that does not depend
+on tiles. It knows nothing of Ray.
 """
 
 from __future__ import annotations

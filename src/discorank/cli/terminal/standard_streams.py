@@ -1,10 +1,10 @@
-"""stdin, stdout and stderr of a command, also where the shell has closed them or nobody reads what is said.
+"""A command's stdin, stdout and stderr, and the signals that ask it to stop.
 
-Signals that ask a command to stop: SIGINT, SIGTERM and SIGHUP are one exception, once, wherever they come.
-
-The first is recorded and raised as a KeyboardInterrupt, which passes every `except Exception`; should a library turn it
-into something else, or lose it, the record tells. Those that come while the command ends change nothing, unless it
-takes long. A signal that was ignored at the start, as nohup has it, stays ignored.
+Streams work also where the shell has closed them or nobody reads what is said. SIGINT, SIGTERM and SIGHUP are one
+exception, once, wherever they come. The first is recorded and raised as a KeyboardInterrupt, which passes every
+`except Exception`; should a library turn it into something else, or lose it, the record tells. Those that come while
+the command ends change nothing, unless it takes long. A signal that was ignored at the start, as nohup has it, stays
+ignored.
 """
 
 from __future__ import annotations
