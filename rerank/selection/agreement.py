@@ -183,11 +183,6 @@ def _both(x: FloatArray, y: FloatArray) -> tuple[list[float], list[float]]:
     return x[known].tolist(), y[known].tolist()
 
 
-def accuracy_at(metric: FloatArray, human: FloatArray, epsilon: float) -> float | None:
-    """Pairwise accuracy [S, n] where metric scores at most `epsilon` apart are tied; the mean over segments."""
-    return PairDifferences.within_segments(metric, human).accuracy(epsilon)
-
-
 def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float] | None:
     """The highest pairwise accuracy [S, n] over all epsilon, and the smallest epsilon that reaches it."""
     return PairDifferences.within_segments(metric, human).calibrated()

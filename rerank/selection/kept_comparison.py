@@ -302,21 +302,16 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
     except OSError as error:
         raise ResourceError(f"cannot be made: {error.strerror}", where=str(path)) from error
     with complete_folder(path) as draft:
-        _write(comparison, draft)
-
-
-def _write(comparison: KeptComparison, path: Path) -> None:
-    """Writes a comparison into an empty folder."""
-    digest = blake2b(digest_size=16)
-    with open(path / DOCUMENTS, "wb") as file:
-        for document in comparison.documents:
-            line = as_line(asdict(document))
-            digest.update(line)
-            file.write(line)
-    head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
-    counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
-    row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
-    (path / HEAD).write_bytes(as_line(with_checksum(row)))
+        digest = blake2b(digest_size=16)
+        with open(draft / DOCUMENTS, "wb") as file:
+            for document in comparison.documents:
+                line = as_line(asdict(document))
+                digest.update(line)
+                file.write(line)
+        head = asdict(replace(comparison, documents=()))
+        counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
+        row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
+        (draft / HEAD).write_bytes(as_line(with_checksum(row)))
 
 
 def check_folder(path: Path) -> None:
@@ -327,11 +322,8 @@ def check_folder(path: Path) -> None:
         return
     other = {file.name for file in path.iterdir()} - {*FILES}
     if other:
-        raise InputError(
-            f"holds {min(other)!r:.80}",
-            where=str(path),
-            fix="Name a new folder, or one saved before",
-        )
+        fix = "Name a new folder, or one saved before"
+        raise InputError(f"holds {min(other)!r:.80}", where=str(path), fix=fix)
 
 
 def load(folder: str | Path) -> KeptComparison:
@@ -341,20 +333,20 @@ def load(folder: str | Path) -> KeptComparison:
         InputError: there is none, it is of another version, damaged, or not what `save` writes.
     """
     path = Path(folder)
-    _check_single(path)
+    sets = [] if (path / HEAD).exists() else sorted(path.glob(f"*/{HEAD}"))
+    if sets:
+        problem = f"holds {len(sets)} comparisons: {', '.join(head.parent.name for head in sets)}"
+        raise InputError(problem, where=str(path), fix="Name one of its folders")
     head = _read_head(path / HEAD)
     counted = head.pop("documents", None)
     lines = read_small_file(path / DOCUMENTS, _NAME_A_FOLDER, name="documents_bytes")
     digest = blake2b(lines, digest_size=16).hexdigest()
     if not isinstance(counted, dict) or digest != counted.get("digest"):
-        raise InputError(
-            "is not the file that was saved with it",
-            where=str(path / DOCUMENTS),
-            fix=_COMPARE_AGAIN,
-        )
+        problem = "is not the file that was saved with it"
+        raise InputError(problem, where=str(path / DOCUMENTS), fix=_COMPARE_AGAIN)
     documents = []
-    for n, row in enumerate(lines.split(b"\n")[:-1], 1):
-        documents.append(checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}"))
+    for n, line in enumerate(lines.split(b"\n")[:-1], 1):
+        documents.append(checked(KeptDocument, line, f"{path / DOCUMENTS}:{n}"))
     without_documents = {**head, "documents": []}
     comparison = from_json(KeptComparison, without_documents, str(path / HEAD), _COMPARE_AGAIN)
     comparison = replace(comparison, documents=tuple(documents))
@@ -362,28 +354,12 @@ def load(folder: str | Path) -> KeptComparison:
     return comparison
 
 
-def _check_single(path: Path) -> None:
-    """Raises InputError for a folder of several comparisons."""
-    if (path / HEAD).exists():
-        return
-    sets = sorted(head.parent.name for head in path.glob(f"*/{HEAD}"))
-    if sets:
-        raise InputError(
-            f"holds {len(sets)} comparisons: {', '.join(sets)}",
-            where=str(path),
-            fix="Name one of its folders",
-        )
-
-
 def _read_head(path: Path) -> dict[str, Any]:
     data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
     head = checked(Any, data, str(path))
     if not isinstance(head, dict) or head.get("kind") != KIND:
-        raise InputError(
-            "not a saved comparison",
-            where=str(path),
-            fix="Make one with discorank compare --save",
-        )
+        fix = "Make one with discorank compare --save"
+        raise InputError("not a saved comparison", where=str(path), fix=fix)
     check(head, str(path), _EDITED)
     values = {name: value for name, value in head.items() if name not in ("kind", KEY)}
     number = values.pop("version", None)

@@ -23,7 +23,6 @@ share of pairs with the same sign, averaged over groups; a metric ties what diff
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import atan2, cos, pi, sin, sqrt
 from typing import Any, Literal, NamedTuple
@@ -119,37 +118,6 @@ def _taus(counts: FloatArray, variant: str) -> FloatArray:
     undefined = np.full(len(counts), np.nan)
     taus = np.divide(numerator, denominator, out=undefined, where=denominator > 0)
     return np.asarray(taus)
-
-
-def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | None]:
-    """Wins / (wins + losses) of every system over all pairwise judgements (a, b, verdict), ties ignored (WMT12).
-
-    >>> win_ratios([("A", "B", ">"), ("A", "B", "="), ("B", "A", ">"), ("C", "A", ">")])
-    {'A': 0.3333333333333333, 'B': 0.5, 'C': 1.0}
-
-    Raises:
-        InputError: a verdict is none of <, > and =.
-    """
-    wins: Counter[str] = Counter()
-    losses: Counter[str] = Counter()
-    names: dict[str, None] = {}
-    for a, b, verdict in judgements:
-        names |= {a: None, b: None}
-        if verdict not in ("<", ">", "="):
-            raise InputError(
-                f"found the verdict {verdict!r}",
-                where="win_ratios",
-                fix="Expected <, > or =",
-            )
-        if verdict != "=":
-            better, worse = (a, b) if verdict == ">" else (b, a)
-            wins[better] += 1
-            losses[worse] += 1
-    ratios: dict[str, float | None] = {}
-    for name in names:
-        decided = wins[name] + losses[name]
-        ratios[name] = wins[name] / decided if decided else None
-    return ratios
 
 
 class Randomisation(NamedTuple):

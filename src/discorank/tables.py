@@ -264,7 +264,7 @@ def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> st
     """RFC 4180 rows with a head."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([spreadsheet_cell(cell) for cell in head])
+    writer.writerow(head)
     for row in rows:
         # nothing where there is no number; NaN alone differs from itself
         cells = ["" if cell is None or cell != cell else cell for cell in row]

@@ -17,7 +17,18 @@ from discorank.cli.main import main
 from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.system_scores import score_systems, with_references
-from discorank.tables import escaped, shown, text_table
+from discorank.tables import (
+    Column,
+    Format,
+    Table,
+    between,
+    escaped,
+    of_set,
+    printed,
+    shown,
+    text_table,
+    words,
+)
 
 from ..support.contextual import Echo
 
@@ -102,6 +113,8 @@ def test_json_has_a_table_of_rows_for_everything(
     pairs = [pair for pair in data["pairs"] if pair["metric"] == "chrf"]
     assert [(p["a"], p["b"]) for p in pairs] == [("A", "B"), ("A", "C_x"), ("B", "C_x")]
     assert pairs[1]["p"] == pytest.approx(1 / 301)
+    assert all(pair["p"] == pair["p_corrected"] for pair in data["pairs"])
+    assert any(pair["p"] != pair["p_bootstrap"] for pair in data["pairs"])
     assert pairs[0]["high"] > pairs[0]["difference"] > pairs[0]["low"] > 0
     by_people = rows_of(data["human"], "system", human="mqm")
     assert by_people["B"]["score"] == pytest.approx((6 * 2 + 6 * 1) / 18)
@@ -489,6 +502,76 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     monkeypatch.setattr("discorank.cli.commands.compare.compared_sets.compare_systems", stopped)
     assert main(["compare", systems, "-m", "chrf"]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
+
+
+ROWS: list[dict[str, Any]] = [
+    {"metric": "chrf", "system": "A", "score": 61.5, "low": 60.0, "high": 62.25},
+    {"metric": "chrf", "system": "=B", "score": None, "low": None, "high": None},
+]
+COLUMNS = [
+    words("system", "system"),
+    Column("chrf", ("score",)),
+    Column("interval", ("low", "high"), between),
+    Column("rank", ("rank",)),
+]
+# "system" is a key of the first and a value of the second
+TABLES = [
+    Table("Scores", COLUMNS, ROWS, "systems", ("metric", "system")),
+    Table("", (), [{"human": "mqm", "system": "A"}], "best", ("human",)),
+    text_table("Shown", ["", "n"], [["x", "1"]]),
+]
+IN_FORMATS: dict[Format, str] = {
+    "table": """\
+Scores
+system  chrf     interval  rank
+A       61.5  60 to 62.25
+=B         -            -
+
+Shown
+   n
+x  1
+""",
+    "markdown": """\
+### Scores
+
+| system | chrf | interval | rank |
+| --- | ---: | ---: | ---: |
+| A | 61.5 | 60 to 62.25 |  |
+| =B | - | - |  |
+
+### Shown
+
+|  | n |
+| --- | ---: |
+| x | 1 |
+""",
+    "csv": """\
+table,metric,system,human,statistic,value
+systems,chrf,A,,score,61.5
+systems,chrf,A,,low,60.0
+systems,chrf,A,,high,62.25
+systems,chrf,'=B,,score,
+systems,chrf,'=B,,low,
+systems,chrf,'=B,,high,
+best,,,mqm,system,A
+""",
+}
+
+
+@pytest.mark.parametrize("format", IN_FORMATS)
+def test_tables_in_every_format(format: Format) -> None:
+    assert printed(TABLES, format) == IN_FORMATS[format]
+
+
+def test_tables_in_json_and_latex() -> None:
+    best = [{"human": "mqm", "system": "A"}]
+    assert json.loads(printed(TABLES, "json")) == {"systems": ROWS, "best": best}
+    typeset = printed(TABLES, "latex")
+    assert r"\begin{tabular}{lrrr}" in typeset
+    assert typeset.count(r"\caption") == 2
+    (named, *_) = of_set("x", TABLES)
+    assert (named.title, named.keys) == ("x: Scores", ("set", "metric", "system"))
+    assert named.rows[0] == {"set": "x", **ROWS[0]}
 
 
 def test_cells_are_escaped() -> None:

@@ -174,36 +174,30 @@ def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) 
 
 
 def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_path: Path) -> None:
-    first = small.documents[0]
+    first, metric, people = small.documents[0], small.metrics[0], small.human[0]
     short = {name: texts[:1] for name, texts in first.systems.items()}
     few = {name: values[:1] for name, values in first.scores.items()}
-    for wrong in (
-        replace(first, systems=short),
-        replace(first, scores=few),
-        replace(first, segments={"x": ()}),
-    ):
-        save(replace(small, documents=(wrong,)), tmp_path)
-        with pytest.raises(
-            ValueError, match="document 'd0': its texts and scores do not fit together"
-        ):
+    strange = replace(people.scores, systems=("A", "B", "D"))
+    uneven = "document 'd0': its texts and scores do not fit together"
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"documents": (replace(first, systems=short),)}, uneven),
+        ({"documents": (replace(first, scores=few),)}, uneven),
+        ({"documents": (replace(first, segments={"x": ()}),)}, uneven),
+        (
+            {"metrics": (replace(metric, clusters=(1,)), small.metrics[1])},
+            "3 systems, and other numbers of 'chrf'",
+        ),
+        ({"human": (replace(people, scores=strange),)}, "'mqm' is of 'D', which is no system"),
+        ({"human": (replace(people, agreement=()),)}, "of different systems or metrics"),
+    ]
+    for parts, message in cases:
+        save(replace(small, **parts), tmp_path)
+        with pytest.raises(ValueError, match=message):
             load(tmp_path)
-    save(
-        replace(small, metrics=(replace(small.metrics[0], clusters=(1,)), small.metrics[1])),
-        tmp_path,
-    )
-    with pytest.raises(ValueError, match="3 systems, and other numbers of 'chrf'"):
-        load(tmp_path)
-    people = replace(small.human[0].scores, systems=("A", "B", "D"))
-    save(replace(small, human=(replace(small.human[0], scores=people),)), tmp_path)
-    with pytest.raises(ValueError, match="'mqm' is of 'D', which is no system"):
-        load(tmp_path)
     save(small, tmp_path)
     none = [{**asdict(one), "scores": [float("nan"), 1.0, 2.0]} for one in small.metrics]
     changed(tmp_path / HEAD, metrics=none)
     with pytest.raises(ValueError, match=r"metrics\.0\.scores\.0: should be a finite number"):
-        load(tmp_path)
-    save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
-    with pytest.raises(ValueError, match="of different systems or metrics"):
         load(tmp_path)
 
 

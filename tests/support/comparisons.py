@@ -22,32 +22,11 @@ from discorank.rerank.selection.kept_comparison import (
 from discorank.rerank.selection.system_scores import DocumentOutputs
 
 SETTINGS = {"input": "systems.jsonl", "level": 0.05, "draws": 300, "seed": 0}
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "two",
-    "dogs",
-    "run",
-    "by",
-    "it",
-    "then",
-    "slept",
-    "while",
-    "rain",
-    "fell",
-    "over",
-    "old",
-    "roofs",
-    "of",
-    "quiet",
-    "towns",
-]
+TEXT = (
+    "the cat sat on a mat and saw two dogs run by "
+    "it then slept while rain fell over old roofs of quiet towns"
+)
+WORDS = TEXT.split()
 EVIL = "</script><!--<img src=x onerror=alert(1)><script>window.ran=1</script>\u2028'\"&amp;{{7*7}}${x}"
 
 

@@ -380,17 +380,8 @@ def test_the_command_compares_choosers_and_runs(
         == 0
     )
     capsys.readouterr()
-    command = [
-        "compare",
-        systems,
-        "--human",
-        "mqm:lower",
-        "--choosers",
-        "chrf++",
-        "cohesion",
-        "--decoded",
-        out,
-    ]
+    choosers = ["--choosers", "chrf++", "cohesion", "--decoded", out]
+    command = ["compare", systems, "--human", "mqm:lower", *choosers]
     assert main([*command, "-m", "chrf", "ter", "--draws", "100", "--format", "json"]) == 0
     printed = capsys.readouterr()
     assert "4 of 5 segments count under mqm" in printed.err
@@ -414,19 +405,8 @@ def test_the_command_compares_choosers_and_runs(
 def test_choosers_alone_in_every_format(
     format: str, systems: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [
-        "compare",
-        systems,
-        "--human",
-        "mqm:lower",
-        "--choosers",
-        "chrf",
-        "cohesion",
-        "--draws",
-        "50",
-        "--quiet",
-    ]
-    assert main([*command, "--format", format]) == 0
+    options = ["--human", "mqm:lower", "--choosers", "chrf", "cohesion", "--draws", "50"]
+    assert main(["compare", systems, *options, "--quiet", "--format", format]) == 0
     shown = capsys.readouterr().out
     if format == "csv":
         facts = list(csv.DictReader(io.StringIO(shown)))

@@ -22,7 +22,6 @@ from discorank.metrics.mixture import Utility
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection import system_scores as scores
 from discorank.rerank.selection.agreement import (
-    accuracy_at,
     perm_both,
     perm_both_segments,
     segment_agreement,
@@ -40,6 +39,7 @@ from discorank.rerank.selection.significance import (
     judge,
     segments_of_unit,
 )
+from discorank.rerank.selection.statistics import PairDifferences
 from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
     Part,
@@ -52,24 +52,8 @@ from discorank.rerank.selection.system_scores import (
 
 from ...support.contextual import Echo
 
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "dogs",
-    "run",
-    "by",
-    "it",
-    ",",
-    "then",
-    "slept",
-    ".",
-]
+TEXT = "the cat sat on a mat and saw dogs run by it , then slept ."
+WORDS = TEXT.split()
 
 
 def text(random: np.random.Generator, n: int = 8) -> str:
@@ -491,7 +475,8 @@ def test_segment_agreement_by_pairs(systems: int, segments: int, data: st.DataOb
             taus.append(stats.kendalltau(m[known], h[known]).statistic)
     assert agreement.segments == sum(judged)
     assert agreement.kendall_b == (pytest.approx(np.mean(taus)) if taus else None)
-    tried = [(accuracy_at(metric, human, epsilon), -epsilon) for epsilon in (0, 0.5, 1, 1.5, 2)]
+    pairs = PairDifferences.within_segments(metric, human)
+    tried = [(pairs.accuracy(epsilon), -epsilon) for epsilon in (0, 0.5, 1, 1.5, 2)]
     if any(judged):
         best = max((round(accuracy or 0, 9), epsilon) for accuracy, epsilon in tried)
         assert tie_calibration(metric, human) == pytest.approx((best[0], -best[1]))
@@ -506,9 +491,10 @@ def test_segment_agreement_by_hand() -> None:
     assert (agreement.kendall_wmt12, agreement.kendall_wmt14, agreement.segments) == (0, 0, 2)
     assert agreement.accuracy == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert agreement.epsilon == pytest.approx(0.1)
-    assert accuracy_at(metric, human, 0) == pytest.approx((2 / 3 + 0) / 2)
-    assert accuracy_at(metric, human, 1) == pytest.approx((2 / 3 + 1 / 3) / 2)
-    assert accuracy_at(metric, human, 2) == pytest.approx((1 / 3 + 1 / 3) / 2)
+    pairs = PairDifferences.within_segments(metric, human)
+    assert pairs.accuracy(0) == pytest.approx((2 / 3 + 0) / 2)
+    assert pairs.accuracy(1) == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert pairs.accuracy(2) == pytest.approx((1 / 3 + 1 / 3) / 2)
     with pytest.raises(InputError, match=r"\(3, 2\) and \(2, 2\) scores"):
         segment_agreement(metric, human[:2])
 
