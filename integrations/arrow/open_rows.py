@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...metrics.errors import InputError
 from ...metrics.storage.line_source import LineSource, NumberedLines
-from ...rerank.runs.entry import Entry
+from ...rerank.runs.row_loop import Entry
 from ...rerank.runs.run_file import is_table
 
 if TYPE_CHECKING:

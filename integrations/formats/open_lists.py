@@ -19,7 +19,7 @@ from typing import Any
 from ...metrics.errors import InputError
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ...rerank.runs.input_lines import Lines
+from ...rerank.runs.row_loop import Lines
 from ...rerank.runs.run_file import check_beside
 from ..arrow.open_rows import placed_entries
 from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, error_entry, with_order_errors

@@ -15,8 +15,12 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
-from ...metrics.text.prompt_template import FewShotExamples, warn_of_two_blanks
-from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
+from ...metrics.text.prompt_template import (
+    TARGET_CONTEXT,
+    FewShotExamples,
+    Template,
+    warn_of_two_blanks,
+)
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
-from ...rerank.runs.resumable import Checkpoint
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.resumable import Checkpoint, Stream, outputs
+from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.row_loop import RowLoop, Written
 from ...rerank.runs.run_file import Measured
-from ...rerank.runs.run_outputs import completing, outputs
-from ...rerank.runs.stream import Stream
-from ...rerank.runs.written_outcomes import Written, write_outcomes
 from .document_turns import Done, Turn, Turns
 from .prompts import PromptEntry
 from .waiting_lists import NAME, Known, WaitingLists, chosen_text, has_no_choice
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
+
+
+Outcome = Written | DiscorankError
 
 
 class DoneEntry(NamedTuple):
@@ -72,24 +71,22 @@ def run_generation(
     """
     waiting_path = {NAME: Path(f"{out}.{NAME}.jsonl")} if out and turns.decider else NOTHING
     checkpoint = outputs(out, turns.identity, {"name": name, **about}, waiting_path)
-    source = iter(entries)
-    try:
-        begun = _skip(turns, source, name, checkpoint)
-        with completing(checkpoint, lambda: Measured(turns.work)):
-            waiting = WaitingLists(checkpoint)
-            for block in _blocks(source, begun, checkpoint.state.entries, turns.at_once):
-                with closing(_outcomes(turns, block, waiting)) as outcomes:
-                    write_outcomes(outcomes, _raised, name, checkpoint, max_errors, on_progress)
-                waiting.end_block()
-            waiting.end()
-    finally:
-        checkpoint.close()
-    return checkpoint.state.counts
+    replay = _Replay(turns, checkpoint)
+
+    def outcomes(source: Iterator[PromptEntry]) -> Generator[tuple[PromptEntry, Outcome]]:
+        waiting = WaitingLists(checkpoint)
+        for block in _blocks(source, replay.begun, checkpoint.state.entries, turns.at_once):
+            yield from _outcomes(turns, block, waiting)
+            waiting.end_block()
+        waiting.end()
+
+    loop = RowLoop(checkpoint, name, max_errors, on_progress)
+    return loop.run(entries, replay.take, outcomes, _raised, lambda: Measured(turns.work))
 
 
 def _outcomes(
     turns: Turns, block: EntryBlock, waiting: WaitingLists
-) -> Generator[tuple[PromptEntry, Written | DiscorankError]]:
+) -> Generator[tuple[PromptEntry, Outcome]]:
     """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
     first = waiting.next - len(block.chosen)
 
@@ -107,13 +104,13 @@ def _outcomes(
             waiting.checkpoint.save()
 
 
-def _numbered(first: int, done: Done) -> tuple[int, str, Written | DiscorankError]:
+def _numbered(first: int, done: Done) -> tuple[int, str, Outcome]:
     """Number, reading and what is written of an entry; `first` is the number of the block's first."""
     outcome = done.outcome if isinstance(done.outcome, DiscorankError) else _written(done.outcome)
     return first + done.place, done.reading, outcome
 
 
-def _raised(outcome: Written | DiscorankError) -> Written:
+def _raised(outcome: Outcome) -> Written:
     """The row to write; raises an error instead."""
     if isinstance(outcome, DiscorankError):
         raise outcome
@@ -179,32 +176,33 @@ def _counts(turn: Turn) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count or name in _ALWAYS_COUNTED}
 
 
-def _skip(
-    turns: Turns,
-    entries: Iterator[PromptEntry],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-) -> list[DoneEntry]:
-    """Reads over what an earlier run has done; its choices are context of what comes.
+class _Replay:
+    """What an earlier run has done, whose choices are context of what comes.
 
-    Returns the entries of the block that it had begun, which `turns` does not know yet.
+    Attributes:
+        begun: the entries of the block that it had begun, which `turns` does not know yet.
     """
-    rows = _rows(checkpoint) if turns.width else iter(())
-    row = next(rows, None)
-    begun: list[DoneEntry] = []
-    for number, entry in enumerate(islice(entries, checkpoint.state.entries), 1):
-        checkpoint.skip(entry.raw)
+
+    def __init__(self, turns: Turns, checkpoint: Checkpoint | Stream) -> None:
+        self.turns = turns
+        self.rows = _rows(checkpoint) if turns.width else iter(())
+        self.row: dict[str, Any] | None = None
+        self.number = 0
+        self.begun: list[DoneEntry] = []
+
+    def take(self, entry: PromptEntry) -> None:
+        """Takes the next entry that is done."""
+        if self.row is None:
+            self.row = next(self.rows, None)
+        self.number += 1
         chosen = None  # also where an error record was written instead of a list
-        if row is not None and entry.record is not None and row["id"] == entry.record.id:
-            chosen = chosen_text(row)
-            row = next(rows, None)
-        begun.append(DoneEntry(entry, chosen))
-        if _ends_block(number, entry, turns.at_once):
-            for one in begun:
-                turns.replay(one.entry.record, one.chosen)
-            begun = []
-    checkpoint.check_input(name)
-    return begun
+        if self.row and entry.record and self.row["id"] == entry.record.id:
+            chosen, self.row = chosen_text(self.row), None
+        self.begun.append(DoneEntry(entry, chosen))
+        if _ends_block(self.number, entry, self.turns.at_once):
+            for one in self.begun:
+                self.turns.replay(one.entry.record, one.chosen)
+            self.begun = []
 
 
 def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:

@@ -15,10 +15,9 @@ from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...rerank.lists import CandidateList
-from ...rerank.runs.resumable import Checkpoint
-from ...rerank.runs.rows import as_line
-from ...rerank.runs.stream import Stream
-from ...rerank.runs.written_outcomes import Written
+from ...rerank.runs.resumable import Checkpoint, Stream
+from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.row_loop import Written
 from .generator import Generated
 
 T = TypeVar("T", CandidateList, Generated)

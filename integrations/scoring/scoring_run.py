@@ -9,9 +9,8 @@ Where log-probabilities go: into a key of every candidate, and how many tokens t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +19,10 @@ from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
-from ...rerank.runs.resumable import Checkpoint
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.resumable import Checkpoint, Stream, outputs
+from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.row_loop import RowLoop, Written
 from ...rerank.runs.run_file import Measured
-from ...rerank.runs.run_outputs import completing, outputs
-from ...rerank.runs.stream import Stream
-from ...rerank.runs.written_outcomes import Written, write_outcomes
 from ..files.entries import ListEntry
 from .list_prompts import Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
 
@@ -171,18 +168,15 @@ def run_scoring(
     meter = meter or Meter()
     scoring.prompts.templates.read_by(getattr(scoring.scorer, "plain_text", str))
     checkpoint = outputs(out, {**scoring.identity, **reading}, {"name": name, "seeds": {}})
-    source = iter(entries)
-    try:
-        for entry in islice(source, checkpoint.state.entries):
-            checkpoint.skip(entry.raw)
-            scoring.prompts.skip(entry)
-        checkpoint.check_input(name)
-        with completing(checkpoint, lambda: Measured(meter.now)):
-            outcomes = _outcomes(scoring, source, _Saving(checkpoint).save, meter)
-            write_outcomes(outcomes, _written, name, checkpoint, max_errors, on_progress)
-    finally:
-        checkpoint.close()
-    return checkpoint.state.counts
+    loop = RowLoop(checkpoint, name, max_errors, on_progress)
+    save = _Saving(checkpoint).save
+    return loop.run(
+        entries,
+        scoring.prompts.skip,
+        lambda source: _outcomes(scoring, source, save, meter),
+        _written,
+        lambda: Measured(meter.now),
+    )
 
 
 class _Saving:
@@ -200,7 +194,7 @@ class _Saving:
 
 def _outcomes(
     scoring: ListScoring, entries: Iterator[ListEntry], save: Callable[[], None], meter: Meter
-) -> Iterator[tuple[ListEntry, _ScoredList | DiscorankError]]:
+) -> Generator[tuple[ListEntry, _ScoredList | DiscorankError]]:
     """Every entry with its scored list, or the error that stands for it, in order."""
     waiting: deque[_WaitingList] = deque()
 

@@ -24,8 +24,8 @@ from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Comparison
 from ..choice import Spent
-from ..engines.finite_pairs import FLAG
 from ..engines.interface import Result, Task
+from ..engines.part_values import FLAG
 from ..part_sums import combined_matrix, combined_values
 from .plan import num_pairs, plan
 from .requests import Estimate, Request

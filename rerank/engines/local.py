@@ -15,8 +15,7 @@ from ...metrics.mixture import Utility
 from ...metrics.reading_plan import comparisons_of
 from ...metrics.text.texts import Comparison, Truncation
 from .interface import Loaded, Result, Task, loaded_as
-from .list_results import problem_of, result_of
-from .part_values import Expectation, expectations, places_of
+from .part_values import Expectation, expectations, places_of, problem_of, result_of
 from .status import Status
 
 if TYPE_CHECKING:

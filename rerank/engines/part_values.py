@@ -1,21 +1,27 @@
-"""Expected values of lists under one part of their utility: by the linear form, from whole matrices, or from tiles."""
+"""Expected values of lists under one part of their utility: by the linear form, from whole matrices, or from tiles.
+
+The result of a list is made of the values of all parts. A list without any finite pair is an error, one where some
+pairs have no finite value is flagged. A part of weight 0 is no part of a sum: nothing of it is looked at. Of a matrix
+every pair is, whatever its weight.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ...metrics.base import Metric
-from ...metrics.errors import MetricError
+from ...metrics.errors import DiscorankError, MetricError
 from ...metrics.execution.by_sentence import lift
 from ...metrics.execution.evaluate import Folded, Tile, is_large, matrices, shape_of, tile_values
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
+from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
-from ...metrics.text.texts import Comparison
+from ...metrics.text.texts import Comparison, Truncation
 from ..expectation import (
     TiledSums,
     expected_of_sums,
@@ -25,11 +31,46 @@ from ..expectation import (
     linear_expected_utility,
     weighted_sums,
 )
-from .finite_pairs import PairCounts
-from .interface import Task
+from .interface import Result, Task
 
 SMALL_CELLS = 1 << 12  # of a matrix that is reduced together with others
 STACKED = 1 << 8  # so many of these at once
+
+
+class PairCounts(NamedTuple):
+    """The pairs of a list under one metric that are finite, and those that are not, by what they are."""
+
+    finite: int = 0
+    nan: int = 0
+    inf: int = 0
+    negative_inf: int = 0
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Self:
+        """The counts of a matrix of any shape."""
+        finite = int(np.isfinite(matrix).sum())
+        if finite == matrix.size:
+            return cls(finite)
+        return cls(
+            finite,
+            nan=int(np.isnan(matrix).sum()),
+            inf=int(np.isposinf(matrix).sum()),
+            negative_inf=int(np.isneginf(matrix).sum()),
+        )
+
+    def plus(self, other: PairCounts) -> PairCounts:
+        """Those of two parts of a matrix."""
+        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def not_finite(self) -> int:
+        """How many pairs have no finite value."""
+        return self.nan + self.inf + self.negative_inf
+
+    def __str__(self) -> str:
+        """What is not finite, in words: ``3 nan, 1 inf``."""
+        counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
+        return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
 
 
 class Expectation(NamedTuple):
@@ -201,3 +242,60 @@ def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: T
             pairs += folded.block.cells
     store.meter.count(pairs=pairs)
     return values / len(sentences)
+
+
+FLAG = "not-finite"
+
+
+def pairs_error(utility: Utility, counts: Sequence[PairCounts]) -> MetricError | None:
+    """The error of a list in which a part of the utility has no finite pair; None where every part has one."""
+    for (weight, part), of_part in zip(utility.parts, counts, strict=True):
+        if weight and of_part.not_finite and not of_part.finite:
+            problem = f"no pair has a finite value, found {of_part}"
+            fix = "Look at the metric's model and at the texts of the list"
+            return MetricError(problem, where=part.signature(), fix=fix)
+    return None
+
+
+def pairs_flags(utility: Utility, counts: Sequence[PairCounts]) -> tuple[str, ...]:
+    """The flag of a list in which some pairs have no finite value."""
+    for (weight, _), of_part in zip(utility.parts, counts, strict=True):
+        if weight and of_part.not_finite:
+            return (FLAG,)
+    return ()
+
+
+TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
+    Truncation.NONE: (),
+    Truncation.CONTEXT: ("truncated-context",),
+    Truncation.TEXT: ("truncated-text",),
+}
+
+
+def result_of(
+    task: Task, parts: Iterable[Expectation], truncation: Truncation = Truncation.NONE
+) -> Result | DiscorankError:
+    """The result of a list from the expectations of its parts and the worst truncation of its texts.
+
+    A list in which a part has no finite pair has an error instead; one in which a part has some that are not has a
+    flag.
+    """
+    parts = list(parts)
+    counts = [part.pairs for part in parts]
+    # where only some pairs are asked for, others may be finite
+    error = None if task.whole else pairs_error(task.metric, counts)
+    if error is not None:
+        return error
+    values = np.array([part.values for part in parts])
+    matrices = tuple(part.matrix for part in parts if part.matrix is not None)
+    flags = (*TRUNCATION_FLAGS[truncation], *pairs_flags(task.metric, counts))
+    return Result(values, matrices if task.keep_matrix else (), flags)
+
+
+def problem_of(task: Task, error: BaseException) -> DiscorankError:
+    """The error of a list, as its result."""
+    if isinstance(error, DiscorankError):
+        return error
+    problem = MetricError(f"{type(error).__name__}: {error}", where=task.metric.signature())
+    problem.__cause__ = error
+    return problem

@@ -22,9 +22,8 @@ from ...metrics.execution.cache import Cache
 from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from ...metrics.storage.stop_signals import ignored, put_off
-from .interface import Loaded, Task, loaded_as
+from .interface import Loaded, SentLine, Task, loaded_as
 from .ray.worker import LoadResult, Sent, SentTask, StepResult, WorkOnLines
-from .sent_lines import SentLine
 from .status import Status, WorkerMeter
 from .worker_process import WorkerProcess
 

@@ -1,26 +1,38 @@
-"""A process that runs `process_worker`, as the process that feeds it sees it."""
+"""A process that works for `ProcessEngine`: as this process sees it, and what it runs.
+
+It is a new process or, where that is safe, a copy of this one, for which what is loaded need not be loaded again. It
+runs the worker that Ray's actors are too, fed over a pipe. Messages are (name of a method of `Worker`, arguments), but
+for the first: when garbage is looked for, and the worker's own arguments. Each is answered by what the method returns.
+A thread reads them, so that the sender is never kept waiting; it ends the process when the other end of the pipe is
+gone, whatever the worker is at.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
+import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from time import monotonic
+from queue import SimpleQueue
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 from ...metrics.base import Metric
 from ...metrics.storage.limits import limits
-from .forked_process import ForkedProcess, can_fork
-from .ray.worker import LoadResult, Sent, StepResult, WorkOnLines
+from ...metrics.storage.stop_signals import NUMBERS
+from .ray.worker import LoadResult, Sent, StepResult, Worker, WorkOnLines
 from .status import WorkerMeter
 
-MODULE = "discorank.rerank.engines.process_worker"
+MODULE = "discorank.rerank.engines.worker_process"
+START = f"from {MODULE} import main; main()"  # by -m the module would be loaded twice
 
 
 class WorkerProcess:
@@ -97,14 +109,13 @@ class WorkerProcess:
 
 
 def _forked(connection: Connection[Any, Any]) -> ForkedProcess:
-    from .process_worker import answer_messages
 
     return ForkedProcess(lambda: answer_messages(connection), connection.fileno())
 
 
 def _started(connection: Connection[Any, Any], jobs: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  our own module
-        [sys.executable, "-m", MODULE, str(connection.fileno())],
+        [sys.executable, "-P", "-c", START, str(connection.fileno())],
         env=_environment(jobs),
         stdin=subprocess.DEVNULL,
         pass_fds=[connection.fileno()],
@@ -122,3 +133,108 @@ def _environment(jobs: int) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(folders),
     }
+
+
+def answer_messages(connection: Connection[Any, Any]) -> None:
+    """Answers messages until the pipe is closed."""
+    gc.freeze()  # what is there stays
+    messages: SimpleQueue[Any] = SimpleQueue()
+    try:
+        Thread(target=_read, args=(connection, messages), daemon=True).start()
+    except RuntimeError as error:  # the system has no more threads
+        sys.stderr.write(f"discorank: a worker ends: {error}\n")
+        os._exit(1)
+    threshold, *arguments = messages.get()
+    gc.set_threshold(*threshold)
+    worker = Worker(*arguments)
+    while True:
+        method, arguments = messages.get()
+        connection.send(getattr(worker, method)(*arguments))
+
+
+def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
+    """Puts all that comes into the queue; what cannot be read ends the process too."""
+    code = 1
+    try:
+        while True:
+            messages.put(connection.recv())
+    except (EOFError, OSError):
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    """What a new process runs, whose argument is the descriptor of its pipe."""
+    answer_messages(Connection(int(sys.argv[1])))
+
+
+THREADS = "/proc/self/task"
+FIRST_DESCRIPTOR, LAST_DESCRIPTOR = 3, 1 << 16
+LOOK_SECONDS = 0.005
+
+
+def can_fork() -> bool:
+    """Whether a copy is whole: no thread but this one, of Python or of a library, and nothing that holds a device."""
+    return os.path.isdir(THREADS) and len(os.listdir(THREADS)) == 1 and "torch" not in sys.modules
+
+
+class ForkedProcess:
+    """A copy of this process, with the methods of `subprocess.Popen` that workers need.
+
+    It has a session of its own, the usual signals, and of all open files the standard streams and one more, so that
+    locks and pipes of this process end with it.
+
+    Args:
+        run: what it does; it ends when this returns.
+        descriptor: the file that it keeps.
+    """
+
+    def __init__(self, run: Callable[[], object], descriptor: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _end_with(run, descriptor)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, or the negative number of the signal that killed it.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended within so many seconds.
+        """
+        end = None if timeout is None else monotonic() + timeout
+        while self.code is None:
+            pid, status = os.waitpid(self.pid, 0 if end is None else os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+            elif end is not None and monotonic() >= end:
+                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            else:
+                sleep(LOOK_SECONDS)
+        return self.code
+
+    def kill(self) -> None:
+        """Ends it if it has not ended."""
+        if self.code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _end_with(run: Callable[[], object], descriptor: int) -> None:
+    """The work of the copy, and the last that it does."""
+    code = 1
+    try:
+        os.setsid()
+        for number in NUMBERS:
+            signal.signal(number, signal.SIG_DFL)
+        os.closerange(FIRST_DESCRIPTOR, descriptor)
+        os.closerange(descriptor + 1, LAST_DESCRIPTOR)
+        run()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)

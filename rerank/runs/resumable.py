@@ -1,22 +1,27 @@
-"""Append-only output files with a checkpoint, so that a run killed at any point goes on as if it had not been.
+"""The outputs of a run, with a checkpoint, so that a run killed at any point resumes as if it had not been.
 
 The run file says how many bytes of each output are good and how much input they stand for; what lies beyond is cut off
-on resume. It is replaced in one step, after the outputs are on disk. It knows neither lists nor metrics.
+on resume. It is replaced in one step, after the outputs are on disk. Without an output file, rows go to stdout and
+error records to stderr, with nothing to resume. It knows neither lists nor metrics.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from platform import python_version
 from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError, ResumeError
+from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import locked
 from ..engines.status import amounts
 from .run_file import (
@@ -25,6 +30,8 @@ from .run_file import (
     State,
     WrittenBytes,
     checked_output,
+    is_table,
+    lines_of_run,
     read_run_file,
     recorded_run,
     write_run_file,
@@ -348,3 +355,118 @@ def _compare(was: Mapping[str, Any], identity: Mapping[str, Any], run_file: Path
         changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
         fix = "Choose another output, or the same settings"
         raise ResumeError("; ".join(changes), where=str(run_file), fix=fix)
+
+
+class Stream:
+    """The outputs of a run that leaves nothing behind: rows on stdout, error records on stderr."""
+
+    resumed = False
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.sinks: dict[str, Path] = {}
+        self.out = Path("-")
+
+    def commit(self, raw: bytes, writes: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
+        """Writes what one input entry yields."""
+        for name, data in writes.items():
+            stream = sys.stderr if name == "errors" else sys.stdout
+            stream.buffer.write(data)
+            stream.flush()
+        total = {
+            name: self.state.counts.get(name, 0) + counts.get(name, 0)
+            for name in {*self.state.counts, *counts}
+        }
+        self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
+
+    def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
+        """Nothing is kept."""
+
+    def clear(self, name: str) -> None:
+        """There is nothing to take away."""
+
+    def leave(self, name: str, data: bytes) -> None:
+        """Writes an error record that stops the run."""
+        self.commit(b"", {name: data}, {})
+
+    def skip(self, raw: bytes) -> None:
+        """There is nothing to skip."""
+
+    def check_input(self, where: str) -> None:
+        """There is nothing to compare with."""
+
+    def begin(self, measured: Callable[[], Measured] = Measured) -> None:
+        """There is nothing to open."""
+
+    def save(self, *, complete: bool = False) -> None:
+        """There is nothing to save."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
+# what an installer leaves beside a package (importlib.metadata, which reads it too, takes long to import)
+_INSTALLED = re.compile(rf"({'|'.join(PACKAGES)})-(.+)\.dist-info")
+
+
+def outputs(
+    out: Path | None,
+    identity: Mapping[str, Any],
+    about: Mapping[str, Any],
+    more: Mapping[str, Path] | None = None,
+) -> Checkpoint | Stream:
+    """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
+
+    Where `out` is a Parquet or Arrow file, the rows are lines beside it, of which it is made when the run is complete.
+
+    Raises:
+        InputError, ResumeError: as `Checkpoint`.
+        ModelLoadError: it needs pyarrow, which is not installed.
+    """
+    if out is None:
+        return Stream()
+    of_table = is_table(out)
+    if of_table:
+        require(str(out), "pyarrow")
+    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **(more or {})}
+    return Checkpoint(
+        out,
+        sinks,
+        identity,
+        {**about, "versions": _versions()},
+        _table_writer() if of_table else None,
+    )
+
+
+def _table_writer() -> Callable[[Path, Path], WrittenBytes]:
+    """What makes a table of lines."""
+    from .table_files import write_table
+
+    return write_table
+
+
+@contextmanager
+def completing(
+    checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured
+) -> Iterator[None]:
+    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
+    checkpoint.begin(measured)
+    try:
+        yield
+    except BaseException:
+        checkpoint.save()
+        raise
+    checkpoint.save(complete=True)
+
+
+def _versions() -> dict[str, str]:
+    """Of Python and of those packages that are installed."""
+    installed: dict[str, str] = {}
+    for folder in sys.path:
+        with suppress(OSError):
+            for name in sorted(os.listdir(folder or ".")):
+                if match := _INSTALLED.fullmatch(name):
+                    installed.setdefault(match[1], match[2])
+    packages = {package: installed[package] for package in PACKAGES if package in installed}
+    return {"python": python_version(), **packages}

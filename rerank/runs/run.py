@@ -1,35 +1,34 @@
 """A run: candidate lists in, one row per list out, resumable by the same command.
 
 Rows in = rows out + error rows + context-only rows. It ties decider, engine, resumable outputs and the form of rows
-together; of input formats it knows nothing.
+together; of input formats it knows nothing. A run resumes only where all settings that its rows depend on are the
+same; it reads over what is done, whose choices are context of what follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
+from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, Rare, settings
+from ...metrics.spec.signature import portable
 from ..capabilities import ALL_PAIRS, MATRIX, SINGLE_LISTS, Needs
 from ..choice import Ranking
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Outcome
-from .entry import Entry
-from .input_lines import Lines
-from .replayed_choices import replayed_choices, written_lines
-from .resumable import Checkpoint
+from ..scheduler import Decided, Outcome
+from .resumable import Checkpoint, Stream, outputs
 from .row_forms import JsonRows, RowForm, row_form
+from .row_loop import Entry, Lines, RowLoop, Written, written_row
 from .run_file import Measured, is_table
-from .run_identity import identity_of, parts_of, signature_of
-from .run_outputs import completing, outputs
-from .stream import Stream
-from .written_outcomes import Written, write_outcomes, written_row
 
 
 @settings
@@ -95,29 +94,24 @@ def run_lists(
     else:
         engine.load(decider.metrics)
     checkpoint = _outputs(decider, name, out, run, form, reading)
-    source = _metered(entries, meter)
-    try:
-        if checkpoint.state.counts.get("rows"):
-            form.resume(written_lines(checkpoint), checkpoint.state.counts)
-        replayed = replayed_choices(decider, source, name, checkpoint, form)
-        outcomes: Any
-        if shared is not None:
-            outcomes = shared.outcomes(source)
-        else:
-            outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
-        with completing(checkpoint, lambda: _measured(engine, meter)):
-            write_outcomes(
-                outcomes,
-                lambda outcome: _writes(outcome, run, checkpoint, decider, form),
-                name,
-                checkpoint,
-                run.max_errors,
-                on_progress,
-                meter,
-            )
-    finally:
-        checkpoint.close()
-    return checkpoint.state.counts
+    with closing(checkpoint):
+        replay = _Replay(decider, checkpoint, form)
+        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter)
+
+        def outcomes(source: Iterator[Entry[CandidateList]]) -> Generator[tuple[Any, Any]]:
+            if shared is not None:
+                yield from shared.outcomes(source)
+            else:
+                records = _records(replay.document, source)
+                yield from decider.outcomes(records, engine, form.accept)
+
+        return loop.run(
+            entries,
+            replay.take,
+            outcomes,
+            lambda outcome: _writes(outcome, run, checkpoint, decider, form),
+            lambda: _measured(engine, meter),
+        )
 
 
 def _outputs(
@@ -159,18 +153,6 @@ def _outputs(
     return outputs(out, {**identity, **reading}, about, more)
 
 
-def _metered(
-    entries: Iterable[Entry[CandidateList]], meter: Meter
-) -> Iterator[Entry[CandidateList]]:
-    source = iter(entries)
-    while True:
-        with meter.stage("read"):
-            entry = next(source, None)
-        if entry is None:
-            return
-        yield entry
-
-
 def _measured(engine: Engine, meter: Meter) -> Measured:
     status = engine.status()
     return Measured(status.work + meter.now, status.workers)
@@ -204,3 +186,82 @@ def _records(
         yield None, record
     for entry in entries:
         yield entry, entry.record if entry.record is not None else entry.error
+
+
+def identity_of(decider: Decider, form: RowForm, saves_utilities: bool) -> dict[str, Any]:
+    """The settings of a decider and a form of rows."""
+    versions = {part.signature(): part.info.version for part in parts_of(decider)}
+    saved = {"save_utilities": True} if saves_utilities else {}
+    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
+    return cast("dict[str, Any]", _portable(settings))
+
+
+def parts_of(decider: Decider) -> list[Metric]:
+    """The metrics that sums are made of."""
+    return [part for metric in decider.metrics for _, part in metric.parts]
+
+
+def _portable(value: Any) -> Any:
+    """The value with files named by their digests alone: a model may be moved."""
+    if isinstance(value, dict):
+        return {_portable(key): _portable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(inner) for inner in value]
+    return portable(value) if isinstance(value, str) else value
+
+
+def signature_of(decider: Decider) -> str | list[str]:
+    """The signature of every metric, or the only one."""
+    signatures = [metric.signature() for metric in decider.metrics]
+    return signatures[0] if len(signatures) == 1 else signatures
+
+
+class _Replay:
+    """What an earlier run has done.
+
+    Attributes:
+        document: its last document, where that is context of what follows, or decided whole.
+    """
+
+    def __init__(self, decider: Decider, checkpoint: Checkpoint | Stream, form: RowForm) -> None:
+        if checkpoint.state.counts.get("rows"):
+            form.resume(_written_lines(checkpoint), checkpoint.state.counts)
+        is_read_again = decider.width > 0 or decider.decides_documents
+        self.is_needed = checkpoint.resumed and is_read_again
+        self.form = form
+        self.lines = _written_lines(checkpoint) if self.is_needed else iter(())
+        self.failed = _failed_lines(checkpoint) if self.is_needed else set()
+        self.document: list[Decided] = []
+        self.name: str | None = None
+
+    def take(self, entry: Entry[CandidateList]) -> None:
+        """Takes the next entry that is done."""
+        if not self.is_needed:
+            return
+        record = entry.record
+        ends_in_error = bool(self.document) and self.document[-1].record is None
+        if record is None:
+            if not ends_in_error:
+                self.document.append(Decided(None))
+            return
+        if record.document != self.name or record.document is None:
+            self.document, self.name = self.document[-1:] if ends_in_error else [], record.document
+        lost = (entry.line, entry.id) in self.failed
+        is_first = lost or record.context_only
+        text = record.candidates[0].text if is_first else self.form.chosen(self.lines, record)
+        self.document.append(Decided(record, text, lost))
+
+
+def _written_lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
+    """The lines that the earlier run wrote."""
+    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
+        yield from lines
+
+
+def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
+    """Line and id of the error records of the earlier run."""
+    path = checkpoint.sinks["errors"]
+    if not path.exists():
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return {(row["line"], row["id"]) for row in map(json.loads, lines)}

@@ -19,20 +19,18 @@ from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.execution.meter import Meter
 from ...metrics.storage.line_source import Line
 from ..decider import Decider
-from ..engines.forked_process import can_fork
 from ..engines.interface import Engine
 from ..engines.local import FIRST_WAVE, LAST_WAVE, LocalEngine
 from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
+from ..engines.worker_process import can_fork
 from ..lists import CandidateList
-from ..scheduler import Outcome
-from .entry import Entry
-from .input_lines import Lines, NextLines, Read
+from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
 from .row_forms import JsonRows, RowForm, TextRows
-from .written_outcomes import Written, written_row
+from .row_loop import Entry, Lines, Read, Written, written_row
 
 if TYPE_CHECKING:
+    from ..engines.interface import SentLine
     from ..engines.processes import ProcessEngine
-    from ..engines.sent_lines import SentLine
 
 # CPU seconds: lists that are decided together are more if they took less, and what is known after less is not enough
 SHORT_SECONDS, LOOK_SECONDS = 0.02, 0.05
@@ -237,3 +235,35 @@ def _has_processes(engine: Engine) -> TypeGuard[ProcessEngine | SharingEngine]:
     from ..engines.processes import ProcessEngine
 
     return isinstance(engine, ProcessEngine)
+
+
+class NextLines:
+    """Lines that are read as there is room for them.
+
+    Args:
+        lines: those not yet read.
+        meter: counts the seconds of reading.
+    """
+
+    def __init__(self, lines: Iterator[Line], meter: Meter) -> None:
+        self.lines, self.meter = lines, meter
+        self.refused: InputError | None = None
+
+    def fitting(self, open_lines: deque[Line]) -> Iterator[Line]:
+        """The next lines as long as they find room beside those that are open, where they are put."""
+        size = sum(len(line) for _, line in open_lines)
+        while len(open_lines) < WINDOW_RECORDS and size < WINDOW_CHARACTERS:
+            line = self._next()
+            if line is None:
+                return
+            open_lines.append(line)
+            size += len(line[1])
+            yield line
+
+    def _next(self) -> Line | None:
+        try:
+            with self.meter.stage("read"):
+                return None if self.refused else next(self.lines, None)
+        except InputError as error:
+            self.refused = error
+            return None

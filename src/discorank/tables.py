@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .printable import printable, spreadsheet_cell
-from .rerank.runs.rows import as_line
+from .rerank.runs.row_forms import as_line
 
 Row = Mapping[str, Any]
 Format = Literal["table", "markdown", "latex", "csv", "json"]

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from discorank.cli.main import main
-from discorank.cli.terminal.stopping import Stop, TerminatedError, stoppable
+from discorank.cli.terminal.standard_streams import Stop, TerminatedError, stoppable
 from discorank.metrics.storage.stop_signals import ignored
-from discorank.rerank.engines.ray.interrupts import put_off
+from discorank.rerank.engines.ray.cluster import put_off
 
 from ..support import faulty
 from ..support.lists import made_lists, write_lists
@@ -260,7 +260,7 @@ def test_a_stop_is_raised_once(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)  # while it ends
         assert stop.exit_code(error.value) == 143
-        monkeypatch.setattr("discorank.cli.terminal.stopping.PATIENCE_SECONDS", -1.0)
+        monkeypatch.setattr("discorank.cli.terminal.standard_streams.PATIENCE_SECONDS", -1.0)
         with pytest.raises(TerminatedError):
             signal.raise_signal(signal.SIGINT)  # it takes too long
     assert signal.getsignal(signal.SIGTERM) is before

@@ -39,9 +39,9 @@ from discorank.metrics.text.texts import NO_CONTEXT, Comparison
 from discorank.rerank.budget.settings import Budget
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray.stages import Share
+from discorank.rerank.engines.ray.worker import Share
 from discorank.rerank.lists import read_list
-from discorank.rerank.runs.rows import json_row
+from discorank.rerank.runs.row_forms import json_row
 
 from ..support.lists import WORDS, made_lists, write_lists
 

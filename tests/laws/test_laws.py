@@ -42,7 +42,7 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
 from discorank.metrics.text.texts import Item
 from discorank.rerank.engines.interface import Task
-from discorank.rerank.engines.ray.stages import Share
+from discorank.rerank.engines.ray.worker import Share
 
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
 pytestmark = [

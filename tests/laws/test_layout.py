@@ -130,7 +130,7 @@ KNOWS_NOTHING_OF = {
     "metrics.storage.bounded_inflation": ("metrics.storage.line_source",),
     "metrics.storage.line_source": ("integrations",),
     "metrics.text.texts": ("metrics.scorer", "metrics.storage.line_source"),
-    "rerank.engines.ray.stages": ("rerank.engines.ray.cluster", "rerank.engines.ray.engine"),
+    "rerank.engines.ray.worker": ("rerank.engines.ray.cluster", "rerank.engines.ray.engine"),
     "rerank.lists": ("integrations", "metrics.scorer", "metrics.storage.line_source"),
     "rerank.runs.resumable": ("metrics.scorer", "rerank.lists"),
     "rerank.runs.run": ("integrations",),

@@ -18,7 +18,7 @@ from discorank.cli.commands.train.train_weights import combination_figures as as
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted
-from discorank.cli.terminal.stopping import TerminatedError
+from discorank.cli.terminal.standard_streams import TerminatedError
 from discorank.integrations.formats.human_scores import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache

@@ -16,7 +16,7 @@ from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.runs.rows import json_row
+from discorank.rerank.runs.row_forms import json_row
 
 from ..support.letters_scorer import LettersScorer
 from ..support.lists import made_lists

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Reranker
 from discorank.cli.main import main
-from discorank.cli.terminal.stopping import TerminatedError
+from discorank.cli.terminal.standard_streams import TerminatedError
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import DiscorankError, InputError, MetricError
 from discorank.metrics.execution.evaluate import Tile
@@ -29,8 +29,7 @@ from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
 from discorank.rerank.engines.interface import Result, Task, loaded_as
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray.stages import Share, results
-from discorank.rerank.engines.ray.worker import SentTask, Worker
+from discorank.rerank.engines.ray.worker import SentTask, Share, Worker, results
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.part_sums import Normalize, normalized
 from discorank.rerank.training.combination_training import Preferences, train_combination

@@ -14,7 +14,7 @@ import discorank
 from discorank import Candidate, CandidateList, Document, InputError, MBRDecoder, ModelLoadError
 from discorank.metrics import optional_packages
 from discorank.rerank.choice import Ranking
-from discorank.rerank.runs.rows import json_row
+from discorank.rerank.runs.row_forms import json_row
 
 TEXTS = ["a cat sat", "the cat sat", "a dog"]
 

@@ -21,7 +21,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
-from ....rerank.runs.rows import as_line
+from ....rerank.runs.row_forms import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
     DocumentPlace,

@@ -28,7 +28,7 @@ from ....metrics.storage.checksums import DIGEST_BYTES
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, read_list
-from ....rerank.runs.entry import Entry
+from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
 from ...files.reply_choices import is_unfinished, text_of, total_logprob, value_at
 from ..format_table import Format, ListOptions, OpenedFiles, one_file

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.runs.rows import as_line
+from ....rerank.runs.row_forms import as_line
 from ...files.entries import in_line, json_object
 from ..documents import Row, segments_of, texts_of
 from .evaluation_sets import format_of_documents

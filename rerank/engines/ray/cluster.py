@@ -1,16 +1,23 @@
-"""The Ray session that an engine works in: joined or started here, and the workers it has room for."""
+"""The Ray session that an engine works in: joined or started here, and the workers it has room for.
+
+Signals that ask to stop are kept away from Ray: an exception that a handler raises inside it is turned or lost. Calls
+into Ray end within a second or so, and what was put off comes then.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
 from ....metrics.errors import ResourceError
 from ....metrics.optional_packages import imported
+from ....metrics.storage import stop_signals
 from ....metrics.storage.limits import limits
-from .interrupts import put_off
 from .settings import RaySettings
 from .worker import Worker
 
@@ -125,3 +132,24 @@ def reason(error: Exception) -> str:
     cause = getattr(error, "cause", None) or error
     account = " ".join(str(cause).split())
     return f"{type(cause).__name__}: {account[:300]}"
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Signals that have handlers are handled at the end of the block.
+
+    While Ray starts, it has handlers of its own for SIGTERM: one in Python that exits, and one in C++ that prints where
+    it came and has the process aborted three seconds later.
+    """
+    with stop_signals.put_off(_keep_running) as came:
+        try:
+            yield
+        except SystemExit:
+            came.append(signal.SIGTERM)
+            raise
+
+
+def _keep_running(came: list[int]) -> None:
+    """Takes back the alarm that Ray sets at SIGTERM."""
+    if signal.SIGTERM in came:
+        signal.alarm(0)

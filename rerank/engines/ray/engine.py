@@ -23,10 +23,8 @@ from ....metrics.mixture import Utility
 from ....metrics.storage.stop_signals import ignored
 from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
-from .actors import Actor, stolen_by
-from .blocks import Kind
-from .cluster import Cluster, reason
-from .interrupts import put_off
+from .actors import Actor, Kind, stolen_by
+from .cluster import Cluster, put_off, reason
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult

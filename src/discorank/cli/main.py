@@ -20,8 +20,14 @@ from typing import Any
 
 from ..metrics.storage.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
-from .terminal.standard_streams import repair, show_warning, silence_stdout, streams_with_bytes
-from .terminal.stopping import Stop, stoppable
+from .terminal.standard_streams import (
+    Stop,
+    repair,
+    show_warning,
+    silence_stdout,
+    stoppable,
+    streams_with_bytes,
+)
 
 SUBCOMMANDS = {
     "decode": "choose by minimum Bayes risk",

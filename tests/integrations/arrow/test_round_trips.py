@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.rerank.lists import CandidateList, read_list, write_list
-from discorank.rerank.runs.rows import as_line
+from discorank.rerank.runs.row_forms import as_line
 from discorank.rerank.runs.table_files import table_of, write_rows, write_table
 from tests.support.tables import entries_in_process
 

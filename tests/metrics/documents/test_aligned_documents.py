@@ -37,7 +37,7 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item
 from discorank.rerank.engines.interface import Task
-from discorank.rerank.engines.ray.stages import Share
+from discorank.rerank.engines.ray.worker import Share
 
 PHASES = (Phase.explicit, Phase.generate)
 BOUNDED = bounded(max_examples=8, deadline=None, database=None, phases=PHASES)

@@ -29,19 +29,18 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray import groups as ray_groups
+from discorank.rerank.engines.ray import work as ray_groups
 from discorank.rerank.engines.ray import work as ray_work
-from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, StepCall, stolen_by
-from discorank.rerank.engines.ray.blocks import Step
+from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, Step, StepCall, stolen_by
 from discorank.rerank.engines.ray.engine import RayEngine
-from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.engines.ray.work import Group
 from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
-from discorank.rerank.runs.rows import json_row
+from discorank.rerank.runs.row_forms import json_row
 
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists

@@ -10,8 +10,8 @@ from discorank.metrics.base import Metric
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.engines.interface import Result, Task, loaded_as
-from discorank.rerank.engines.ray import blocks
-from discorank.rerank.engines.ray.blocks import Kind
+from discorank.rerank.engines.ray import actors as blocks
+from discorank.rerank.engines.ray.actors import Kind
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.engines.ray.work import Work
 from discorank.rerank.engines.ray.worker import StepResult

@@ -16,7 +16,7 @@ from discorank.cli.options import engines
 from discorank.metrics.errors import ResourceError
 from discorank.rerank.engines import processes
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.worker_process import MODULE, WorkerProcess
+from discorank.rerank.engines.worker_process import START, WorkerProcess
 
 from ...support.lists import made_lists, write_lists
 from .test_shared_lines import decode, hostile, paying, run_file
@@ -125,7 +125,7 @@ def test_a_worker_ends_at_what_it_cannot_read() -> None:
     root = Path(__file__).parents[3]
     with ours, other:
         worker = subprocess.Popen(
-            [sys.executable, "-m", MODULE, str(other.fileno())],
+            [sys.executable, "-P", "-c", START, str(other.fileno())],
             env={**os.environ, "PYTHONPATH": str(root / "src")},
             pass_fds=[other.fileno()],
             stderr=subprocess.PIPE,
@@ -141,13 +141,13 @@ def test_a_worker_without_a_thread_says_so_in_a_line() -> None:
     code = """
 import threading
 from multiprocessing import Pipe
-from discorank.rerank.engines import process_worker
+from discorank.rerank.engines import worker_process
 
 def refused(thread):
     raise RuntimeError("can't start new thread")
 
 threading.Thread.start = refused
-process_worker.answer_messages(Pipe()[0])
+worker_process.answer_messages(Pipe()[0])
 """
     root = Path(__file__).parents[3]
     ended = subprocess.run(

@@ -21,9 +21,8 @@ from discorank.metrics.errors import InputError
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint
-from discorank.rerank.runs.entry import Entry
 from discorank.rerank.runs.resumable import Checkpoint
-from discorank.rerank.runs.written_outcomes import stopped
+from discorank.rerank.runs.row_loop import Entry, stopped
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
@@ -216,7 +215,7 @@ def test_other_saved_utilities_are_another_run(
 
 
 def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
-    from discorank.rerank.runs.rows import as_line
+    from discorank.rerank.runs.row_forms import as_line
 
     text = "x" * 3_000_000 + " NaN -Infinity " + '"' * 1000
     assert json.loads(as_line({"text": text, "value": float("nan"), "low": float("-inf")})) == {
@@ -689,7 +688,7 @@ def test_a_run_names_the_versions_of_what_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(2))
-    monkeypatch.setattr("discorank.rerank.runs.run_outputs.PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr("discorank.rerank.runs.resumable.PACKAGES", ("numpy", "no-such-package"))
     assert decode(source, tmp_path / "out") == 0
     assert run_file(tmp_path / "out")["versions"] == {
         "python": platform.python_version(),

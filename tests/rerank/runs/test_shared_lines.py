@@ -19,13 +19,12 @@ from discorank.cli.main import main
 from discorank.cli.options import engines
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.execution.meter import Meter
-from discorank.rerank.engines import processors
-from discorank.rerank.engines.forked_process import THREADS, can_fork
+from discorank.rerank.engines import sharing as processors
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.processors import usable_processors
-from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay
+from discorank.rerank.engines.sharing import SharingEngine, processes_that_pay, usable_processors
+from discorank.rerank.engines.worker_process import THREADS, can_fork
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs import shared_lines
@@ -279,9 +278,9 @@ COPIES = """
 import os, sys
 from discorank.cli.main import main
 from discorank.cli.options import engines
-from discorank.rerank.engines.forked_process import ForkedProcess
+from discorank.rerank.engines.worker_process import ForkedProcess
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.engines.processors import usable_processors
+from discorank.rerank.engines.sharing import usable_processors
 from discorank.rerank.runs import shared_lines
 
 engines.SMALL_BYTES = 0
@@ -373,7 +372,7 @@ def test_how_a_copy_ended() -> None:
     for how in ("os._exit(3)", "raise ValueError", "time.sleep(600)"):
         code = f"""
 import os, sys, time
-from discorank.rerank.engines.forked_process import ForkedProcess
+from discorank.rerank.engines.worker_process import ForkedProcess
 def run():
     {how}
 process = ForkedProcess(run, 5)

@@ -32,8 +32,8 @@ from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
-from ...rerank.runs.rows import error_row
-from ...rerank.runs.written_outcomes import stopped
+from ...rerank.runs.row_forms import error_row
+from ...rerank.runs.row_loop import stopped
 from ..options import Options, needed
 from ..options.inputs import InputOptions, open_input
 from ..options.output_formats import OutputFormatOptions, list_writer_in

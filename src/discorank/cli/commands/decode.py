@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
             raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
-        from ...rerank.runs.saved_engine import SavedEngine
+        from ...rerank.runs.saved_matrices import SavedEngine
 
         saved = SavedEngine(values["utilities"])
         values["utility"] = saved.utility

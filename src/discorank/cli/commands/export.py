@@ -15,7 +15,7 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource
 from ...metrics.text.prompt_template import Template
 from ...report.choices import ChosenRun, RunHead, read_head
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.run_file import is_table, lines_of_run
 from ..options import Options, build, needed
 from ..options.inputs import InputOptions, open_input

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.runs.rows import as_line
+from ...rerank.runs.row_forms import as_line
 from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
 from ..options.inputs import CodeOptions, cache_in, metric_in

@@ -41,8 +41,7 @@ def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
     if _may_share(values):
-        from ...rerank.engines.processors import usable_processors
-        from ...rerank.engines.sharing import SharingEngine
+        from ...rerank.engines.sharing import SharingEngine, usable_processors
 
         with SharingEngine(usable_processors(), cache) as sharing:
             yield sharing

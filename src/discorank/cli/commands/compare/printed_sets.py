@@ -13,7 +13,7 @@ from ....metrics.representations import FloatArray
 from ....printable import printable
 from ....report.compared_texts import answer_lines
 from ....report.comparison_tables import agreement_table, comparison_tables
-from ....rerank.runs.rows import as_line
+from ....rerank.runs.row_forms import as_line
 from ....rerank.selection.comparison import (
     MetaEvaluation,
     SystemComparison,

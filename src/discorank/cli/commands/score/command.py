@@ -34,7 +34,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource
 from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate
-from ....rerank.runs.rows import as_line
+from ....rerank.runs.row_forms import as_line
 from ....rerank.runs.run_file import check_beside
 from ....tables import Table, decimals, printed_rows, whole, words
 from ...options import Options, needed
