@@ -58,7 +58,7 @@ BUILT_IN: Mapping[str, Registration] = {
     "entity-graph": Registration(".discourse.coherence.entity_graph:EntityGraph"),
     "lexical-chain": Registration(".discourse.coherence.lexical_chain:LexicalChain"),
     "pdd": Registration(".discourse.roles.pdd:PDD"),
-    "role-match": Registration(".discourse.roles.role_match:RoleMatch"),
+    "role-match": Registration(".discourse.roles.pdd:RoleMatch"),
     "combination": Registration(".combination:Combination"),
     "bertscore": Registration(".neural.bertscore.metric:BERTScore"),
     "doc-bertscore": Registration(".neural.bertscore.metric:BERTScore", {"context": 2}),
