@@ -10,8 +10,8 @@ from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 
+from discorank.cli.commands.cite import papers
 from discorank.cli.options import field_helps
-from discorank.metrics.papers import papers
 from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
 from discorank.metrics.storage.limits import Limits
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from discorank import metrics
+from discorank.cli.commands.cite import OF_BUDGETS, OF_TESTS, bibtex, papers
 from discorank.cli.main import main
-from discorank.metrics.papers import OF_BUDGETS, OF_TESTS, bibtex, papers
 from discorank.metrics.registry import BUILT_IN, WRAPPERS, papers_of
 from discorank.metrics.storage.checksums import with_checksum
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discorank.cli.commands.generate import server_generator
 from discorank.cli.main import main
-from discorank.cli.options.server_backend import server_generator
 from discorank.integrations import server as server_module
 from discorank.integrations.generation.generator import Generated, Generator, Prompt
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings, exchange

@@ -10,26 +10,57 @@ checkpoints (UniTE, CometKiwi) read texts side by side instead, without context:
     comet-qe  ff(E_0(mt src)),     comet  the mean of ff(E_0(.)) over (mt src), (mt ref), (mt src ref)
 
 Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; an empty text is scored like any other.
+
+Scorers of COMET's models: by the vectors of texts, and by texts side by side in one sequence.
+
+Regression models, those of SEScore2 too, have one vector per text and a head over vectors of pairs. Unified models
+(UniTE, CometKiwi) have a head over the first vector of a sequence: every pair is a forward pass.
+
+Texts side by side in one sequence, as unified COMET models and XCOMET read them.
+
+    FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
+
+with the tokenizer of XLM-R, by which MiniLM is read too. BERT and RemBERT have a single LAST between two texts, and
+BERT a type for every token: 0 in the first text with the tokens around it, 1 behind it.
+
+COMET 2 counts two positions of every encoder as not the texts', those of XLM-R's padding, and leaves two more free in
+a single text: with n positions, n - 4 tokens of a text and n - 2 of texts side by side (510 and 512 for XLM-R, 508 and
+510 for BERT). COMET 1, the code of Doc-COMET, reads n - 2 tokens of a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
+import numpy as np
+
 from ...errors import ModelLoadError
+from ...execution.store import in_batches
+from ...representations import (
+    TRUNCATION_COLUMN,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    by_hypothesis,
+    cell_rows,
+    hypothesis_rows,
+)
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
+from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader, TruncationRule
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
-from ..models.settings import CheckpointMetric
+from ..models.settings import CheckpointMetric, ContextModelMetric, EncoderScorer, JoinedScorer
 from .checkpoint import CometCheckpoint, read_checkpoint
-from .network import Head, Mixer, sparsemax
-from .scorers import RegressionScorer, SideBySide, TokenLimits, UnifiedScorer
+from .network import Head, Mixer, PairHead, source_features, sparsemax
 
 
 class CometParts(NamedTuple):
@@ -238,3 +269,235 @@ def activation(name: str) -> Callable[[Any], Any]:
     from ..models.elementwise import Elementwise
 
     return torch.Tensor.tanh_ if name == "Tanh" else Elementwise(getattr(torch.nn, name)())
+
+
+class RegressionScorer(EncoderScorer):
+    """Represents a text by its pooled vector; compares by the head, with references or without."""
+
+    def __init__(
+        self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head
+    ) -> None:
+        super().__init__(metric, encoder, reader)
+        self.mixer = mixer
+        self.head = head
+        self.in_context = metric.context > 0
+        self.pair_head: PairHead | None = None
+        if metric.info.needs_references:
+            self.pair_head = PairHead(head, metric.info.needs_source)
+
+    def represent(self, prepared: Reps) -> Reps:
+        """The pooled vectors, "embedding" float32 [rows, d]."""
+        width = self.encoder.config.hidden_size
+        embedding = np.empty((len(prepared), width), np.float32)
+        all_layers = self.mixer.shares is not None
+        for rows, states in self.encoder.states(prepared["ids"], all_layers=all_layers):
+            starts = prepared["start"][rows] if self.in_context else None
+            embedding[rows] = self.mixer.vectors(states, starts).cpu().numpy()
+        return Reps({"embedding": embedding})
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block, or [H, 1] without references."""
+        with self.encoder.torch.inference_mode():
+            if self.pair_head is not None:
+                return self.pair_head.compare(self._vectors(reps["embedding"]), blocks)
+            return self._against_source(reps["embedding"], blocks)
+
+    def _against_source(self, embedding: Any, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, 1] of every block; embedding: [rows, d]."""
+        hypotheses, sources = hypothesis_rows(blocks)
+        h = self._vectors(embedding[hypotheses])  # [hypotheses, d]
+        s = self._vectors(embedding[sources])  # [hypotheses, d]
+        return by_hypothesis(self.head.whole(source_features(h, s)), blocks)
+
+    def _vectors(self, embedding: Any) -> Any:
+        """An array [n, d] as a tensor on the encoder's device."""
+        return self.encoder.torch.from_numpy(embedding).to(self.encoder.device)
+
+
+class UnifiedScorer(JoinedScorer):
+    """Represents a text by its ids; compares by the encoder and the head."""
+
+    def __init__(
+        self,
+        metric: ContextModelMetric,
+        reader: Reader,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
+        segments: Sequence[str],
+        joining: SideBySide,
+    ) -> None:
+        self.info = metric.info
+        self.reader = reader
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.with_source = "src" in segments
+        self.with_reference = "ref" in segments
+        self.joining = joining
+        self.max_tokens = joining.max_tokens
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids."""
+        read = self.reader.read(items)
+        ids = read["ids"]
+        return Reps({"ids": ids, TRUNCATION_COLUMN: read[TRUNCATION_COLUMN]}), ids.lengths
+
+    def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        return self.joining.lengths(lengths, block, self.with_source, self.with_reference)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""
+        ids = reps["ids"]
+        readings: list[list[FloatArray]] = []
+        if self.with_source:
+            h, s = hypothesis_rows(blocks)
+            readings.append(by_hypothesis(self._values(ids, [h, s]), blocks))
+        if self.with_reference:
+            h, r = cell_rows(blocks)
+            readings.append(by_block(self._values(ids, [h, r]), blocks))
+            if self.with_source:
+                cells = [block.cells for block in blocks]
+                s = np.repeat([block.source for block in blocks], cells)
+                readings.append(by_block(self._values(ids, [h, s, r]), blocks))
+        return [_mean(matrices) for matrices in zip(*readings, strict=True)]
+
+    def _values(self, ids: Ragged, parts: Sequence[IntArray]) -> FloatArray:
+        """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
+        joined = self.joining.sequences(ids, parts)
+        batches, places = in_batches(
+            joined.ids.lengths, self.batch_tokens, lambda numbers: self._first(joined.take(numbers))
+        )
+        with self.encoder.torch.inference_mode():
+            first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
+            return self.head.whole(first.to(self.encoder.device))
+
+    def _first(self, joined: JoinedTexts) -> Any:
+        """The first vector of the mix, float32 [n, d]."""
+        width = self.encoder.config.hidden_size
+        vectors = np.empty((len(joined.ids), width), np.float32)
+        all_layers = self.mixer.shares is not None
+        for rows, states in self.encoder.states(joined.ids, all_layers, joined.types):
+            vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()
+        return vectors
+
+
+def _mean(matrices: Sequence[FloatArray]) -> FloatArray:
+    """The mean of matrices [H, R] or [H, 1], element by element."""
+    total: FloatArray = sum(matrices[1:], matrices[0])
+    return total / len(matrices)
+
+
+PADDING_POSITIONS, FREE_POSITIONS = 2, 2
+
+
+class TokenLimits(NamedTuple):
+    """The most tokens of one text, and of texts side by side; special tokens are counted."""
+
+    text: int
+    joined: int
+
+    @classmethod
+    def of(cls, encoder: Encoder, max_tokens: int | None) -> TokenLimits:
+        """Those of an encoder; `max_tokens`, if given, is the limit of a text, as far as there are positions."""
+        positions = getattr(encoder.config, "max_position_embeddings", encoder.max_tokens)
+        joined = min(int(positions) - PADDING_POSITIONS, encoder.max_tokens)
+        text = joined - FREE_POSITIONS if max_tokens is None else min(max_tokens, joined)
+        return cls(text, joined)
+
+    def stamp(self, encoder: Encoder) -> str:
+        """A part of the keys of representations beside the signature: empty where the limit is the usual one."""
+        is_usual = self.text == encoder.max_tokens - FREE_POSITIONS
+        return "" if is_usual else f" {self.text} tokens"
+
+
+ONE_SEPARATOR = ("BERT", "RemBERT")
+TYPED = ("BERT",)
+
+
+class JoinedTexts(NamedTuple):
+    """Token ids, and the types of the tokens where the encoder has them."""
+
+    ids: Ragged
+    types: Ragged | None
+
+    def take(self, rows: IntArray) -> JoinedTexts:
+        """Some of the sequences."""
+        return JoinedTexts(self.ids[rows], None if self.types is None else self.types[rows])
+
+
+class SideBySide(NamedTuple):
+    """The form in which an encoder reads texts side by side.
+
+    Args:
+        separators: how many LAST stand between two texts.
+        has_types: whether tokens have types.
+        max_tokens: of a sequence; what is longer loses its right end, the last token too, as in the released code.
+    """
+
+    separators: int
+    has_types: bool
+    max_tokens: int
+
+    @classmethod
+    def of(cls, encoder_model: str, max_tokens: int) -> SideBySide:
+        """That of a family of encoders, by COMET's name."""
+        separators = 1 if encoder_model in ONE_SEPARATOR else 2
+        return cls(separators, encoder_model in TYPED, max_tokens)
+
+    def sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> JoinedTexts:
+        """Sequences made of one row of each part.
+
+        Args:
+            ids: of single texts, each with FIRST and LAST.
+            parts: rows of the texts, [n] each.
+        """
+        rows = list(zip(*parts, strict=True))
+        joined = [self._joined(ids, texts)[: self.max_tokens] for texts in rows]
+        if not self.has_types:
+            return JoinedTexts(Ragged.of_rows(joined), None)
+        types = []
+        for sequence, length in zip(joined, ids.lengths[parts[0]].tolist(), strict=True):
+            is_behind = np.arange(len(sequence)) >= length
+            types.append(is_behind.astype(np.int64))
+        return JoinedTexts(Ragged.of_rows(joined), Ragged.of_rows(types))
+
+    def _joined(self, ids: Ragged, rows: Sequence[int]) -> IntArray:
+        """The whole sequence of some texts."""
+        first, *others = [ids.values[ids.offsets[row] : ids.offsets[row + 1]] for row in rows]
+        # the first text ends with a LAST itself
+        further = first[-1:].repeat(self.separators - 1)
+        pieces = [first]
+        for other in others:
+            # without its FIRST
+            pieces += [further, other[1:]]
+        return np.concatenate(pieces)
+
+    def lengths(
+        self, lengths: IntArray, block: Block, with_source: bool, with_reference: bool
+    ) -> IntArray:
+        """Lengths of all sequences of a block before any cut, from those of its texts.
+
+        One for every hypothesis with the source, and with references one or two for every pair.
+        """
+        of_sequences: list[IntArray] = []
+        of_source = lengths[block.source] if with_source else 0
+        if with_source:
+            of_sequences.append(lengths[block.hypotheses] + of_source + self._added(2))
+        if with_reference:
+            h, r = cell_rows([block])
+            of_sequences.append(lengths[h] + lengths[r] + self._added(2))
+            if with_source:
+                of_sequences.append(lengths[h] + lengths[r] + of_source + self._added(3))
+        return np.concatenate(of_sequences)
+
+    def _added(self, num_texts: int) -> int:
+        """Tokens of a sequence less those of its texts, each with FIRST and LAST; 0 or less."""
+        return (num_texts - 1) * (self.separators - 2)

@@ -53,9 +53,8 @@ from ...representations import (
 from ...scorer import Info, Scorer
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Item, Text, Truncation
-from ..comet.metric import CometCheckpointMetric
+from ..comet.metric import CometCheckpointMetric, JoinedTexts, SideBySide
 from ..comet.network import Head, Mixer
-from ..comet.scorers import JoinedTexts, SideBySide
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric, JoinedScorer

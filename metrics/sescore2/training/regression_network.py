@@ -31,7 +31,7 @@ from ...representations import FloatArray, IntArray, Ragged
 from ...storage.atomic_files import complete_folder
 from ...storage.json_and_yaml import read_small_json
 from ...text.texts import Item
-from ..saved_models import ABOUT, AGAIN, HEAD, LINEAR, SEScore2Model, read_model, reader_of
+from ..metric import ABOUT, AGAIN, HEAD, LINEAR, SEScore2Model, read_model, reader_of
 
 UNIT = 10.0  # of the last layer's output while it is trained
 

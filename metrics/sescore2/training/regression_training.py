@@ -31,7 +31,7 @@ from ...spec.checked_settings import Field, settings
 from ...storage.atomic_files import complete_file
 from ...storage.bounded_files import check_regular
 from ...text.texts import Item
-from ..saved_models import reader_of
+from ..metric import reader_of
 from .job_stages import Stage, finished, opened
 from .regression_network import (
     UNIT,

@@ -1,4 +1,7 @@
-"""Runs a decider over an input, with progress and a closing line; checks of outputs. Shared by the subcommands."""
+"""Runs a decider over an input, with progress and a closing line; checks of outputs. Shared by the subcommands.
+
+Rows that a command writes into one file: JSON lines, or a Parquet or Arrow file by its ending.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from ..rerank.engines.interface import Engine
 from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from ..rerank.runs.run_file import is_table
+from ..rerank.runs.table_files import lines_of_table
 from .options import build
 from .options.inputs import open_input, reading_in
 from .options.output_formats import row_form_in
@@ -175,3 +179,19 @@ def complete_or_absent(path: str, *, table: bool = False) -> Iterator[BinaryIO]:
         with file:
             yield file
         os.chmod(file.name, 0o666 & ~_umask())
+
+
+@contextmanager
+def complete_rows(path: str) -> Iterator[BinaryIO]:
+    """A file for JSON lines; what is made of them takes its name only when it is complete.
+
+    Raises:
+        InputError: it cannot be written.
+        ModelLoadError: it needs pyarrow, which is not installed.
+    """
+    with complete_or_absent(path, table=True) as draft:
+        if is_table(path):
+            with lines_of_table(Path(path), draft) as lines:
+                yield lines
+        else:
+            yield draft

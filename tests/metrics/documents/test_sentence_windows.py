@@ -15,6 +15,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Metric, Reranker, load_metric
+from discorank.cli.commands.check import PassCounts
 from discorank.cli.main import main
 from discorank.metrics.documents.aligned import Aligned, _overlaps, shares_of
 from discorank.metrics.documents.windows import WindowRule, Windows
@@ -26,7 +27,6 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
-from discorank.rerank.pass_counts import PassCounts
 
 from ...support.lists import write_lists
 

@@ -27,7 +27,7 @@ from discorank import (
 )
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.comet.scorers import SideBySide, UnifiedScorer
+from discorank.metrics.neural.comet.metric import SideBySide, UnifiedScorer
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block, FloatArray, Ragged
 from discorank.metrics.text.texts import Item

@@ -20,8 +20,7 @@ from discorank import MBRDecoder, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.neural.models.files.torch_checkpoint import Stub, read_torch_checkpoint
 from discorank.metrics.representations import FloatArray
-from discorank.metrics.sescore2.metric import rescaled
-from discorank.metrics.sescore2.saved_models import HEAD_NAMES, read_model
+from discorank.metrics.sescore2.metric import HEAD_NAMES, read_model, rescaled
 from discorank.metrics.sescore2.training.regression_network import convert
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 

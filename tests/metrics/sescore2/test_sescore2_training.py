@@ -26,7 +26,7 @@ from discorank.integrations.formats.corpora import RatedText, read_rated, read_t
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.representations import FloatArray
-from discorank.metrics.sescore2.saved_models import reader_of
+from discorank.metrics.sescore2.metric import reader_of
 from discorank.metrics.sescore2.training.job_stages import Stage, finished, opened
 from discorank.metrics.sescore2.training.regression_network import (
     bounds,

@@ -1,18 +1,24 @@
 """``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section.
 
 It reads signatures and imports no code that they name: what is not built in has no papers here.
+
+Papers that metrics, tests and methods come from: entries of papers.bib, read when they are asked for.
+
+A metric names the keys of its papers in `Info.papers`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from ...metrics.combination import Combination
 from ...metrics.errors import DiscorankError, InputError, unknown
-from ...metrics.papers import OF_BUDGETS, OF_TESTS, bibtex
 from ...metrics.registry import WRAPPERS, names, papers_of
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
@@ -20,6 +26,39 @@ from ...rerank.runs.run_file import read_run_file
 from ...tables import escaped
 from ..options import Options
 from ..terminal.console import say
+
+# of the methods of decoding under a budget, by name, and of diverse k-best lists
+OF_BUDGETS = {
+    "halving": "jinnai2024faster",
+    "diverse": "jinnai2024diverse",
+}
+OF_TESTS = ("riezler2005pitfalls", "koehn2004statistical")  # of the tests of ``compare``
+
+
+class Paper(NamedTuple):
+    """One entry, as it stands in the file; authors are joined by " and "."""
+
+    key: str
+    entry: str
+    fields: Mapping[str, str]
+
+
+@cache
+def papers() -> Mapping[str, Paper]:
+    """All papers by their keys."""
+    text = files("discorank.metrics").joinpath("papers.bib").read_text(encoding="utf-8")
+    entries = {}
+    for entry in re.split(r"\n(?=@)", text):
+        key = entry[entry.index("{") + 1 : entry.index(",")]
+        fields = dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE))
+        entries[key] = Paper(key, entry, fields)
+    return entries
+
+
+def bibtex(keys: Iterable[str]) -> str:
+    """The entries of these keys, each once."""
+    return "\n".join(papers()[key].entry for key in dict.fromkeys(keys))
+
 
 _RUN_FILE = "Give the .run.json of a run"
 

@@ -44,8 +44,7 @@ from ..options.system_outputs import (
     checked_rows,
     output_files_in,
 )
-from ..row_files import complete_rows
-from ..running import OutputOptions, check_not_input, check_plain, complete_or_absent
+from ..running import OutputOptions, check_not_input, check_plain, complete_or_absent, complete_rows
 from ..terminal.console import Progress, say
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from discorank import Metric, load_metric
+from discorank.cli.commands.check import PassCounts
 from discorank.metrics.neural.models.encoder import Encoder, Stack
 from discorank.metrics.representations import Ragged
-from discorank.rerank.pass_counts import PassCounts
 
 from ....support.learned_golden import GOLDEN
 

@@ -34,7 +34,7 @@ from ....tables import (
     whole,
     words,
 )
-from ...row_files import complete_rows
+from ...running import complete_rows
 from .chooser_comparison import choosers_tables, percent
 from .compared_sets import ComparedSet
 

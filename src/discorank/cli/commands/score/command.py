@@ -47,8 +47,7 @@ from ...options.inputs import (
     metric_in,
 )
 from ...options.system_outputs import EvalSetTexts
-from ...row_files import complete_rows
-from ...running import OutputOptions, check_not_input
+from ...running import OutputOptions, check_not_input, complete_rows
 from ...terminal.console import say
 from ...terminal.watching import judged_line
 from .other_inputs import is_test_set, run_answers, run_contrastive, run_eval_set

@@ -47,8 +47,7 @@ from ....tables import Column, Table, decimals, printed_rows, whole, words
 from ...options import needed
 from ...options.inputs import cache_in, check_model, metric_in
 from ...options.system_outputs import eval_set_at, with_own_metrics
-from ...row_files import complete_rows
-from ...running import check_not_input
+from ...running import check_not_input, complete_rows
 from ...terminal.console import Progress, say
 from ...terminal.watching import judged_line
 
