@@ -1,5 +1,5 @@
 """SEScore2 (Xu et al. 2023): a metric trained on texts with synthetic mistakes, without human ratings.
 
-`metric` uses a model, `saved_models` reads it, `training` makes it: in stages that `training.job_stages` keeps on
+`metric` uses a model, `training` makes it: in stages that `training.job_stages` keeps on
 disk.
 """

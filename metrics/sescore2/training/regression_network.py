@@ -346,12 +346,12 @@ def convert(
     Args:
         path: the ``.ckpt`` file.
         folder: where.
-        encoder_path: see `saved_models.read_model`.
+        encoder_path: see `metric.read_model`.
         texts: some texts of the language; the bounds of rescaling are measured on them, if there are any.
         device: where that is done.
 
     Raises:
-        ModelLoadError: as `saved_models.read_model`.
+        ModelLoadError: as `metric.read_model`.
     """
     model = read_model(path, encoder_path)
     low, high = bounds_of(model, texts, device) if texts else (None, None)
