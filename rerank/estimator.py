@@ -27,7 +27,7 @@ from .capabilities import (
 )
 from .choice import Spent
 from .engines.interface import Result, Task
-from .part_sums import Normalize, combined_matrix, combined_values
+from .engines.part_sums import Normalize, combined_matrix, combined_values
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:

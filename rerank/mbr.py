@@ -28,10 +28,10 @@ from .capabilities import check_together
 from .choice import Choice, Ranking, choose
 from .decider import Decider
 from .engines.interface import Result, Task
+from .engines.part_sums import combined_values
 from .estimator import Estimator, Expected
 from .lists import CandidateList, Distinct, candidates_of, refuse_plain_documents
 from .order import Order
-from .part_sums import combined_values
 from .pool import Pool
 from .scheduler import Program
 

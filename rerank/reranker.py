@@ -29,10 +29,10 @@ from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Spent, choose
 from .decider import Decider
 from .engines.interface import Result, Task
+from .engines.part_sums import Normalize, normalized
 from .lists import Candidate, CandidateList, Distinct, finite, number_field
 from .mbr import MBRDecoder
 from .order import Order
-from .part_sums import Normalize, normalized
 from .scheduler import Program
 
 

@@ -25,8 +25,8 @@ from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Comparison
 from ..choice import Spent
 from ..engines.interface import Result, Task
+from ..engines.part_sums import combined_matrix, combined_values
 from ..engines.part_values import FLAG
-from ..part_sums import combined_matrix, combined_values
 from .plan import num_pairs, plan
 from .requests import Estimate, Request
 from .settings import Budget, asked_parts, kind_of, two_texts_are_one_pair

@@ -31,9 +31,9 @@ from ...metrics.text.texts import Document, Text
 from ..choice import TIE
 from ..decider import Decider, decide_all
 from ..engines.local import LocalEngine
+from ..engines.part_sums import Normalize
 from ..lists import Candidate, CandidateList, Distinct
 from ..mbr import MBRDecoder
-from ..part_sums import Normalize
 from ..reranker import Reranker
 from .significance import (
     Correction,

@@ -25,7 +25,7 @@ from ...metrics.text.texts import Context
 from ..choice import TIE
 from ..engines.interface import Engine, Result, Task
 from ..engines.local import LocalEngine
-from ..part_sums import combined_values
+from ..engines.part_sums import combined_values
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20

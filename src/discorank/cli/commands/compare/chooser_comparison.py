@@ -20,7 +20,7 @@ from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.line_source import LineSource
 from ....report.comparison_tables import pair_rows, pairs_table
-from ....rerank.part_sums import Normalize
+from ....rerank.engines.part_sums import Normalize
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.choosers import (
     BASELINES,

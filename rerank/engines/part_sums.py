@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from ..metrics.mixture import Utility, added
-from ..metrics.representations import FloatArray
-from .engines.interface import Result
+from ...metrics.mixture import Utility, added
+from ...metrics.representations import FloatArray
+from .interface import Result
 
 Normalize = Literal["none", "zscore", "minmax", "rank"]
 # sums of squares of numbers up to here are finite, and those of differences from here on are above 0
