@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -19,6 +20,8 @@ from benchmarks.reliability.other_processors import PROCESSORS, VARIABLES, envir
 ROOT = Path(__file__).parents[2]
 # Under these, and as this processor computes by itself, metrics with models are checked as well.
 WITH_MODELS = ("Haswell", "SkylakeX")
+# How a process ends that meets an instruction which the processor has not got: here, and under Windows.
+ILLEGAL_INSTRUCTION = (-signal.SIGILL, 0xC000001D)
 ARCHITECTURE = """
 import numpy, threadpoolctl
 numpy.ones((40, 40)) @ numpy.ones((40, 40))
@@ -54,8 +57,9 @@ def results(setting: dict[str, str], *arguments: str) -> list[dict[str, object]]
         stdin=subprocess.DEVNULL,
     )
     printed = [json.loads(line) for line in done.stdout.splitlines()]
-    was_killed = done.returncode < 0 or done.returncode > 255
-    assert done.returncode == 0 or (was_killed and not printed), done.stderr[-3000:]
+    if setting and done.returncode in ILLEGAL_INSTRUCTION:
+        return []
+    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}"
     return printed
 
 

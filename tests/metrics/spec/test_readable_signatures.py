@@ -60,9 +60,8 @@ def test_annotations_that_are_no_strings() -> None:
 
 def test_settings_print_what_was_changed() -> None:
     assert repr(load_metric("chrf")) == "ChrF()"
-    assert (
-        repr(MBRDecoder("chrf(beta=3)", nbest=2)) == "MBRDecoder(utility=ChrF(beta=3.0), nbest=2)"
-    )
+    expected = "MBRDecoder(utility=ChrF(beta=3.0), choice=Choice(nbest=2))"
+    assert repr(MBRDecoder("chrf(beta=3)", nbest=2)) == expected
     assert repr(Own(2, hidden="y")).startswith("Own(size=2, ")
     assert repr(Own(2, hidden="y")).endswith("hidden='y')")
 

@@ -162,7 +162,7 @@ def test_arguments_that_do_not_fit() -> None:
 
 
 def test_a_demand_that_is_unknown_is_said() -> None:
-    with pytest.raises(TypeError, match="3 is none of Field, Checked and Converted"):
+    with pytest.raises(TypeError, match="3 is none of Field, Checked, Converted and Mark"):
         checked(Annotated[int, 3])
 
 
