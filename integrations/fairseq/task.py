@@ -185,7 +185,11 @@ class ChoosingTask:
             DiscorankError: a list that cannot be decided, or texts that would be compared by subwords.
         """
         nbest_lists = super().inference_step(generator, models, sample, *args, **kwargs)  # type: ignore[misc]
-        sources = self._sources(sample)
+        dictionary = self.source_dictionary
+        sources = []
+        for row in sample["net_input"]["src_tokens"]:
+            tokens = row[row.ne(dictionary.pad())].int().cpu()
+            sources.append(self._text(dictionary, tokens))
         strip = getattr(generator, "symbols_to_strip_from_output", None) or {generator.eos}
         lists: list[CandidateList] = []
         for hypotheses, source in zip(nbest_lists, sources, strict=True):
@@ -231,15 +235,6 @@ class ChoosingTask:
         logprob = float(hypothesis["positional_scores"].sum())
         score = float(hypothesis["score"])
         return Candidate(text, logprob, {"score": score})
-
-    def _sources(self, sample: Mapping[str, Any]) -> list[str]:
-        """The sources of a batch, whose tokens [sentences, longest] are padded."""
-        dictionary = self.source_dictionary
-        sources = []
-        for row in sample["net_input"]["src_tokens"]:
-            tokens = row[row.ne(dictionary.pad())].int().cpu()
-            sources.append(self._text(dictionary, tokens))
-        return sources
 
 
 def _has_subwords(dictionary: Any) -> bool:

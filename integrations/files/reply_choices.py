@@ -1,4 +1,4 @@
-"""A choice in the reply of a server that speaks OpenAI's protocol: its text and its total log-probability.
+"""What goes to a server that speaks OpenAI's protocol, and a choice in its reply: text and total log-probability.
 
     completions  {"text", "finish_reason", "logprobs": {"token_logprobs": [...]}}
     chat         {"message": {"content"}, "finish_reason", "logprobs": {"content": [{"logprob"}]}}
@@ -13,6 +13,11 @@ from typing import Any
 from ...rerank.lists import finite
 
 ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
+
+
+def sendable(text: str) -> str:
+    """A text that UTF-8 can hold: halves of characters are question marks."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def value_at(data: Any, key: str) -> Any:

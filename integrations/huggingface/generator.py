@@ -273,7 +273,17 @@ def generate(
             cannot be read.
     """
     decider, generation = decider_and_settings(utility, settings)
-    prompts = _prompts(texts)
+    if isinstance(texts, str | Document):
+        raise InputError(
+            f"found {excerpt(texts)}",
+            where="texts",
+            fix="Give a list of texts",
+        )
+    prompts = []
+    for i, text in enumerate(texts):
+        if not isinstance(text, str | Prompt):
+            raise InputError(f"found {excerpt(text)}, expected a text", where=f"texts[{i}]")
+        prompts.append(text if isinstance(text, Prompt) else Prompt(str(i), text, text))
     if decider.width and any(prompt.document is None for prompt in prompts):
         raise InputError(
             "the metric reads context, which texts without document do not have",
@@ -310,22 +320,6 @@ def decider_and_settings(
     if decider.reads_logprobs and not generation.logprobs:
         generation = replace(generation, logprobs=True)
     return decider, generation
-
-
-def _prompts(texts: Sequence[str | Prompt]) -> list[Prompt]:
-    """The texts as prompts, named ``0``, ``1``, ... where they have no id."""
-    if isinstance(texts, str | Document):
-        raise InputError(
-            f"found {excerpt(texts)}",
-            where="texts",
-            fix="Give a list of texts",
-        )
-    prompts = []
-    for i, text in enumerate(texts):
-        if not isinstance(text, str | Prompt):
-            raise InputError(f"found {excerpt(text)}, expected a text", where=f"texts[{i}]")
-        prompts.append(text if isinstance(text, Prompt) else Prompt(str(i), text, text))
-    return prompts
 
 
 def _check_texts(generator: HuggingFaceGenerator, prompts: Iterable[Prompt]) -> None:

@@ -102,16 +102,12 @@ class GenerationSettings:
     @property
     def pools(self) -> tuple[ModelPool, ...]:
         """The candidates, and the pseudo-references where they are generated apart."""
-        candidates = self._candidates
+        method: Method = self.sampling or "epsilon"
+        cutoff = cutoff_of(method, self.cutoff, "cutoff")
+        candidates = ModelPool("candidates", self.num_candidates, method, cutoff, self.temperature)
         if not self.num_references:
             return (candidates,)
         return (candidates, self._pseudo_references)
-
-    @property
-    def _candidates(self) -> ModelPool:
-        method: Method = self.sampling or "epsilon"
-        cutoff = cutoff_of(method, self.cutoff, "cutoff")
-        return ModelPool("candidates", self.num_candidates, method, cutoff, self.temperature)
 
     @property
     def _pseudo_references(self) -> ModelPool:

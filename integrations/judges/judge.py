@@ -30,6 +30,7 @@ from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Reading, Requested, Scorer
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Document, Item
+from ..files.reply_choices import sendable
 from ..server.score_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
@@ -212,7 +213,7 @@ def _plain(item: Item) -> str:
 
 def _shown(text: str) -> str:
     """A text that UTF-8 can hold, without the tags of the prompt."""
-    return untagged(text.encode("utf-8", "replace").decode())
+    return untagged(sendable(text))
 
 
 # where a judge that a file names finds its server

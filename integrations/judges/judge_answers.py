@@ -38,6 +38,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import Ragged, Reps
 from ...metrics.storage.json_and_yaml import parse_small_json
 from ...rerank.lists import finite
+from ..files.reply_choices import sendable, value_at
 from .judge_prompts import Worth
 
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -212,25 +213,25 @@ class Answer(NamedTuple):
     @classmethod
     def of_reply(cls, reply: Any, prompt: str) -> Self:
         """The answer in a reply to a prompt; an empty one where the reply has none."""
-        choices = _at(reply, "choices")
+        choices = value_at(reply, "choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        message = _at(choice, "message")
-        text = _at(message, "content")
+        message = value_at(choice, "message")
+        text = value_at(message, "content")
         if not isinstance(text, str):
-            text = _at(choice, "text")
-        refusal = _at(message, "refusal")
+            text = value_at(choice, "text")
+        refusal = value_at(message, "refusal")
         is_refused = isinstance(refusal, str) and bool(refusal)
         shown = text if isinstance(text, str) else ""
         if is_refused and not shown:
             shown = str(refusal)
-        is_cut = _at(choice, "finish_reason") in ("length", "content_filter")
-        usage = _at(reply, "usage")
+        is_cut = value_at(choice, "finish_reason") in ("length", "content_filter")
+        usage = value_at(reply, "usage")
         return cls(
-            _sendable(shown[:MAX_CHARACTERS]),
+            sendable(shown[:MAX_CHARACTERS]),
             not is_cut and not is_refused and len(shown) <= MAX_CHARACTERS,
-            _tokens(_at(choice, "logprobs")),
-            _count(_at(usage, "prompt_tokens"), prompt),
-            _count(_at(usage, "completion_tokens"), shown),
+            _tokens(value_at(choice, "logprobs")),
+            _count(value_at(usage, "prompt_tokens"), prompt),
+            _count(value_at(usage, "completion_tokens"), shown),
         )
 
     def packed(self) -> Reps:
@@ -271,19 +272,19 @@ def _count(value: Any, text: str) -> int:
 
 def _tokens(logprobs: Any) -> tuple[AnswerToken, ...]:
     """The tokens of an answer with what was likely in their places; none where that is not known of each."""
-    content = _at(logprobs, "content")
+    content = value_at(logprobs, "content")
     if isinstance(content, list):
-        texts = [_at(entry, "token") for entry in content]
-        likely = [_pairs(_at(entry, "top_logprobs")) for entry in content]
+        texts = [value_at(entry, "token") for entry in content]
+        likely = [_pairs(value_at(entry, "top_logprobs")) for entry in content]
     else:
-        texts, tops = _at(logprobs, "tokens"), _at(logprobs, "top_logprobs")
+        texts, tops = value_at(logprobs, "tokens"), value_at(logprobs, "top_logprobs")
         if not isinstance(texts, list) or not isinstance(tops, list) or len(texts) != len(tops):
             return ()
         likely = [tuple(_numbers(top.items())) if isinstance(top, Mapping) else () for top in tops]
     if not 0 < len(texts) <= MAX_TOKENS or not all(isinstance(text, str) for text in texts):
         return ()
     return tuple(
-        AnswerToken(_sendable(text), pairs) for text, pairs in zip(texts, likely, strict=True)
+        AnswerToken(sendable(text), pairs) for text, pairs in zip(texts, likely, strict=True)
     )
 
 
@@ -291,7 +292,9 @@ def _pairs(entries: Any) -> tuple[tuple[str, float], ...]:
     """Tokens and log-probabilities of a list of objects."""
     if not isinstance(entries, list):
         return ()
-    return tuple(_numbers((_at(entry, "token"), _at(entry, "logprob")) for entry in entries))
+    return tuple(
+        _numbers((value_at(entry, "token"), value_at(entry, "logprob")) for entry in entries)
+    )
 
 
 def _numbers(pairs: Any) -> Sequence[tuple[str, float]]:
@@ -300,15 +303,5 @@ def _numbers(pairs: Any) -> Sequence[tuple[str, float]]:
     for token, value in pairs:
         logprob = finite(value)
         if isinstance(token, str) and logprob is not None:
-            kept.append((_sendable(token), min(logprob, 0.0)))
+            kept.append((sendable(token), min(logprob, 0.0)))
     return kept
-
-
-def _at(data: Any, key: str) -> Any:
-    """The value of a key; None where there is none."""
-    return data.get(key) if isinstance(data, Mapping) else None
-
-
-def _sendable(text: str) -> str:
-    """A text that UTF-8 can hold: halves of characters are question marks."""
-    return text.encode("utf-8", "replace").decode()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -197,8 +197,8 @@ class App:
         """Passes a request through."""
         names = [name for name in _PASSED_HEADERS if name in request.headers]
         headers = {name: request.headers[name] for name in names}
-        relay = Relay(self._exchange, request.method, path, passed.content, headers, passed.reason)
-        status = await relay.run(send)
+        opened = self._exchange.opened(request.method, path, passed.content, headers)
+        status = await relayed(opened, passed.reason, send)
         self._counters.passed.labels(passed.reason).inc()
         self._counters.answers.labels("passed-through", str(status)).inc()
 
@@ -291,73 +291,43 @@ def checked_path(path: str, query: str) -> str:
     return f"{path}?{query}" if query else path
 
 
-class Relay:
-    """Passes a request on and its reply back, within one place among the open requests.
+async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send) -> int:
+    """Passes a reply back, events as they come, anything else when it is whole; returns its status.
 
     Args:
-        exchange: requests to the server.
-        method, path, content: the request.
-        headers: of the request, as far as they pass through.
+        opened: the reply.
         reason: why nothing is chosen.
+        send: takes what is passed back.
+
+    Raises:
+        ApiError: there is none.
     """
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        method: str,
-        path: str,
-        content: bytes,
-        headers: Mapping[str, str],
-        reason: str,
-    ) -> None:
-        self._exchange, self._method, self._path = exchange, method, path
-        self._content, self._headers, self._reason = content, headers, reason
-        self._has_started = False
-
-    async def run(self, send: Send) -> int:
-        """Sends the reply; returns its status.
-
-        Raises:
-            ApiError: there is none.
-        """
-        try:
-            async with self._opened() as reply:
-                await self._send(reply, send)
-                return reply.status
-        except DiscorankError as error:
-            problem = from_upstream(error)
-        if not self._has_started:
-            raise problem
-        # a stream that broke off ends with the error
-        await send({"type": "http.response.body", "body": event(problem.body)})
-        return problem.status
-
-    def _opened(self) -> AbstractAsyncContextManager[OpenReply]:
-        return self._exchange.opened(self._method, self._path, self._content, self._headers)
-
-    async def _send(self, reply: OpenReply, send: Send) -> None:
-        """Sends a reply: events as they come, anything else when it is whole."""
-        is_stream = reply.headers.get("content-type", "").startswith("text/event-stream")
-        if not is_stream or reply.status in _ABOUT_THE_KEY:
-            content = b"".join([piece async for piece in reply.pieces])
-            if reply.status in _ABOUT_THE_KEY:
-                check_status(reply.status, reply.headers, content, str)
-            await self._begin(reply, send, len(content))
-            await send({"type": "http.response.body", "body": content})
-            return
-        await self._begin(reply, send)
-        async for piece in reply.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _begin(self, reply: OpenReply, send: Send, length: int | None = None) -> None:
-        """Sends status and headers."""
-        headers = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
-        headers["x-discorank"] = f"passed-through; reason={self._reason}"
-        if length is not None:
-            headers["content-length"] = str(length)
-        raw = [
-            (name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()
-        ]
-        await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-        self._has_started = True
+    has_started = False
+    try:
+        async with opened as reply:
+            headers = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
+            headers["x-discorank"] = f"passed-through; reason={reason}"
+            content = None
+            is_stream = headers.get("content-type", "").startswith("text/event-stream")
+            if not is_stream or reply.status in _ABOUT_THE_KEY:
+                content = b"".join([piece async for piece in reply.pieces])
+                if reply.status in _ABOUT_THE_KEY:
+                    check_status(reply.status, reply.headers, content, str)
+                headers["content-length"] = str(len(content))
+            raw = [
+                (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()
+            ]
+            await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+            has_started = True
+            if content is None:
+                async for piece in reply.pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": content or b""})
+            return reply.status
+    except DiscorankError as error:
+        problem = from_upstream(error)
+    if not has_started:
+        raise problem
+    # a stream that broke off ends with the error
+    await send({"type": "http.response.body", "body": event(problem.body)})
+    return problem.status

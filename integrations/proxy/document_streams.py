@@ -70,14 +70,14 @@ class _Document:
 
 
 class DocumentTurn:
-    """A position of a document that is under way."""
+    """A position of a document that is under way, its context, and where its choice goes."""
 
     def __init__(self, document: _Document, position: int, width: int) -> None:
         self._document, self._position, self._width = document, position, width
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[TakenTurn]:
-        """The context of the position, when what is before it is decided.
+    async def taken(self) -> AsyncIterator[DocumentTurn]:
+        """Itself, when what is before the position is decided.
 
         Raises:
             ApiError: it was not.
@@ -89,7 +89,7 @@ class DocumentTurn:
                 raise _out_of_order(self._position, document.last)
             document.is_deciding = True
         try:
-            yield TakenTurn(document, self._position, self._width)
+            yield self
         finally:
             document.is_deciding = False
             await _notify(document)
@@ -100,13 +100,6 @@ class DocumentTurn:
         if document.is_deciding:
             return False
         return document.may_begin(self._position) or not document.may_wait(self._position)
-
-
-class TakenTurn:
-    """The context of a position, and where its choice goes."""
-
-    def __init__(self, document: _Document, position: int, width: int) -> None:
-        self._document, self._position, self._width = document, position, width
 
     @property
     def context(self) -> Context:

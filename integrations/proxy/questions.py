@@ -302,7 +302,12 @@ def read_question(
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
-    body = _object(content)
+    try:
+        body = parse_json(content)
+    except InputError as error:
+        raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, "the request is no JSON object", code="invalid_json")
     own = read_own_fields(body, allowed)
     wanted = _number(body, "n")
     reason = other_than_text(body, chat) or _no_samples(body, drawing)
@@ -356,17 +361,6 @@ def _question(
         body.get("stream") is True,
         isinstance(options, Mapping) and options.get("include_usage") is True,
     )
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    """The JSON object that a request is."""
-    try:
-        body = parse_json(content)
-    except InputError as error:
-        raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
-    if not isinstance(body, dict):
-        raise ApiError(400, "the request is no JSON object", code="invalid_json")
-    return body
 
 
 def _number(values: Mapping[str, Any], key: str) -> int:

@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import finite
-from ..files.reply_choices import ROUNDING
+from ..files.reply_choices import ROUNDING, sendable
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
-from .score_server import Pair, PairScores
+from .score_server import Pair, PairScores, RequestForm
 from .settings import Connection, further_keys
 
 FLOOR = -9999.0  # what servers write for minus infinity
@@ -56,20 +56,8 @@ class ServerScoringOptions:
             raise InputError(problem, where=f"request.{min(taken)}")
 
 
-class PromptForm(NamedTuple):
-    """How a server is asked for the log-probabilities of a prompt.
-
-    Args:
-        name: of the form.
-        path: behind the address.
-        one_query: as of every `RequestForm`: a request has one pair.
-        probe: what shows whether a server works.
-    """
-
-    name: str
-    path: str = "completions"
-    one_query: bool = False
-    probe: Pair = Pair("Hello", " world")
+class PromptForm(RequestForm[ScoredText]):
+    """How a server is asked for the log-probabilities of a prompt: one in each request."""
 
     def body(self, model: str, pairs: Sequence[Pair]) -> dict[str, Any]:
         """The request for one prompt (the query) and the text behind it (the document)."""
@@ -99,7 +87,10 @@ class PromptForm(NamedTuple):
         return [_value(tokens, pair, place)]
 
 
-FORMS = {name: PromptForm(name) for name in ("echo", "echo-one", "prompt-logprobs")}
+FORMS = {
+    name: PromptForm(name, "completions", one_query=False, probe=Pair("Hello", " world"))
+    for name in ("echo", "echo-one", "prompt-logprobs")
+}
 
 
 class _Tokens(NamedTuple):
@@ -313,6 +304,4 @@ def _texts(asked: Asked) -> list[PromptedText]:
 
 def _pair(text: PromptedText) -> Pair:
     """A text as the server is asked for it: halves of characters are question marks."""
-    parts = (text.prompt, text.text + text.end_text)
-    prompt, own = (part.encode("utf-8", "replace").decode() for part in parts)
-    return Pair(prompt, own)
+    return Pair(sendable(text.prompt), sendable(text.text + text.end_text))

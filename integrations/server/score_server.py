@@ -29,12 +29,13 @@ score is. Lists and names of scores are read from every form, as servers mix the
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import field
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,67 +44,33 @@ from ...metrics.errors import InputError, ResourceError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Scorer
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.text.texts import Item
 from ...rerank.lists import finite
+from ..files.reply_choices import sendable
 from .exchange import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
 from .settings import Connection, further_keys
 
 DEFAULTS = Connection("http://localhost")
 
 
-class ServedSettings(Protocol):
-    """The settings of such a metric."""
+def connection_at(metric: Any, base_url: str, key_variable: str | None = None) -> Connection:
+    """How the server at an address is reached, by a metric that has the settings of `Connection`.
 
-    @property
-    def name(self) -> str:
-        """Of the metric."""
-
-    @property
-    def base_url(self) -> str | None:
-        """The address, if it is given."""
-
-    @property
-    def key_variable(self) -> str | None:
-        """The environment variable that holds the key, if it is given."""
-
-    @property
-    def connections(self) -> int:
-        """As `Connection`."""
-
-    @property
-    def timeout_seconds(self) -> float:
-        """As `Connection`."""
-
-    @property
-    def retries(self) -> int:
-        """As `Connection`."""
-
-    @property
-    def backoff_seconds(self) -> float:
-        """As `Connection`."""
+    Raises:
+        InputError: it is no address, or a setting is out of range.
+    """
+    own = {name: getattr(metric, name) for name in setting_names(Connection)}
+    own["key_variable"] = metric.key_variable or key_variable
+    return Connection(**{**own, "base_url": base_url})
 
 
-def connection_at(
-    metric: ServedSettings, base_url: str, key_variable: str | None = None
-) -> Connection:
-    """How the server at an address is reached; raises InputError for what is no address."""
-    return Connection(
-        base_url,
-        key_variable=metric.key_variable or key_variable,
-        connections=metric.connections,
-        timeout_seconds=metric.timeout_seconds,
-        retries=metric.retries,
-        backoff_seconds=metric.backoff_seconds,
-    )
-
-
-def check_connection(metric: ServedSettings) -> None:
+def check_connection(metric: Any) -> None:
     """Raises InputError for settings by which no server can be reached."""
     connection_at(metric, DEFAULTS.base_url if metric.base_url is None else metric.base_url)
 
 
-def connection_of(metric: ServedSettings, address_variable: str, key_variable: str) -> Connection:
+def connection_of(metric: Any, address_variable: str, key_variable: str) -> Connection:
     """The server that the settings name, or else the environment.
 
     Args:
@@ -228,7 +195,7 @@ class ServedScorer(Scorer):
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The texts themselves, and their lengths in characters."""
         texts = np.empty(len(items), object)
-        texts[:] = [_sendable(str(item.text)) for item in items]
+        texts[:] = [sendable(str(item.text)) for item in items]
         lengths = np.fromiter(map(len, texts), np.int64, len(items))
         return Reps({"text": texts}), lengths
 
@@ -245,13 +212,11 @@ class ServedScorer(Scorer):
         return [[Pair(query, texts[row]) for query in queries] for row in block.hypotheses]
 
 
-def _sendable(text: str) -> str:
-    """A text that UTF-8 can hold: halves of characters are question marks."""
-    return text.encode("utf-8", "replace").decode()
-
-
 _LISTS = ("data", "results")
 _SCORES = ("relevance_score", "score")
+
+
+V = TypeVar("V")
 
 
 class Pair(NamedTuple):
@@ -261,23 +226,33 @@ class Pair(NamedTuple):
     document: str
 
 
-class PairForm(NamedTuple):
-    """How a server is asked.
+class RequestForm(ABC, Generic[V]):
+    """How a server is asked, and what is read from its reply.
 
     Args:
         name: of the form.
         path: behind the address.
         one_query: whether all pairs of a request have one query.
-        probe: what shows whether a server works.
+        probe: a pair that shows whether a server works.
     """
 
-    name: str
-    path: str
-    one_query: bool
-    probe: Pair = Pair("Hello", "Hello")
+    def __init__(self, name: str, path: str, one_query: bool, probe: Pair) -> None:
+        self.name, self.path, self.one_query, self.probe = name, path, one_query, probe
+
+    @abstractmethod
+    def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
+        """The request for some pairs, which have one query if `one_query`."""
+
+    @abstractmethod
+    def values(self, reply: Any, pairs: Sequence[Pair]) -> Sequence[V]:
+        """The value of every pair of a request; raises InputError for a reply that has them not."""
+
+
+class PairForm(RequestForm[float]):
+    """How a server is asked for scores of pairs."""
 
     def body(self, model: str, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """The request for some pairs, which have one query if `one_query`."""
+        """As `RequestForm`."""
         documents = [pair.document for pair in pairs]
         if self.name == "score":
             queries = [pair.query for pair in pairs]
@@ -295,9 +270,9 @@ class PairForm(NamedTuple):
 FORMS = {
     form.name: form
     for form in (
-        PairForm("score", "score", one_query=False),
-        PairForm("rerank", "rerank", one_query=True),
-        PairForm("tei", "rerank", one_query=True),
+        PairForm("score", "score", one_query=False, probe=Pair("Hello", "Hello")),
+        PairForm("rerank", "rerank", one_query=True, probe=Pair("Hello", "Hello")),
+        PairForm("tei", "rerank", one_query=True, probe=Pair("Hello", "Hello")),
     )
 }
 
@@ -352,36 +327,6 @@ def _result(result: Any, place: str) -> tuple[int, float]:
 
 KEPT = 1 << 18  # pairs remembered
 AHEAD = 4  # requests under way for each connection
-
-
-V_co = TypeVar("V_co", covariant=True)
-V = TypeVar("V")
-
-
-class RequestForm(Protocol[V_co]):
-    """How a server is asked, and what is read from its reply."""
-
-    @property
-    def name(self) -> str:
-        """Of the form."""
-
-    @property
-    def path(self) -> str:
-        """Behind the address."""
-
-    @property
-    def one_query(self) -> bool:
-        """Whether all pairs of a request have one query."""
-
-    @property
-    def probe(self) -> Pair:
-        """A pair that shows whether a server works."""
-
-    def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
-        """The request for some pairs."""
-
-    def values(self, reply: Any, pairs: Sequence[Pair]) -> Sequence[V_co]:
-        """The value of every pair of a request; raises InputError for a reply that has them not."""
 
 
 class _Fault(NamedTuple):

@@ -330,7 +330,12 @@ def with_one_score(
         InputError: nobody judged anything, or too many raters.
     """
     limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
-    is_whole = _only_of_documents(documents, dimensions)
+    is_whole = not any(
+        isinstance(own, tuple)
+        for document in documents
+        for dimension in dimensions
+        for own in document.human.get(dimension, {}).values()
+    )
     texts = _texts_of(documents, is_whole)
     y = np.array([[_score_of(*text, dimension) for text in texts] for dimension in dimensions])
     if np.isnan(y).all():
@@ -437,16 +442,6 @@ def preference_scores(
     compared = laplacian.diagonal() > 0
     scores = np.linalg.pinv(laplacian, hermitian=True) @ lost
     return np.where(compared, scores, np.nan)
-
-
-def _only_of_documents(documents: Sequence[DocumentOutputs], dimensions: Sequence[str]) -> bool:
-    """Whether every score of some dimensions is of a whole document."""
-    return not any(
-        isinstance(own, tuple)
-        for document in documents
-        for dimension in dimensions
-        for own in document.human.get(dimension, {}).values()
-    )
 
 
 def _texts_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[_ScoredText]:

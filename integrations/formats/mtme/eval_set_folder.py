@@ -160,7 +160,9 @@ def read_eval_set(
     for kind, texts_by_name in (("reference", references), ("output", outputs)):
         for name, texts in texts_by_name.items():
             _check_length(len(texts), sources, f"{root}: {language_pair}: {kind} {name}")
-    _check_references(references, f"{root}: {language_pair}")
+    if not references:
+        fix = "Expected references/LP.NAME.txt"
+        raise InputError("no references", where=f"{root}: {language_pair}", fix=fix)
     bare = EvalSet(root.name, language_pair, documents, sources, references, outputs)
     bare = replace(bare, human_scores=_human_scores(root, bare))
     standards = standards_of(bare, chosen)
@@ -198,24 +200,19 @@ def _references(root: Path, language_pair: str) -> dict[str, Texts]:
         first, _, rest = name.partition(".")
         stem, _, suffix = rest.rpartition(".")
         if first == language_pair and stem and suffix in ("txt", "jsonl"):
-            _check_reference_name(stem, root / "references" / name)
+            _check_reference_name(stem, str(root / "references" / name))
             references[stem] = read_texts_file(root / "references" / name, "target")
     return references
 
 
-def _check_reference_name(name: str, path: Path) -> None:
+def _check_reference_name(name: str, where: str) -> None:
     """Raises InputError for a name that cannot stand in the name of a metric."""
-    if "-" in name or "." in name or name in ("all", "src"):
+    if not name or "-" in name or "." in name or name in ("all", "src"):
         raise InputError(
             f"found the reference {name!r:.80}",
-            where=str(path),
+            where=where,
             fix="A reference has no - or . in its name, and is neither all nor src",
         )
-
-
-def _check_references(references: dict[str, Texts], where: str) -> None:
-    if not references:
-        raise InputError("no references", where=where, fix="Expected references/LP.NAME.txt")
 
 
 def _outputs(root: Path, language_pair: str) -> dict[str, Texts]:
@@ -437,7 +434,8 @@ def write_eval_set(
     _write(root / "documents" / f"{pair}.docs", documents)
     _write(root / "sources" / f"{pair}.txt", written_texts(eval_set.sources, "source"))
     for name, texts in eval_set.references.items():
-        _check_reference(name)
+        _check_reference_name(name, "references")
+        _check_file_name(name, "reference")
         lines = written_texts(texts, f"reference {name}")
         _write(root / "references" / f"{pair}.{name}.txt", lines)
     for name, texts in eval_set.outputs.items():
@@ -493,16 +491,6 @@ def _check_pair(pair: str) -> None:
             fix="Such as en-de or en-de_DE",
         )
     _check_file_name(pair, "language pair")
-
-
-def _check_reference(name: str) -> None:
-    if not name or "-" in name or "." in name or name in ("all", "src"):
-        raise InputError(
-            f"found the reference {name!r:.80}",
-            where="references",
-            fix="Rename it: no - or . in the name, neither all nor src",
-        )
-    _check_file_name(name, "reference")
 
 
 def _check_file_name(name: str, where: str) -> None:

@@ -240,20 +240,6 @@ def written_scores(
             yield f"{domain}{system}\t{number}\n".encode()
 
 
-def level_of(num_scores: int, lengths: dict[Level, int]) -> Level:
-    """The level of a file by its scores per system, as the tool tells it: a system, documents, or segments.
-
-    Raises:
-        InputError: it is none of these.
-    """
-    for level in ("sys", "doc", "seg"):
-        if lengths[level] == num_scores:
-            return level
-    raise InputError(
-        f"{num_scores} scores per system", where="level", fix=f"Expected one of {lengths}"
-    )
-
-
 def split_name(stem: str) -> tuple[str, str, Level] | None:
     """Language pair, name and level of ``LP.NAME.LEVEL``; None where it is none.
 

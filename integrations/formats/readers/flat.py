@@ -38,7 +38,16 @@ def count_candidates(
     num_lines = count_lines(path)
     num_sources = None if sources is None else count_lines(sources)
     if num_candidates is None:
-        return _candidates_per_source(path, num_lines, sources, num_sources)
+        if num_lines is None or num_sources is None:
+            raise InputError(
+                "a pipe cannot be counted",
+                where=str(path),
+                fix="Give the number of candidates per source, as --num-candidates N",
+            )
+        if not num_sources or not num_lines or num_lines % num_sources:
+            problem = f"{num_lines} candidates for {num_sources} sources in {sources}, expected a multiple"
+            raise InputError(problem, where=str(path), fix=_FIX)
+        return num_lines // num_sources
     if num_lines is not None:
         _check_counts(str(path), num_lines, num_sources, num_candidates)
     return num_candidates
@@ -107,27 +116,6 @@ def _take(name: str, lines: Iterator[Line], count: int) -> ListLines:
 def _is_pipe(path: Path) -> bool:
     """Whether a path is there, but neither as a file nor as a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _candidates_per_source(
-    path: str | Path,
-    num_lines: int | None,
-    sources: str | Path | None,
-    num_sources: int | None,
-) -> int:
-    """Lines of candidates / lines of sources; raises InputError if that is no whole number."""
-    if num_lines is None or num_sources is None:
-        raise InputError(
-            "a pipe cannot be counted",
-            where=str(path),
-            fix="Give the number of candidates per source, as --num-candidates N",
-        )
-    if not num_sources or not num_lines or num_lines % num_sources:
-        problem = (
-            f"{num_lines} candidates for {num_sources} sources in {sources}, expected a multiple"
-        )
-        raise InputError(problem, where=str(path), fix=_FIX)
-    return num_lines // num_sources
 
 
 def _check_counts(

@@ -110,6 +110,18 @@ def _digest(key: str) -> bytes:
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
+def key_by(id_of: Callable[[Any], str]) -> KeyOf:
+    """The key of a line by its id; a name of its own for a line that has none, which is an error later."""
+
+    def key(number: int, line: bytes) -> str:
+        try:
+            return f"id {id_of(parse_json(line))}"
+        except InputError:
+            return f"line {number}"
+
+    return key
+
+
 ID = "custom_id"
 _FAILED = "Ask again, or leave the line out"
 
@@ -120,14 +132,14 @@ def read_batch(source: LineSource, requests: LineSource | None = None) -> Iterat
     Raises:
         InputError: the first line of a file is no JSON object.
     """
-    outputs = GroupedLines(source, _batch_key)
+    outputs = GroupedLines(source, key_by(_batch_id))
     asked: GroupedLines | None = None
     try:
         if requests is None:
             for group in outputs.by_appearance():
                 yield _batch_entry(outputs.lines(group), source.name, None)
             return
-        asked = GroupedLines(requests, _batch_key)
+        asked = GroupedLines(requests, key_by(_batch_id))
         yield from _joined(outputs, asked)
     finally:
         outputs.close()
@@ -145,7 +157,7 @@ def _joined(outputs: GroupedLines, requests: GroupedLines) -> Iterator[ListEntry
         except InputError as error:
             yield Entry(None, error, lines.first, lines.raw)
             continue
-        output = outputs.find(_named(list_id))
+        output = outputs.find(f"id {list_id}")
         if output is None:
             missing = InputError(f"no output for {list_id!r:.80}", where=ID, fix=_FAILED)
             yield error_entry(missing, requests.name, lines.first, lines.raw, list_id)
@@ -166,18 +178,12 @@ def _joined(outputs: GroupedLines, requests: GroupedLines) -> Iterator[ListEntry
             yield error_entry(unasked, outputs.name, lines.first, lines.raw, entry.id)
 
 
-def _batch_key(number: int, line: bytes) -> str:
-    """The id of a line; a name of its own for a line that has none, which is an error later."""
-    try:
-        value = value_at(parse_json(line), ID)
-    except InputError:
-        value = None
-    return _named(value) if isinstance(value, str) and value else f"line {number}"
-
-
-def _named(list_id: str) -> str:
-    """The key of an id, which no line has for its number."""
-    return f"id {list_id}"
+def _batch_id(row: Any) -> str:
+    """The id of a line; raises InputError where it has none."""
+    value = value_at(row, ID)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"found {excerpt(value)}, expected a text", where=ID)
+    return value
 
 
 def _request(lines: ListLines, name: str) -> tuple[str, dict[str, Any]]:
@@ -190,8 +196,8 @@ def _request(lines: ListLines, name: str) -> tuple[str, dict[str, Any]]:
     list_id = ""
     for number, line in lines.lines:
         try:
-            row = _batch_row(line)
-            list_id = row[ID]
+            row = parse_json(line)
+            list_id = _batch_id(row)
             keys.append(_asked(row.get("body")))
             if keys[-1] != keys[0]:
                 raise InputError("another question under the same id", where=ID)
@@ -228,8 +234,8 @@ def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None)
     list_id: str | None = None
     for number, line in lines.lines:
         try:
-            row = _batch_row(line)
-            list_id = row[ID]
+            row = parse_json(line)
+            list_id = _batch_id(row)
             candidates += _candidates(row)
         except InputError as error:
             in_file = placed(error, f"{name}:{number}")
@@ -239,15 +245,6 @@ def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None)
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
     return list_entry(record, lines.first, lines.raw)
-
-
-def _batch_row(line: bytes) -> dict[str, Any]:
-    """The object on a line, which has an id."""
-    row = parse_json(line)
-    value = value_at(row, ID)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"found {excerpt(value)}, expected a text", where=ID)
-    return dict(row)
 
 
 def _candidates(row: Mapping[str, Any]) -> list[Candidate]:
@@ -314,7 +311,7 @@ def read_harness(source: LineSource) -> Iterator[ListEntry]:
     Raises:
         InputError: the first line is no JSON object.
     """
-    groups = GroupedLines(source, _sample_key)
+    groups = GroupedLines(source, key_by(_sample_id))
     try:
         for group in groups.by_appearance():
             yield _sample_entry(groups.lines(group), source.name)
@@ -322,15 +319,7 @@ def read_harness(source: LineSource) -> Iterator[ListEntry]:
         groups.close()
 
 
-def _sample_key(number: int, line: bytes) -> str:
-    """The id of a line; a name of its own for a line that has none, which is an error later."""
-    try:
-        return f"id {_id(parse_json(line))}"
-    except InputError:
-        return f"line {number}"
-
-
-def _id(row: Any) -> str:
+def _sample_id(row: Any) -> str:
     value = value_at(row, "doc_id")
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
         problem = f"found {excerpt(value)}, expected a number or a text"
@@ -346,7 +335,7 @@ def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     for number, line in lines.lines:
         try:
             row = json_object(line, _FIX)
-            list_id = _id(row)
+            list_id = _sample_id(row)
             of_filter = responses.setdefault(str(row.get("filter", "none")), [])
             of_filter += _responses(row)
             rows.append(row)

@@ -257,7 +257,13 @@ def read_document(
         _check_shape(texts, segments, f"references.{name}".rstrip("."), first)
     if source is not None and segments is not None:
         _check_shape(source, segments, "source", first)
-    human = _human(data, keys, [*systems, *references], segments)
+    human = human_scores(data, keys, [*systems, *references], segments)
+    if taken := _CANDIDATE_KEYS & set(human):
+        raise InputError(
+            "is a key of candidates",
+            where=f"human.{min(taken)}",
+            fix="Give the dimension another name",
+        )
     for name in as_systems:
         systems[name] = _reference(references, name)
     return SystemsDocument(
@@ -352,23 +358,6 @@ def _text(texts: Texts, i: int | None, where: str) -> str:
             fix="Leave the system out instead",
         )
     raise InputError(f"found {type(text).__name__}, expected a text", where=place)
-
-
-def _human(
-    data: Mapping[str, Any],
-    keys: Sequence[HumanKey],
-    names: Sequence[str],
-    segments: int | None,
-) -> ByDimension:
-    """The human scores, whose dimensions become keys of candidates."""
-    human = human_scores(data, keys, names, segments)
-    if taken := _CANDIDATE_KEYS & set(human):
-        raise InputError(
-            "is a key of candidates",
-            where=f"human.{min(taken)}",
-            fix="Give the dimension another name",
-        )
-    return human
 
 
 def _scores_given(

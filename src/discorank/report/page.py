@@ -94,7 +94,23 @@ def rendered(
         all_optimised = [*optimised, *(chosen.signatures if chosen else ())]
         values["comparison"] = _comparison_values(comparison, all_optimised, as_markup)
     if chosen is not None:
-        values["chosen"] = _chosen_values(chosen, as_markup)
+        values["chosen"] = {
+            "path": chosen.path,
+            "story": story(chosen),
+            "warnings": cautions(chosen),
+            "figures": _chosen_figures(chosen, as_markup),
+            "counts": counted(chosen),
+            "settings": chosen.settings,
+            "signatures": chosen.signatures,
+            "versions": chosen.head.versions,
+            "errors": chosen.errors,
+            "all_errors": chosen.counts.get("errors", 0),
+            "shown": len(chosen.lists),
+            "has_marks": has_marks(chosen),
+            "meanings": chosen.meanings,
+            "all_lists": len(chosen.rows),
+            "data": as_markup(as_island(as_data(chosen))),
+        }
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -232,27 +248,6 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
         figures.append(Figure(as_markup(svg), caption))
     shown = [scores_table(human.scores, comparison.level, "human"), *agreement_tables(human)]
     return HumanPart(human.scores.name, figures, shown)
-
-
-def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
-    """The view of a decoder's choices for the templates."""
-    return {
-        "path": run.path,
-        "story": story(run),
-        "warnings": cautions(run),
-        "figures": _chosen_figures(run, as_markup),
-        "counts": counted(run),
-        "settings": run.settings,
-        "signatures": run.signatures,
-        "versions": run.head.versions,
-        "errors": run.errors,
-        "all_errors": run.counts.get("errors", 0),
-        "shown": len(run.lists),
-        "has_marks": has_marks(run),
-        "meanings": run.meanings,
-        "all_lists": len(run.rows),
-        "data": as_markup(as_island(as_data(run))),
-    }
 
 
 def _chosen_figures(run: ChosenRun, as_markup: Any) -> list[Figure]:

@@ -75,19 +75,13 @@ def printed_sets(
     """All tables of the sets, and the means over several."""
     tables: list[Table] = []
     for compared in sets:
-        of_this = _set_tables(compared, level, correction)
+        of_this = [Table("", (), [compared.settings], "settings")]
+        if compared.kept is not None:
+            of_this += comparison_tables(compared.kept)
+        if compared.choosers is not None:
+            of_this += choosers_tables(compared.choosers, level, correction)
         tables += of_this if len(sets) == 1 else of_set(compared.name, of_this)
     return printed(tables if len(sets) == 1 else [*tables, *mean_tables(sets)], format)
-
-
-def _set_tables(compared: ComparedSet, level: float, correction: Correction) -> list[Table]:
-    """How a set was compared, its systems, then its choosers."""
-    tables = [Table("", (), [compared.settings], "settings")]
-    if compared.kept is not None:
-        tables += comparison_tables(compared.kept)
-    if compared.choosers is not None:
-        tables += choosers_tables(compared.choosers, level, correction)
-    return tables
 
 
 def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:

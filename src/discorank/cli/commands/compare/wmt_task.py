@@ -98,7 +98,7 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
     if not is_eval_set_folder(folder):
         folder = folder / folder_of(name)
     pairs = tuple(values["language_pair"])
-    tasks = task_set(name, pairs or _pairs_there(name, folder))
+    tasks = task_set(name, pairs or (language_pairs(folder) if name == "wmt25" else ()))
     eval_sets = {}
     for pair in tasks.language_pairs:
         place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
@@ -110,11 +110,6 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
     tables = task_tables(tasks.name, result, values["level"])
     sys.stdout.write(printed(tables, values["format"]))
     return 0
-
-
-def _pairs_there(name: str, folder: Path) -> tuple[str, ...]:
-    """The language pairs of a folder, for a set that has none of its own."""
-    return language_pairs(folder) if name == "wmt25" else ()
 
 
 def _eval_set(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:

@@ -225,7 +225,7 @@ class _SystemScores:
                 store = self.stores.of(part)
                 scores, statistics = segment_scores.scores_and_statistics(part, segments, store)
                 may_lack = part.info.may_lack
-                places = _places(batch, system)
+                places = [f"system {system!r:.80}, segment {segment.number}" for segment in batch]
                 segment_scores.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (compared(part, segment) for segment in segments)
                 cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
@@ -275,11 +275,6 @@ class _SystemScores:
             "mean": mean,
             "segments": self.num_segments,
         }
-
-
-def _places(batch: Sequence[Segment], system: str) -> list[str]:
-    """Where the texts of a system stand."""
-    return [f"system {system!r:.80}, segment {segment.number}" for segment in batch]
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any] | None:
