@@ -810,7 +810,7 @@ def test_an_interrupted_report_writes_nothing(
         raise KeyboardInterrupt
 
     save(small, tmp_path / "run")
-    monkeypatch.setattr("discorank.cli.commands.report.command.rendered", interrupt)
+    monkeypatch.setattr("discorank.cli.commands.report.rendered", interrupt)
     assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == [".run.lock", "run"]

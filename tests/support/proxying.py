@@ -12,7 +12,7 @@ import httpx2
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
-from discorank.integrations.proxy.running_server import ProxyServer
+from discorank.integrations.proxy.app import ProxyServer
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
 from discorank.integrations.server.settings import Connection
 from discorank.rerank.decider import Decider

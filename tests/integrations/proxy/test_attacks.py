@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.support.scripted_replies import Script
+from discorank.integrations.proxy.app import _listening
 from discorank.integrations.proxy.questions import with_form
-from discorank.integrations.proxy.running_server import _listening
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.integrations.server.exchange import without
 

@@ -10,7 +10,7 @@ import pytest
 
 from discorank import MBRDecoder
 from discorank.cli.main import main
-from discorank.integrations.training_data.preference_pairs import DecidedList, pairs_in
+from discorank.integrations.training_data.trl_rows import DecidedList, pairs_in
 from tests.support.lists import write_lists
 
 LISTS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.integrations.training_data.preference_pairs import (
+from discorank.integrations.training_data.trl_rows import (
     LengthBalance,
     PreferencePair,
     Selection,

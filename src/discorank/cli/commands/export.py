@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...integrations.formats.open_lists import Lists
-from ...integrations.training_data.preference_pairs import DecidedList, InputDigest, decided_lists
-from ...integrations.training_data.trl_rows import Export, ExportSettings, Kind, RowPrompts, card
+from ...integrations.training_data.trl_rows import (
+    DecidedList,
+    Export,
+    ExportSettings,
+    InputDigest,
+    Kind,
+    RowPrompts,
+    card,
+    decided_lists,
+)
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource
@@ -21,7 +29,7 @@ from ..options import Options, build, needed
 from ..options.inputs import InputOptions, open_input
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import Progress, say
-from .report.decided_again import input_values
+from .report import input_values
 
 KINDS: tuple[str, ...] = get_args(Kind)
 CARD = ".card.md"

@@ -1,0 +1,368 @@
+"""``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices.
+
+The first lists of a run of ``decode`` or ``rerank`` are decided again, by the decider and from the input in its run
+file, which may be somebody else's. Code that it names is imported only from modules that the user allows. The input
+that it names is opened only in the working directory and beside the run, or if the user names it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from ...integrations.formats.open_lists import Lists
+from ...metrics.errors import InputError, MetricError, near_files
+from ...metrics.mixture import Utility
+from ...metrics.registry import load_from_data
+from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
+from ...report.choices import ChosenRun, explained, read_run
+from ...report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
+from ...report.page import rendered
+from ...report.plots import plot_package, template_package
+from ...report.summary_text import with_noun
+from ...rerank.budget.settings import Budget
+from ...rerank.engines.local import LocalEngine
+from ...rerank.lists import CandidateList
+from ...rerank.mbr import MBRDecoder
+from ...rerank.prior import Prior, load_prior
+from ...rerank.reranker import EXPECTED, Reranker, is_plain
+from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
+from ..options import Options, build, needed
+from ..options.inputs import CodeOptions, InputOptions, adapted, cache_in, open_input
+from ..running import check_not_input, check_writable, complete_or_absent
+from ..terminal.console import Progress, say
+
+REASONS = 3  # places of a list for which the metrics say why
+
+
+@settings
+class ReportOptions:
+    """What is reported.
+
+    Args:
+        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each.
+        output: the page; - for stdout.
+        title: of the page.
+        limit: how many lists of a decoder's run are shown with reasons, which metrics are loaded for.
+        prior: the prior of a decoder's run, if it had one.
+        optimised: metrics that one of the systems was decoded, selected or trained with.
+    """
+
+    run: tuple[str, ...] = ()
+    output: str = "report.html"
+    title: str | None = None
+    limit: Annotated[int, Field(ge=0)] = 100
+    prior: str | None = None
+    optimised: tuple[str, ...] = ()
+
+
+OPTIONS = Options(
+    "report",
+    "Write one self-contained HTML page on compared systems (compare --save) or on what a decoder chose and why.",
+    [ReportOptions, InputOptions, CodeOptions],
+    positional={"run": "*"},
+    short={"output": "o"},
+    hidden=["input_format", "num_candidates", "human", "as_systems", "include", "columns"],
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Writes the page; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    paths = needed(values, "run", "RUN")
+    # what is missing is said before any work
+    template_package()
+    plot_package()
+    compared = [path for path in paths if Path(path).is_dir()]
+    decided = [path for path in paths if path not in compared]
+    if max(len(compared), len(decided)) > 1:
+        problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
+        raise InputError(problem, where="RUN", fix="Give one, or one of each")
+    for path in decided:
+        _check_is_run(path)
+    output = values["output"]
+    if output != "-":
+        check_not_input(output, _files_read(compared, decided, values["input"]))
+        check_writable(output, "Name a file, or - for stdout")
+    comparison = load(compared[0]) if compared else None
+    chosen = with_reasons(read_run(decided[0]), values) if decided else None
+    title = values["title"] or _title(comparison, chosen)
+    page = rendered(comparison, chosen, title, values["optimised"]).encode("utf-8", "replace")
+    if output == "-":
+        sys.stdout.buffer.write(page)
+        return 0
+    with complete_or_absent(output) as file:
+        file.write(page)
+    say(f"{output}: {len(page) / 1e6:.1f} MB", values["quiet"])
+    return 0
+
+
+def _check_is_run(path: str) -> None:
+    """Raises InputError for what neither decode nor rerank wrote, with what does make a page of it."""
+    if Path(f"{path}.run.json").exists():
+        return
+    if not Path(path).exists():
+        fix = (
+            near_files(path) or "Give the output of decode or rerank, or a folder of compare --save"
+        )
+        raise InputError("is not there", where=path, fix=fix)
+    given = shlex.quote(path)
+    raise InputError(
+        f"is no output of decode or rerank: there is no {path}.run.json",
+        where=path,
+        fix=f"Decide the lists: discorank decode {given} -u chrf -o chosen.jsonl && discorank report chosen.jsonl",
+    )
+
+
+def _files_read(
+    compared: Sequence[str], decided: Sequence[str], input: str | None
+) -> list[str | None]:
+    """All files that the page may be made from."""
+    files: list[str | None] = []
+    for path in decided:
+        files += [path, f"{path}.run.json", f"{path}.errors.jsonl"]
+    for folder in compared:
+        files += [f"{folder}/{name}" for name in FILES]
+    return [*files, input]
+
+
+def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
+    if comparison is not None:
+        systems = with_noun(len(comparison.systems), "system", "systems")
+        documents = with_noun(len(comparison.documents), "document", "documents")
+        return f"Comparison of {systems} on {documents}"
+    return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
+
+
+def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+    """The run with its first lists decided again, with every place and the reasons; or why they cannot be.
+
+    Raises:
+        InputError: the input is not where it was, or no longer the same.
+    """
+    if not values["limit"]:
+        return run
+    try:
+        return _decided_again(run, values)
+    except (CodeRefusedError, MissingPriorError, MetricError) as error:
+        say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
+        return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
+
+
+def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+    """The run with its first lists decided again."""
+    decider = decider_of(run, values)
+    with open_input(input_values(run, values)) as lists:
+        records = {record.id: record for record in _same(run, lists, values["limit"])}
+    # a reranker's features, but the utility alone of a decoder with a shortlist
+    deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
+    metrics = [part for metric in deciding for _, part in metric.parts]
+    shown: list[dict[str, Any]] = []
+    with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
+        for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
+            record = records[ranking.id]
+            why = explanation(ranking, record, metrics, REASONS)
+            shown.append(explained(run, ranking, record, why))
+            progress(len(shown))
+    numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
+    is_scaled = (
+        decider.estimator.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
+    )
+    return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
+
+
+def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
+    """The first records of the input that the run decided.
+
+    Raises:
+        InputError: the input has changed since.
+    """
+    digest = blake2b(digest_size=16)
+    num_entries, num_lists = 0, 0
+    for entry in islice(lists, run.head.input.entries):
+        digest.update(entry.raw + b"\n")
+        num_entries += 1
+        record = entry.record
+        if record is None or num_lists >= limit:
+            continue
+        # context stands beside the lists and does not count as one
+        if record.id in run.rows or record.context_only:
+            num_lists += not record.context_only
+            yield record
+    read = (num_entries, digest.hexdigest())
+    if read != (run.head.input.entries, run.head.input.digest):
+        raise InputError(
+            f"is not the input that {run.path} was made from",
+            where=lists.name,
+            fix="Give that one with --input, and what else the run was given",
+        )
+
+
+class MissingPriorError(InputError):
+    """A run was decided with a prior, which the user has not given."""
+
+
+def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Reranker:
+    """The decider of a run, set to give every rank.
+
+    Raises:
+        CodeRefusedError: it needs code that the options do not allow; nothing was imported.
+        MissingPriorError: its prior is not given.
+        InputError: the run file's settings are not those of a decoder, or another prior is given.
+    """
+    saved = run.settings
+    if saved.get("choice") == "document":
+        problem = "chose whole documents, which a report of lists has no place for"
+        fix = "Judge the choices instead: discorank compare --choosers ... --choice document"
+        raise InputError(problem, where=run.path, fix=fix)
+    allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
+    loaded = [load_from_data(signature, allowed) for signature in run.signatures]
+    reading = {**values, "decided_run": run.path}
+    metrics = iter([adapted(metric, reading) for metric in loaded])
+    try:
+        if saved["decoder"] == "rerank":
+            return _reranker(run, metrics, values)
+        decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
+        if saved["shortlist"]:
+            decoder_settings["shortlist"] = next(metrics)
+            decoder_settings["top_k"] = _kept(saved["shortlist"])
+        if "budget" in saved:
+            decoder_settings["budget"] = _budget(saved["budget"], metrics)
+        if "diverse" in saved:
+            decoder_settings |= {"diverse": saved["diverse"], "nbest": saved["nbest"]}
+        expectation = _expectation(run, saved, values)
+        settings = {"nbest": None, **decoder_settings, **expectation, "keep_matrix": True}
+        return MBRDecoder(next(metrics), **settings)
+    except (KeyError, TypeError, StopIteration, AttributeError) as error:
+        raise unreadable(run, error) from None
+
+
+def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
+    """The budget of a run; the run has shown that it may be, so it is forced."""
+    plain = {name: saved[name] for name in ("method", "confidence", "regret", "seed")}
+    cheap = None if saved["cheap_utility"] is None else next(metrics)
+    return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
+
+
+def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, Any]) -> Reranker:
+    """The reranker of a run; metrics stand in its settings by the digests of their models, in order."""
+    saved = run.settings
+    features: dict[Any, float] = {}
+    for name, weight in saved["features"].items():
+        features[name if is_plain(name) else next(metrics)] = weight
+    decoder = None
+    if EXPECTED in features:
+        decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], values))
+    budget = None
+    if "budget" in saved:
+        budget = _budget(saved["budget"], metrics)
+    return Reranker(
+        features,
+        normalize=saved["normalize"],
+        nbest=None,
+        strategy=saved["strategy"],
+        decoder=decoder,
+        budget=budget,
+    )
+
+
+def _expectation(
+    run: ChosenRun, saved: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings that expected utilities depend on, as the run file has them."""
+    expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
+    if "normalize_parts" in saved:
+        expectation["normalize_parts"] = saved["normalize_parts"]
+    if "prior" in saved:
+        expectation["prior"] = _prior(run, saved["prior"], values["prior"])
+        expectation["prior_strength"] = saved["prior_strength"]
+    return expectation
+
+
+def _prior(run: ChosenRun, digest: str, path: str | None) -> Prior:
+    """The prior of a run, which its run file names by its digest alone; raises InputError if it is not given."""
+    fix = "Give the one that the run had: --prior FILE"
+    prior = load_prior(path)
+    if prior is None:
+        raise MissingPriorError("was decided with a prior", fix=fix)
+    if prior.digest != digest:
+        problem = f"digest {prior.digest}, expected {digest}"
+        raise InputError(problem, where=str(path), fix=fix)
+    return prior
+
+
+def _kept(shortlist: str) -> int:
+    """How many texts a shortlist kept, from ``SIGNATURE, top K``."""
+    number = shortlist.rpartition("top ")[2]
+    if not number.isdecimal():
+        raise TypeError(f"shortlist {shortlist!r:.40}")
+    return int(number[:9])
+
+
+def unreadable(run: ChosenRun, error: Exception) -> InputError:
+    """The error for a run file that is not as decode and rerank write it."""
+    where = f"{run.path}.run.json"
+    return InputError(
+        f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again"
+    )
+
+
+def input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the command with those by which the run read its input.
+
+    Raises:
+        InputError: the input is not there, or stands where only the user can have it opened.
+    """
+    saved = run.settings
+    reading = {
+        "input_format": saved.get("input_format", "jsonl"),
+        "num_candidates": saved.get("num_candidates"),
+    }
+    try:
+        for name in ("human", "as_systems", "include", "columns"):
+            reading[name] = tuple(saved.get(name, ()))
+        build(InputOptions, reading)
+    except (TypeError, InputError) as error:
+        raise unreadable(run, error) from None
+    path = values["input"] or _input_of(run)
+    if not os.path.exists(path):
+        fix = "Give the file that the run read, where it is now: --input FILE"
+        raise InputError("is not there", where=path, fix=fix)
+    return {**values, **reading, "input": path}
+
+
+def _input_of(run: ChosenRun) -> str:
+    """The input of a run: the file that its run file names, or that of the same name beside the run.
+
+    Raises:
+        InputError: it was stdin; or no plain file in the working directory or in the run's folder.
+    """
+    name = run.head.name
+    if name in ("-", "stdin"):
+        raise InputError(
+            "the run read its lists from stdin",
+            where=run.path,
+            fix="Give them in a file: --input FILE",
+        )
+    folder = Path(os.path.abspath(run.path)).parent
+    beside = folder / os.path.basename(name)
+    if not os.path.exists(name) and os.path.isfile(beside):
+        return str(beside)
+    path = Path(os.path.abspath(name))
+    is_near = path.is_relative_to(Path.cwd()) or path.is_relative_to(folder)
+    if not is_near or (os.path.exists(path) and not os.path.isfile(path)):
+        problem = (
+            "the run file names an input that is no plain file near it or in the working directory"
+        )
+        raise InputError(
+            problem, where=name, fix="If that is where the run's lists are: --input FILE"
+        )
+    return name
