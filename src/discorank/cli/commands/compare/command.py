@@ -3,7 +3,8 @@
 In place of SYSTEMS, ``--hypotheses FILE ... --references FILE`` names texts by line.
 
 This module reads and checks the options, has every systems file compared and saved, and prints them: the answer, in the
-words of the page of ``discorank report``; the tables that say all, as text, Markdown, LaTeX, CSV or JSON; a row per segment or document for ``--segment-scores`` and ``--document-scores``.
+words of the page of ``discorank report``, or the tables that say all, as text, Markdown, LaTeX, CSV or JSON. It writes
+a row per segment or document for ``--segment-scores`` and ``--document-scores``.
 """
 
 from __future__ import annotations
