@@ -52,7 +52,7 @@ def run_generation(
     on_progress: Callable[[int, int], None] = lambda done, errors: None,
     about: Mapping[str, Any] = NOTHING,
 ) -> Mapping[str, int]:
-    """Generates for all inputs into `out`, going on where an earlier run of the same settings stopped; returns counts.
+    """Generates for all inputs into `out`, resuming where an earlier run of the same settings stopped; returns counts.
 
     Args:
         turns: generates and decides.

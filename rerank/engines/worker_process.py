@@ -57,7 +57,7 @@ class WorkerProcess:
         self.meter = meter
         self.is_loaded = False
         self.blocks: deque[list[Sent]] = deque()  # the first is being valued
-        self.going_on: deque[Sent] = deque()  # lists whose texts it has
+        self.continued: deque[Sent] = deque()  # lists whose texts it has
         self.at_work_since: float | None = None
         self.connection, other = Pipe()
         with other:

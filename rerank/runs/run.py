@@ -61,7 +61,7 @@ def run_lists(
     form: RowForm | None = None,
     lines: Lines | None = None,
 ) -> Mapping[str, int]:
-    """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+    """Decides all lists into `out`, resuming where an earlier run of the same settings stopped; returns the counts.
 
     Args:
         decider: an MBRDecoder or a Reranker.

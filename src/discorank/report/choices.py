@@ -328,16 +328,16 @@ def _first_errors(path: str) -> list[Mapping[str, Any]]:
 def explained(
     run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the page shows of one list: every text once, the places that refer to them, and the reasons.
+    """What the page shows of one list: every text once, the ranks that refer to them, and the reasons.
 
     Args:
         run: the run, whose own choice stands beside the one computed again.
-        ranking: all places of the list.
+        ranking: all ranks of the list.
         record: the list.
         why: what ``discorank explain`` says of it.
     """
-    texts: dict[str, int] = {}  # the place of every text in the list of texts
-    places = [_place(place, record, texts) for place in why["ranking"]]
+    texts: dict[str, int] = {}  # the index of every text in the list of texts
+    ranking_shown = [_ranked(ranked, record, texts) for ranked in why["ranking"]]
     row = run.rows.get(record.id)
     shown = {
         "id": record.id,
@@ -347,31 +347,33 @@ def explained(
         "gap": rounded(why["gap"]),
         "flags": why["flags"],
         "chosen": None if row is None else row.index,
-        "places": places,
+        "ranking": ranking_shown,
         "texts": list(texts),
     }
     return dict(_writable(shown))
 
 
-def _place(
-    place: Mapping[str, Any], record: CandidateList, texts: dict[str, int]
+def _ranked(
+    ranked: Mapping[str, Any], record: CandidateList, texts: dict[str, int]
 ) -> dict[str, Any]:
-    """One place of a ranking, its texts replaced by their numbers in `texts`, which grows by new ones."""
+    """One rank of a ranking, its texts replaced by their numbers in `texts`, which grows by new ones."""
     agreeing = []
-    for other in place["agreeing"]:
+    for other in ranked["agreeing"]:
         number_of_text = texts.setdefault(other["text"], len(texts))
         agreeing.append((number_of_text, rounded(other["utility"])))
-    candidate = record.candidates[place["index"]]
+    candidate = record.candidates[ranked["index"]]
     logprob = {} if candidate.logprob is None else {"logprob": candidate.logprob}
     return {
-        "index": place["index"],
-        "count": place["count"],
-        "utility": rounded(place["utility"]),
-        "text": texts.setdefault(place["text"], len(texts)),
+        "index": ranked["index"],
+        "count": ranked["count"],
+        "utility": rounded(ranked["utility"]),
+        "text": texts.setdefault(ranked["text"], len(texts)),
         "beside": {**logprob, **candidate.fields},
         "agreeing": agreeing,
-        "why": place["why"],
-        "marked": {name: _pieces(place["text"], e) for name, e in place.get("errors", {}).items()},
+        "why": ranked["why"],
+        "marked": {
+            name: _pieces(ranked["text"], e) for name, e in ranked.get("errors", {}).items()
+        },
     }
 
 
@@ -396,7 +398,7 @@ def as_data(run: ChosenRun) -> dict[str, Any]:
 
 def has_marks(run: ChosenRun) -> bool:
     """Whether a metric marks errors in any text shown."""
-    return any(place["marked"] for shown in run.lists for place in shown["places"])
+    return any(ranked["marked"] for shown in run.lists for ranked in shown["ranking"])
 
 
 def story(run: ChosenRun) -> list[str]:
@@ -435,7 +437,7 @@ def cautions(run: ChosenRun) -> list[str]:
     if run.unexplained:
         sentences.append(f"No list is shown with reasons: {run.unexplained}.")
     if not run.head.complete:
-        sentences.append("The run is not complete: run the same command again to go on.")
+        sentences.append("The run is not complete: run the same command again to resume.")
     if counts.get("errors"):
         failed = with_noun(
             counts["errors"],
@@ -461,7 +463,7 @@ def cautions(run: ChosenRun) -> list[str]:
 def _is_changed(shown: Mapping[str, Any]) -> bool:
     """Whether a list computed again has another winner than in the run."""
     in_run: int | None = shown["chosen"]
-    return in_run is not None and int(shown["places"][0]["index"]) != in_run
+    return in_run is not None and int(shown["ranking"][0]["index"]) != in_run
 
 
 def counted(run: ChosenRun) -> Sequence[tuple[str, int]]:

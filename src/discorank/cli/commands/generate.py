@@ -17,7 +17,7 @@ from ...integrations.generation.generation_run import run_generation
 from ...integrations.generation.generator import Generator, unescaped
 from ...integrations.generation.prompts import PromptEntry, read_prompts
 from ...integrations.huggingface.model_loading import GenerationSettings
-from ...integrations.server import Connection, ServerGenerator, ServerSettings
+from ...integrations.server import ServerGenerator, ServerSettings
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -149,7 +149,7 @@ class ChoiceOptions:
 
 OPTIONS = Options(
     "generate",
-    "Write a candidate list for every input. Run the same command again to go on after an interruption.",
+    "Write a candidate list for every input. Run the same command again to resume after an interruption.",
     [
         GeneratorOptions,
         GenerationSettings,
