@@ -71,7 +71,7 @@ else:  # without the default, which type checkers alone read
 
 
 class Spent(NamedTuple):
-    """What was computed of a list's utility matrix under a budget, and what may be lost by that.
+    """The computed share of a list's utility matrix under a budget, and the loss that may come of it.
 
     Args:
         pairs: how many pairs were computed.
@@ -223,7 +223,7 @@ class Ranking(Generic[TextT]):
 
 @settings
 class Choice:
-    """What is chosen.
+    """The choice: how many texts a ranking has, and how alike they may be.
 
     Args:
         nbest: how many texts a ranking has; "all" (in Python None) for every distinct text.

@@ -177,7 +177,7 @@ def _counts(turn: Turn) -> dict[str, int]:
 
 
 class _Replay:
-    """What an earlier run has done, whose choices are context of what comes.
+    """The sentences that an earlier run has done; its choices are context of those that come.
 
     Attributes:
         begun: the entries of the block that it had begun, which `turns` does not know yet.

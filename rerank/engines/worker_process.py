@@ -167,7 +167,7 @@ def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
 
 
 def main() -> None:
-    """What a new process runs, whose argument is the descriptor of its pipe."""
+    """The program of a new process; its argument is the descriptor of its pipe."""
     answer_messages(Connection(int(sys.argv[1])))
 
 

@@ -1,4 +1,4 @@
-"""What a decoder or reranker chose: the rows of a run, its counts and errors, and why each list's winner won."""
+"""The choices of a decoder or reranker: the rows of a run, its counts and errors, and why each list's winner won."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
-    """What the document browser needs, every text once.
+    """The data of the document browser, every text once.
 
     Args:
         comparison: the comparison.
@@ -206,7 +206,7 @@ _WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """What the page needs of one row: the list, which candidate was chosen, how far ahead of the runner-up."""
+    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up."""
 
     id: str
     index: Annotated[int, Field(ge=0)]
@@ -273,7 +273,7 @@ class ChosenRun:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What its results depend on."""
+        """The settings that its results depend on."""
         return self.head.settings
 
     @property
@@ -328,7 +328,7 @@ def _first_errors(path: str) -> list[Mapping[str, Any]]:
 def explained(
     run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the page shows of one list: every text once, the ranks that refer to them, and the reasons.
+    """One list on the page: every text once, the ranks that refer to them, and the reasons.
 
     Args:
         run: the run, whose own choice stands beside the one computed again.
@@ -392,7 +392,7 @@ def _writable(value: Any) -> Any:
 
 
 def as_data(run: ChosenRun) -> dict[str, Any]:
-    """What the browser of lists needs."""
+    """The data of the browser of lists."""
     return {"lists": run.lists, "isRerank": run.settings["decoder"] == "rerank"}
 
 
@@ -431,7 +431,7 @@ def finite_gaps(run: ChosenRun) -> list[float]:
 
 
 def cautions(run: ChosenRun) -> list[str]:
-    """What a reader of the run should know."""
+    """Notes for the reader of the run."""
     counts = run.counts
     sentences = []
     if run.unexplained:

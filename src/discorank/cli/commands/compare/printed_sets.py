@@ -1,4 +1,4 @@
-"""What ``compare`` prints of one systems file or several, and the files of scores that it writes.
+"""The tables that ``compare`` prints of one systems file or several, and the files of scores that it writes.
 
 The answer, in the words of the page of ``discorank report``; the tables that say all, as text, Markdown, LaTeX, CSV or
 JSON; a row per segment or document for ``--segment-scores`` and ``--document-scores``.
