@@ -629,7 +629,7 @@ def test_choices_with_reasons(tmp_path: Path) -> None:
     )
     assert ran["beside"] == {"logprob": -1.5}
     assert first["texts"][ran["agreeing"][0][0]] == "the cat sat"
-    assert lists[2]["places"][0]["utility"] is None
+    assert lists[2]["ranking"][0]["utility"] is None
 
 
 def test_choices_tell_role_bins(tmp_path: Path) -> None:
@@ -664,7 +664,7 @@ def test_a_reranked_run(tmp_path: Path) -> None:
     page = reported(str(run))
     island = page.island("lists-data")
     assert island["isRerank"]
-    assert [(place["index"], place["utility"]) for place in island["lists"][0]["places"]] == [
+    assert [(place["index"], place["utility"]) for place in island["lists"][0]["ranking"]] == [
         (1, 1.1),
         (0, 0.0),
     ]
