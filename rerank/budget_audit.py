@@ -139,7 +139,7 @@ def _audited(exact: Ranking | None, estimated: Ranking | None, nbest: int) -> _A
     if exact is None or estimated is None or estimated.budget is None or not estimated.budget.steps:
         return None
     number = Distinct(exact.candidates).of
-    utility = {int(number[place.index]): _or_worst(place.utility) for place in exact.ranking}
+    utility = {int(number[ranked.index]): _or_worst(ranked.utility) for ranked in exact.ranking}
     values = np.array([utility[text] for text in sorted(utility)])  # by row of the plan
     # candidates of which no pair has a value are behind all others
     known = values[np.isfinite(values)]
@@ -149,7 +149,7 @@ def _audited(exact: Ranking | None, estimated: Ranking | None, nbest: int) -> _A
     steps = estimated.budget.steps
     reached = [float(values[step.chosen].mean()) for step in steps]
     # at the end the list's own order decides between equal estimates, as in the row
-    last = [utility[int(number[place.index])] for place in estimated.ranking[:nbest]]
+    last = [utility[int(number[ranked.index])] for ranked in estimated.ranking[:nbest]]
     reached[-1] = float(np.mean(last))
     best = float(np.sort(known)[-nbest:].mean())
     same = [float(value >= best - TIE * abs(best)) for value in reached]

@@ -1,4 +1,4 @@
-"""What settings of choosing need of each other: what does not go together is declared here, and checked in one place.
+"""Needs of the settings of choosing: combinations that do not go together are declared here, and checked in one place.
 
 A setting that is given may cost a capability, and another one may need it:
 

@@ -47,7 +47,7 @@ from .capabilities import (
 )
 from .lists import (
     NOTHING,
-    SHOWN_PLACES,
+    SHOWN_RANKS,
     Candidate,
     CandidateList,
     Distinct,
@@ -71,7 +71,7 @@ else:  # without the default, which type checkers alone read
 
 
 class Spent(NamedTuple):
-    """What was computed of a list's utility matrix under a budget, and what may be lost by that.
+    """The computed share of a list's utility matrix under a budget, and the loss that may come of it.
 
     Args:
         pairs: how many pairs were computed.
@@ -120,8 +120,8 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One place of a k-best list: a distinct text, how often it stands in the list, and its expected utility.
+class RankedText:
+    """A rank of an n-best list: a distinct text, how often it stands in the list, and its expected utility.
 
     `utility` is None where it is not a number.
     """
@@ -133,7 +133,7 @@ class Place:
 
     def __repr__(self) -> str:
         return (
-            f"Place(index={self.index}, count={self.count}, utility={short_number(self.utility)}, "
+            f"RankedText(index={self.index}, count={self.count}, utility={short_number(self.utility)}, "
             f"text={short_text(self.text)})"
         )
 
@@ -142,11 +142,11 @@ class Place:
 class Ranking(Generic[TextT]):
     """The decision for one list.
 
-    It prints as its id, choice, expected utility and gap, and in a notebook as a table of its places.
+    It prints as its id, choice, expected utility and gap, and in a notebook as a table of its best texts.
 
     Args:
         id: the list's id.
-        ranking: the places, best first, distinct texts.
+        ranking: distinct texts, best first.
         gap: how much better the first is than the second, None if there is one distinct text.
         candidates: the list's candidates.
         flags: what was done to the list that its reader should know of.
@@ -159,7 +159,7 @@ class Ranking(Generic[TextT]):
     """
 
     id: str
-    ranking: tuple[Place, ...]
+    ranking: tuple[RankedText, ...]
     gap: float | None
     candidates: tuple[Candidate, ...]
     flags: tuple[str, ...] = ()
@@ -211,23 +211,23 @@ class Ranking(Generic[TextT]):
         )
 
     def _repr_html_(self) -> str:
-        """The first places as a table, in a notebook."""
+        """The best texts as a table, in a notebook."""
         rows = []
-        for number, place in enumerate(self.ranking[:SHOWN_PLACES], start=1):
-            utility = short_number(place.utility)
-            rows.append([str(number), str(place.text), utility, str(place.count)])
-        shown = f"{len(rows)} of {len(self.ranking)} places"
+        for rank, ranked in enumerate(self.ranking[:SHOWN_RANKS], start=1):
+            utility = short_number(ranked.utility)
+            rows.append([str(rank), str(ranked.text), utility, str(ranked.count)])
+        shown = f"{len(rows)} of {len(self.ranking)} texts"
         caption = f"{self.id:.80}: {shown}" if len(rows) < len(self.ranking) else f"{self.id:.80}"
-        return html_table(caption, ["place", "text", "expected utility", "times"], rows)
+        return html_table(caption, ["rank", "text", "expected utility", "times"], rows)
 
 
 @settings
 class Choice:
-    """What is chosen.
+    """The choice: how many texts a ranking has, and how alike they may be.
 
     Args:
-        nbest: how many places a ranking has; "all" (in Python None) for every distinct text.
-        diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
+        nbest: how many texts a ranking has; "all" (in Python None) for every distinct text.
+        diverse: lambda of a diverse list of `nbest` texts: how much likeness of its texts, by the same utility, counts
             against expected utility; without it the best ones.
         choose: segment: from every list its best text; document: for all lists of a document the sentences of one
             system, or of one sample.
@@ -249,7 +249,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         if self.diverse is not None and (self.nbest is None or self.nbest < 2):
-            problem = "a diverse list needs a number of places, at least 2"
+            problem = "a diverse list needs a number of texts, at least 2"
             raise InputError(problem, where="diverse", fix="Give nbest")
 
     @property
@@ -295,36 +295,38 @@ def choose(
     """The ranking of a list by the value of every candidate [N], higher is better; what is not finite stands last.
 
     `distinct` is that of the list's candidates, where it is at hand; `left_out` are numbers of its texts that get no
-    place.
+    rank.
     """
     distinct = distinct or Distinct(record.candidates)
     number = distinct.of.tolist()
     counts = np.bincount(distinct.of).tolist()
-    places: list[Place] = []
-    placed = set(left_out)
+    ranking: list[RankedText] = []
+    seen = set(left_out)
     wanted = len(distinct) if nbest is None else nbest
     for index in in_order(values):
         text = number[index]
-        if text in placed:
+        if text in seen:
             continue
-        placed.add(text)
+        seen.add(text)
         value = float(values[index])
-        places.append(
-            Place(index, counts[text], value if isfinite(value) else None, distinct.texts[text])
+        ranking.append(
+            RankedText(
+                index, counts[text], value if isfinite(value) else None, distinct.texts[text]
+            )
         )
-        if len(places) >= max(2, wanted):
+        if len(ranking) >= max(2, wanted):
             break
     if len(distinct) - len(left_out) > 1:
-        if places[0].utility is None:
+        if ranking[0].utility is None:
             flags = (*flags, "no-utility")
         elif "not-finite" not in flags and not _are_finite(values, distinct, left_out):
             flags = (*flags, "not-finite")
     gap = None
-    if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:
-        gap = max(0.0, places[0].utility - places[1].utility)
+    if len(ranking) > 1 and ranking[0].utility is not None and ranking[1].utility is not None:
+        gap = max(0.0, ranking[0].utility - ranking[1].utility)
     return Ranking(
         record.id,
-        tuple(places[:wanted]),
+        tuple(ranking[:wanted]),
         gap,
         record.candidates,
         tuple(flags),
@@ -452,18 +454,18 @@ def _swapped(values: FloatArray, costs: FloatArray, chosen: IntArray) -> IntArra
 
 
 CHOICES = ("id", "index", "text", "utility", "gap", "flags")
-PLACES = ("id", "place", "index", "count", "utility", "text")
+RANKS = ("id", "rank", "index", "count", "utility", "text")
 
 
-def to_pandas(rankings: Iterable[Ranking] | Ranking, *, places: bool = False) -> DataFrame:
+def to_pandas(rankings: Iterable[Ranking] | Ranking, *, ranks: bool = False) -> DataFrame:
     """Rankings as a data frame, a row per list in the order given.
 
     Args:
         rankings: of `MBRDecoder.decode` or `Reranker.decode`, or the one of `discorank.decode`.
-        places: a row per place of every ranking instead, from 1.
+        ranks: a row per rank of every ranking instead, from 1.
 
     Returns:
-        columns id, index, text, utility, gap, flags and the other keys of the lists; or id, place, index, count,
+        columns id, index, text, utility, gap, flags and the other keys of the lists; or id, rank, index, count,
         utility, text. The text of a document is a list of its sentences.
 
     Raises:
@@ -473,9 +475,9 @@ def to_pandas(rankings: Iterable[Ranking] | Ranking, *, places: bool = False) ->
     pandas = imported("pandas", "to_pandas")
     if isinstance(rankings, Ranking):
         rankings = [rankings]
-    if places:
-        by_place = [row for ranking in rankings for row in _places(ranking)]
-        return pandas.DataFrame(by_place, columns=list(PLACES))
+    if ranks:
+        by_rank = [row for ranking in rankings for row in _ranks(ranking)]
+        return pandas.DataFrame(by_rank, columns=list(RANKS))
     rows = [_choice(ranking) for ranking in rankings]
     extra = dict.fromkeys(key for row in rows for key in row if key not in CHOICES)
     return pandas.DataFrame(rows, columns=[*CHOICES, *extra])
@@ -487,6 +489,6 @@ def _choice(ranking: Ranking) -> dict[str, Any]:
     return row
 
 
-def _places(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
-    for number, place in enumerate(ranking.ranking, start=1):
-        yield ranking.id, number, place.index, place.count, place.utility, plain(place.text)
+def _ranks(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
+    for rank, ranked in enumerate(ranking.ranking, start=1):
+        yield ranking.id, rank, ranked.index, ranked.count, ranked.utility, plain(ranked.text)

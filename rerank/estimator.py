@@ -103,7 +103,7 @@ class Estimator:
 
     @property
     def identity_of_parts(self) -> dict[str, Any]:
-        """What is done to the parts of a sum, if anything."""
+        """The normalization of the parts of a sum, if any."""
         return {} if self.normalize_parts == "none" else {"normalize_parts": self.normalize_parts}
 
     def check(self, utility: Utility) -> None:

@@ -467,7 +467,7 @@ def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 SHOWN = 60  # characters of a text on one line
-SHOWN_PLACES = 10  # rows of a table in a notebook
+SHOWN_RANKS = 10  # rows of a table in a notebook
 
 
 def short_text(text: Text, longest: int = SHOWN) -> str:

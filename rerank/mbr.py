@@ -193,7 +193,7 @@ class MBRDecoder(Decider):
         result = yield self._task(utility, record, distinct, everything, context)
         values = combined_values(utility, result, self.estimator.normalize_parts)[distinct.of]
         best = choose(record, values, self.estimator.top_k, distinct=distinct).ranking
-        kept = np.unique([distinct.of[place.index] for place in best])
+        kept = np.unique([distinct.of[ranked.index] for ranked in best])
         return kept, (*flags, *result.flags, "shortlisted")
 
     def _task(

@@ -120,7 +120,7 @@ class Pool:
     def references(
         self, record: CandidateList, distinct: Distinct, kept: IntArray
     ) -> PseudoReferences:
-        """What a list is decided against.
+        """The pseudo-references that a list is decided against.
 
         Args:
             record: the list.

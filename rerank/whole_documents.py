@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .choice import Place, Ranking
+from .choice import RankedText, Ranking
 from .lists import Candidate, CandidateList, finite
 from .order import follows
 from .scheduler import Accept, Decided, Outcome
@@ -210,12 +210,12 @@ class DocumentList:
     Args:
         lists: of its sentences, in order.
         whole: the list of its candidates, each a `Document`.
-        places: the number that every candidate of `whole` has in each list, [sentences][candidates].
+        numbers: the number that every candidate of `whole` has in each list, [sentences][candidates].
     """
 
     lists: tuple[CandidateList, ...]
     whole: CandidateList
-    places: tuple[tuple[int, ...], ...]
+    numbers: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, lists: Sequence[CandidateList]) -> DocumentList:
@@ -230,9 +230,9 @@ class DocumentList:
         keys = [_keys(record) for record in lists]
         for record, own in zip(lists[1:], keys[1:], strict=True):
             _check_same(own, keys[0], f"list {record.id!r:.80}: candidates", first.id)
-        places = tuple(tuple(own[key] for key in keys[0]) for own in keys)
+        numbers = tuple(tuple(own[key] for key in keys[0]) for own in keys)
         columns = [
-            [record.candidates[own[i]] for record, own in zip(lists, places, strict=True)]
+            [record.candidates[own[i]] for record, own in zip(lists, numbers, strict=True)]
             for i in range(len(first.candidates))
         ]
         whole = CandidateList(
@@ -244,19 +244,19 @@ class DocumentList:
             _pseudo_references(lists),
             _references(lists),
         )
-        return cls(tuple(lists), whole, places)
+        return cls(tuple(lists), whole, numbers)
 
     def of_sentences(self, ranking: Ranking) -> list[Ranking]:
         """The ranking of every sentence's list, from that of the documents.
 
-        Of documents that share a sentence, the best stands for it, so that places have distinct texts.
+        Of documents that share a sentence, the best stands for it, so that ranks have distinct texts.
         """
         chosen = self.whole.candidates[ranking.index]
         about: dict[str, Any] = {"document": self.whole.id}
         if SYSTEM in chosen.fields:
             about[SYSTEM] = chosen.fields[SYSTEM]
         about |= {"candidate": ranking.index, "sentences": len(self.lists)}
-        pairs = zip(self.lists, self.places, strict=True)
+        pairs = zip(self.lists, self.numbers, strict=True)
         return [_of_sentence(ranking, record, own, about) for record, own in pairs]
 
 
@@ -267,16 +267,16 @@ def _of_sentence(
     counts: dict[Text, int] = {}
     for candidate in record.candidates:
         counts[candidate.text] = counts.get(candidate.text, 0) + 1
-    places: dict[Text, Place] = {}
-    for place in ranking.ranking:
-        number = own[place.index]
+    ranked: dict[Text, RankedText] = {}
+    for one in ranking.ranking:
+        number = own[one.index]
         text = record.candidates[number].text
-        if text not in places:
-            places[text] = Place(number, counts[text], place.utility, text)
+        if text not in ranked:
+            ranked[text] = RankedText(number, counts[text], one.utility, text)
     return replace(
         ranking,
         id=record.id,
-        ranking=tuple(places.values()),
+        ranking=tuple(ranked.values()),
         candidates=record.candidates,
         extra={CHOSEN: dict(about), **ranking.extra, **record.extra},
         matrix=None,

@@ -116,9 +116,9 @@ def _row(identity: str | None, outcome: Outcome) -> dict[str, Any]:
         return {"id": identity, "error": str(outcome)}
     if outcome is None:
         return {"id": identity}
-    places = [
-        {"index": place.index, "count": place.count, "utility": place.utility}
-        for place in outcome.ranking
+    ranking = [
+        {"index": ranked.index, "count": ranked.count, "utility": ranked.utility}
+        for ranked in outcome.ranking
     ]
     return {
         "id": outcome.id,
@@ -126,7 +126,7 @@ def _row(identity: str | None, outcome: Outcome) -> dict[str, Any]:
         "text": plain(outcome.text),
         "utility": outcome.utility,
         "gap": outcome.gap,
-        "ranking": places,
+        "ranking": ranking,
         "flags": list(outcome.flags),
     }
 

@@ -86,7 +86,7 @@ class Chooser:
         """
         for ranking in self._decider.decode(lists, self._engine):
             if self._keep is not None:
-                yield [place.index for place in ranking.ranking[: self._keep]]
+                yield [ranked.index for ranked in ranking.ranking[: self._keep]]
             else:
                 yield _all_indices(ranking)
 

@@ -360,21 +360,23 @@ def decision_values(ranking: Ranking) -> list[float]:
     lowest = min((p.utility for p in ranking.ranking if p.utility is not None), default=0.0)
     step = _STEP * max(1.0, abs(lowest))
     num_below = 0
-    for place in ranking.ranking:
-        if place.utility is None:
+    for ranked in ranking.ranking:
+        if ranked.utility is None:
             num_below += 1
-        value_of[place.text] = lowest - num_below * step if place.utility is None else place.utility
+        value_of[ranked.text] = (
+            lowest - num_below * step if ranked.utility is None else ranked.utility
+        )
     below_all = lowest - (num_below + 1) * step
     return [value_of.get(candidate.text, below_all) for candidate in ranking.candidates]
 
 
 def best_first(ranking: Ranking) -> list[int]:
     """Every candidate in the order of its text, the copy that was ranked before the others."""
-    place_of = {place.text: (rank, place.index) for rank, place in enumerate(ranking.ranking)}
-    last = (len(place_of), -1)
+    rank_of = {ranked.text: (rank, ranked.index) for rank, ranked in enumerate(ranking.ranking)}
+    last = (len(rank_of), -1)
 
     def key(i: int) -> tuple[int, bool, int]:
-        rank, ranked_copy = place_of.get(ranking.candidates[i].text, last)
+        rank, ranked_copy = rank_of.get(ranking.candidates[i].text, last)
         return rank, i != ranked_copy, i
 
     return sorted(range(len(ranking.candidates)), key=key)

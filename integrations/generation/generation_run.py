@@ -52,7 +52,7 @@ def run_generation(
     on_progress: Callable[[int, int], None] = lambda done, errors: None,
     about: Mapping[str, Any] = NOTHING,
 ) -> Mapping[str, int]:
-    """Generates for all inputs into `out`, going on where an earlier run of the same settings stopped; returns counts.
+    """Generates for all inputs into `out`, resuming where an earlier run of the same settings stopped; returns counts.
 
     Args:
         turns: generates and decides.
@@ -177,7 +177,7 @@ def _counts(turn: Turn) -> dict[str, int]:
 
 
 class _Replay:
-    """What an earlier run has done, whose choices are context of what comes.
+    """The sentences that an earlier run has done; its choices are context of those that come.
 
     Attributes:
         begun: the entries of the block that it had begun, which `turns` does not know yet.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...rerank.choice import Place, Ranking
+from ...rerank.choice import RankedText, Ranking
 from ...rerank.lists import finite
 from .api_errors import ApiError
 from .candidate_draw import Drawn
@@ -54,14 +54,14 @@ class Decision:
     num_valid: int | None = None
 
     @property
-    def places(self) -> list[tuple[int, Place]]:
-        """The number of the candidate at every place, best first."""
-        return [(self.allowed[place.index], place) for place in self.ranking.ranking]
+    def ranked(self) -> list[tuple[int, RankedText]]:
+        """The number of the candidate at every rank, best first."""
+        return [(self.allowed[ranked.index], ranked) for ranked in self.ranking.ranking]
 
     @property
     def chosen(self) -> list[int]:
         """Numbers of the candidates that answer: the best distinct texts, then what there is besides."""
-        best = [number for number, _ in self.places]
+        best = [number for number, _ in self.ranked]
         others = [number for number in self.allowed if number not in best]
         return [*best, *others][: self.question.wanted]
 
@@ -98,7 +98,7 @@ class Decision:
         if self.question.response_format is not None:
             about["valid"] = self.num_valid
         if self.question.own.explain:
-            about["candidates"] = [self._explained(*place) for place in self.places]
+            about["candidates"] = [self._explained(*ranked) for ranked in self.ranked]
         return about
 
     def _usages(self) -> Iterator[dict[str, Any]]:
@@ -108,13 +108,13 @@ class Decision:
             usage = reply.get("usage")
             yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {})}
 
-    def _explained(self, number: int, place: Place) -> dict[str, Any]:
+    def _explained(self, number: int, ranked: RankedText) -> dict[str, Any]:
         """A candidate: which it is, how often its text stands in the list, and what it is worth."""
         drawn = self.drawn[number]
         return {
             "index": number,
-            "count": place.count,
-            "utility": place.utility,
+            "count": ranked.count,
+            "utility": ranked.utility,
             "text": drawn.candidate.text,
             "logprob": finite(drawn.candidate.logprob),
             "finish_reason": drawn.choice.get("finish_reason"),

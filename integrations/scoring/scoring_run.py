@@ -146,7 +146,7 @@ def run_scoring(
     reading: Mapping[str, Any] = NOTHING,
     meter: Meter | None = None,
 ) -> Mapping[str, int]:
-    """Scores all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+    """Scores all lists into `out`, resuming where an earlier run of the same settings stopped; returns the counts.
 
     Args:
         scoring: what is asked, what answers, and where the answers go.

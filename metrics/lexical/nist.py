@@ -7,15 +7,6 @@ all references of a test set: give them to `fit`, or name a file of them. Rare n
 lack counts as seen once. Several references clip together, and |r| is their average length. Not symmetric; an empty
 text scores 0. Computed as in mteval-v13a, whose corpus score `corpus` gives; information is rounded to 2^-26 bits, so
 that sums are exact.
-
-Tables of information are sorted arrays: an n-gram is the number of its first n - 1 words in the table before, and its
-last word.
-
-Clipped n-gram matches of all pairs of one list where every n-gram has a weight, exact.
-
-    sum_g w(g) min(c_h(g), c_r(g)) = sum_{g,k} w(g) [c_h(g) > k] [c_r(g) > k]
-Each (n-gram g, k-th occurrence in its text) that texts share is a column of a 0/1 matrix A; the sums are A diag(w) A'.
-Weights are whole numbers and their sums stay below 2^53, so no order of summing changes them.
 """
 
 from __future__ import annotations
@@ -50,7 +41,11 @@ class _Level(NamedTuple):
 
 
 class Information(NamedTuple):
-    """Counts of the n-grams of some texts."""
+    """Counts of the n-grams of some texts.
+
+    Tables of information are sorted arrays: an n-gram is the number of its first n - 1 words in the table before, and
+    its last word.
+    """
 
     numbers: dict[str, int]  # of the words
     levels: tuple[_Level, ...]
@@ -326,6 +321,11 @@ class _Places(NamedTuple):
 
 def weighted_matches(words: Ragged, weights: IntArray, block: Block) -> Iterator[FloatArray]:
     """For n = 1, 2, ... the summed weights of the n-grams that the pairs of a block share, [H, R].
+
+        sum_g w(g) min(c_h(g), c_r(g)) = sum_{g,k} w(g) [c_h(g) > k] [c_r(g) > k]
+
+    Each (n-gram g, k-th occurrence in its text) that texts share is a column of a 0/1 matrix A; the sums are A diag(w)
+    A'. Weights are whole numbers and their sums stay below 2^53, so no order of summing changes them.
 
     Args:
         words: rows of words as numbers.

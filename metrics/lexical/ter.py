@@ -9,12 +9,6 @@ sacrebleu's TER, with Tercom's limits: blocks of 10 words, shifts over 50, 1000 
 Pairs that the words alone decide are never aligned: edits >= max(|h|, |r|) - clipped word matches, a bound no shift
 changes, and one that pairs without a common word attain. Only pairs above it go through the search, many at a time,
 with the beam's part of a table's row in one integer; where the reference is very long, and the beam wide, cell by cell.
-
-Tercom's search: the fewest edits between two texts when blocks of words may move, for many pairs at once.
-
-Every pair makes the block shift that lowers its edit distance most, until none lowers it. One dynamic programme goes
-through all cells of all pairs, antidiagonal by antidiagonal, within Tercom's beam. This is the definition, of any width
-of the beam; the kernel in C (`compiled/shift_edits.c`) finds the same edits many times faster.
 """
 
 from __future__ import annotations
@@ -434,7 +428,12 @@ class TextPairs(NamedTuple):
 
 
 class EditTable(NamedTuple):
-    """The cheapest edits of some pairs."""
+    """The cheapest edits of some pairs.
+
+    Every pair makes the block shift that lowers its edit distance most, until none lowers it. One dynamic programme
+    goes through all cells of all pairs, antidiagonal by antidiagonal, within Tercom's beam. This is the definition, of
+    any width of the beam; the kernel in C (`compiled/shift_edits.c`) finds the same edits many times faster.
+    """
 
     pairs: TextPairs
     scores: Array  # as `_distances_and_table` returns them, [N + M + 1, N + 1, pairs]

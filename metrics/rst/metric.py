@@ -11,12 +11,6 @@ has no fragment, higher is better; an empty text is a tree of one empty EDU. Of 
 all of them, and most values are near 0; 0.4 keeps values graded. Trees come from `Document(rst=...)`, else from the
 file `trees`, else from the English parser that ships with discorank; a text of several sentences is a Joint of their
 trees.
-
-Where the discourse tree of a text comes from: the text itself, a file of trees, or a parser.
-
-The parsers of isanlp_rst are for those who have it: large models in place of the small one that ships here.
-It is not installed with discorank; on its first use it fetches its model (CC BY-NC 4.0) from the hub. The version that
-was fetched is not part of a metric's signature: keep it yourself, or parse once and bring a file of trees.
 """
 
 from __future__ import annotations
@@ -300,7 +294,11 @@ MODEL, VERSION, CPU = "tchewik/isanlp_rst_v3", "gumrrg", -1
 
 
 class Isanlp:
-    """A loaded parser of isanlp_rst."""
+    """A loaded parser of isanlp_rst: large models in place of the small one that ships here.
+
+    It is not installed with discorank; on its first use it fetches its model (CC BY-NC 4.0) from the hub. The version
+    that was fetched is not part of a metric's signature: keep it yourself, or parse once and bring a file of trees.
+    """
 
     def __init__(self, parser: Any) -> None:
         self.parser = parser
@@ -383,7 +381,7 @@ def _parser(name: ParserName, weights: str | None) -> Parses | None:
 
 
 class TreeSource:
-    """The tree of any text."""
+    """The tree of any text: the text's own, that of a file of trees, or a parser's."""
 
     def __init__(
         self,

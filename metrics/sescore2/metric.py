@@ -10,12 +10,6 @@ above or below 0 against itself, rescaled too, and need not score best. An empty
     rescaled = ((s - low) / (high - low) - 1) * 50                        (appendix H)
 
 between the means of random pairs (low) and of texts paired with themselves (high); no choice changes.
-
-Models of SEScore2 on disk: folders written by the training here, and the released checkpoints.
-
-A folder is that of the encoder (config.json, model.safetensors, tokenizer) with the head in ``estimator.safetensors``
-and ``sescore2.json`` beside it, which tells of damage. A released checkpoint is one pickled torch module, of classes
-that are not imported: torch reads it with stubs in their place, and its encoder's tokenizer is named by `encoder_path`.
 """
 
 from __future__ import annotations
@@ -137,7 +131,13 @@ _NOT_WHOLE = "The checkpoint is not whole, or not of SEScore2"
 
 
 class SEScore2Model(NamedTuple):
-    """A model that has been read."""
+    """A model that has been read.
+
+    A folder is that of the encoder (config.json, model.safetensors, tokenizer) with the head in
+    ``estimator.safetensors`` and ``sescore2.json`` beside it, which tells of damage. A released checkpoint is one
+    pickled torch module, of classes that are not imported: torch reads it with stubs in their place, and its encoder's
+    tokenizer is named by `encoder_path`.
+    """
 
     encoder: Any  # a transformers model
     folder: Path  # of its configuration and tokenizer

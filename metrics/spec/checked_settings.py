@@ -148,7 +148,7 @@ def _with_parts(cls: type, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @cache
 def marks_of(cls: type) -> dict[str, tuple[Mark, ...]]:
-    """What is said of every setting of a class beside its type and its checks."""
+    """The marks of every setting of a class, beside its type and its checks."""
     hints = get_type_hints(cls, include_extras=True)
     marks = {}
     for name in _taken(cls):

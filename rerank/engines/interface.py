@@ -53,7 +53,7 @@ class Engine(Protocol):
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; `key` comes back with its result.
 
-        A key that came back last is a list that goes on: it is valued before lists that have not begun.
+        A key that came back last is a list that is continued: it is valued before lists that have not begun.
         """
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:

@@ -39,7 +39,7 @@ class LocalEngine:
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache
         self.waiting: list[tuple[int, Task]] = []
-        self.going_on: list[tuple[int, Task]] = []  # lists that have begun, which come first
+        self.continued: list[tuple[int, Task]] = []  # lists that have begun, which come first
         self.handed_out: set[int] = set()  # keys of the last wave
         self.stores: dict[Loaded, Store] = {}
         self.wave = FIRST_WAVE
@@ -55,8 +55,8 @@ class LocalEngine:
         self.begun = perf_counter()
 
     def submit(self, key: int, task: Task) -> None:
-        """Takes a list; one that goes on comes before those that have not begun, while its texts are at hand."""
-        queue = self.going_on if key in self.handed_out or task.whole else self.waiting
+        """Takes a list; one that is continued comes before those that have not begun, while its texts are at hand."""
+        queue = self.continued if key in self.handed_out or task.whole else self.waiting
         queue.append((key, task))
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
@@ -77,7 +77,7 @@ class LocalEngine:
     def _let_go(self) -> None:
         """Empties the stores of models, or those of all other scorers, if they hold more than they may together.
 
-        The texts of lists that go on stay, of which a part of the pairs was asked for: these lists are of few waves.
+        The texts of continued lists stay, of which a part of the pairs was asked for: these lists are of few waves.
         """
         for by_model, max_bytes in ((True, MODEL_STORE_BYTES), (False, STORE_BYTES)):
             held = [key for key in self.stores if key[0].info.bucketed == by_model]
@@ -86,9 +86,9 @@ class LocalEngine:
                     self._let_go_of(key)
 
     def _let_go_of(self, key: Loaded) -> None:
-        """Empties a store but for the texts of lists that go on."""
+        """Empties a store but for the texts of lists that are continued."""
         comparisons: list[Comparison] = []
-        for _, task in self.going_on:
+        for _, task in self.continued:
             for (_, part), whole in zip(task.metric.parts, task.whole, strict=False):
                 if loaded_as(part) == key:
                     comparisons += comparisons_of([plan_of(part, whole)])
@@ -101,7 +101,7 @@ class LocalEngine:
         """The next lists of about `wave` characters together, at least one, and how many characters they have."""
         wave: list[tuple[int, Task]] = []
         characters = 0
-        for queue in (self.going_on, self.waiting):
+        for queue in (self.continued, self.waiting):
             n = 0
             while n < len(queue) and (not characters or characters < self.wave):
                 _, task = queue[n]
@@ -113,7 +113,7 @@ class LocalEngine:
 
     def forget(self, keys: Collection[int]) -> None:
         """Lets go of lists that wait."""
-        for queue in (self.going_on, self.waiting):
+        for queue in (self.continued, self.waiting):
             queue[:] = [(key, task) for key, task in queue if key not in keys]
         self.handed_out.difference_update(keys)
 

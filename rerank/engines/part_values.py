@@ -68,7 +68,7 @@ class PairCounts(NamedTuple):
         return self.nan + self.inf + self.negative_inf
 
     def __str__(self) -> str:
-        """What is not finite, in words: ``3 nan, 1 inf``."""
+        """The values that are not finite, in words: ``3 nan, 1 inf``."""
         counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
         return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
 

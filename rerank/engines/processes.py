@@ -33,7 +33,7 @@ DEPTH = 2  # blocks that a worker has, so that it need not wait for the next
 DEATHS = 3  # in a row, with nothing finished
 PATIENCE_SECONDS = 5.0  # until a worker that closed its pipe has ended
 LOOK_SECONDS = 1.0  # how long nothing need be ready
-FIX = "The same command goes on from here, with any engine"
+FIX = "The same command resumes from here, with any engine"
 
 
 class ProcessEngine:
@@ -112,13 +112,13 @@ class ProcessEngine:
         return all(worker.is_loaded for worker in self.workers)
 
     def submit(self, key: int, task: Task) -> None:
-        """Takes a list; one that goes on comes first, and goes where its texts are."""
+        """Takes a list; one that is continued comes first, and goes where its texts are."""
         serial = next(self.serial)
         self.keys[serial] = key
         sent = SentTask.of(serial, task, self.metric_numbers)
         home = self.homes.get(key)
         if home is not None and home.is_alive:
-            home.going_on.append(sent)
+            home.continued.append(sent)
         else:
             self.waiting.append(sent)
 
@@ -145,7 +145,7 @@ class ProcessEngine:
     def forget(self, keys: Collection[int]) -> None:
         """Lets go of lists; what workers have of them changes nothing."""
         self.keys = {serial: key for serial, key in self.keys.items() if key not in keys}
-        queues = (self.waiting, self.alone, *(worker.going_on for worker in self.workers))
+        queues = (self.waiting, self.alone, *(worker.continued for worker in self.workers))
         for queue in queues:
             kept = [task for task in queue if task.key in self.keys]
             queue.clear()
@@ -214,7 +214,7 @@ class ProcessEngine:
         size = min(self.block, left / (DEPTH * self.jobs))
         block: list[Sent] = []
         characters = 0
-        for queue in (worker.going_on, self.waiting):
+        for queue in (worker.continued, self.waiting):
             while queue and (not block or characters < size):
                 block.append(queue.popleft())
                 characters += block[-1].amounts[0]
@@ -260,7 +260,7 @@ class ProcessEngine:
         worker.meter.lost()
         self.deaths += 1
         blamed, *others = worker.blocks or [[]]
-        for block in reversed([*others, list(worker.going_on)]):
+        for block in reversed([*others, list(worker.continued)]):
             self.waiting.extendleft(reversed(block))
         if len(blamed) == 1:
             self._blame(blamed[0], code)

@@ -98,12 +98,12 @@ class SharingEngine(LocalEngine):
             return False
 
     def give_up(self, error: ResourceError) -> None:
-        """Goes on in this process alone, and warns of it."""
+        """Works in this process alone, and warns of it."""
         if self.processes is not None:
             self.earlier_work += self.processes.status().work
             self.processes.close()
         self.processes, self.max_jobs = None, 1
-        warn(f"one process goes on alone: {error.problem}", UserWarning, stacklevel=2)
+        warn(f"one process works alone: {error.problem}", UserWarning, stacklevel=2)
 
     def status(self) -> Status:
         """The work done here and by the processes."""

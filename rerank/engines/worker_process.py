@@ -57,7 +57,7 @@ class WorkerProcess:
         self.meter = meter
         self.is_loaded = False
         self.blocks: deque[list[Sent]] = deque()  # the first is being valued
-        self.going_on: deque[Sent] = deque()  # lists whose texts it has
+        self.continued: deque[Sent] = deque()  # lists whose texts it has
         self.at_work_since: float | None = None
         self.connection, other = Pipe()
         with other:
@@ -167,7 +167,7 @@ def _read(connection: Connection[Any, Any], messages: SimpleQueue[Any]) -> None:
 
 
 def main() -> None:
-    """What a new process runs, whose argument is the descriptor of its pipe."""
+    """The program of a new process; its argument is the descriptor of its pipe."""
     answer_messages(Connection(int(sys.argv[1])))
 
 

@@ -440,7 +440,7 @@ def outputs(
 
 
 def _table_writer() -> Callable[[Path, Path], WrittenBytes]:
-    """What makes a table of lines."""
+    """The writer of a table of lines."""
     from .table_files import write_table
 
     return write_table

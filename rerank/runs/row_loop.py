@@ -172,7 +172,7 @@ def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErr
     fix = placed.fix or "Mend it and run again"
     reason = type(placed)(placed.problem, where=placed.where)
     return StoppedByErrorsError(
-        f"stopped at an error record: {reason} (--max-errors N goes on without N such)",
+        f"stopped at an error record: {reason} (--max-errors N continues without N such)",
         where=f"{name}:{entry.line}",
         fix=fix,
     )

@@ -61,7 +61,7 @@ def run_lists(
     form: RowForm | None = None,
     lines: Lines | None = None,
 ) -> Mapping[str, int]:
-    """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+    """Decides all lists into `out`, resuming where an earlier run of the same settings stopped; returns the counts.
 
     Args:
         decider: an MBRDecoder or a Reranker.
@@ -165,7 +165,7 @@ def _writes(
     decider: Decider,
     form: RowForm,
 ) -> Written:
-    """What an entry adds to every output and to the counts; raises the error that it ended in."""
+    """The bytes that an entry adds to every output, and its counts; raises the error that it ended in."""
     if isinstance(outcome, tuple):  # made where the list was decided
         return outcome
     writes, counts = written_row(outcome, form)
@@ -217,7 +217,7 @@ def signature_of(decider: Decider) -> str | list[str]:
 
 
 class _Replay:
-    """What an earlier run has done.
+    """The lists that an earlier run has done.
 
     Attributes:
         document: its last document, where that is context of what follows, or decided whole.

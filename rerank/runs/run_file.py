@@ -59,14 +59,14 @@ class State:
 
 
 class Measured(NamedTuple):
-    """What this session has done so far: figures for the run file that no result depends on."""
+    """The work of this session so far: figures for the run file that no result depends on."""
 
     work: Metered = Metered()
     workers: tuple[WorkerStatus, ...] = ()
 
 
 class RecordedOutput(NamedTuple):
-    """What a run file says of an output: how many bytes are good, and their SHA-256 in hexadecimal digits."""
+    """The record of an output in a run file: how many bytes are good, and their SHA-256 in hexadecimal digits."""
 
     num_bytes: int
     digest: str
@@ -74,7 +74,7 @@ class RecordedOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What a run file says.
+    """A run file.
 
     Args:
         settings: what the results depend on.
@@ -131,7 +131,7 @@ def earlier_settings(output: str | None) -> Mapping[str, Any]:
 
 
 def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun:
-    """What the values of a run file say.
+    """The run file of some values.
 
     Raises:
         InputError: something is missing, of the wrong kind, or does not fit the rest; with what to do.

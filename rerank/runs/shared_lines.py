@@ -38,7 +38,7 @@ Outcomes = Iterator[tuple[Entry[CandidateList], Outcome | Written]]
 
 
 class ListPlace(NamedTuple):
-    """What the order of an input is checked by."""
+    """The fields by which the order of an input is checked."""
 
     id: str
     document: str | None
@@ -46,7 +46,7 @@ class ListPlace(NamedTuple):
 
 
 class DecidedLine(NamedTuple):
-    """What a worker made of a line."""
+    """A worker's answer to a line."""
 
     id: str | None
     place: ListPlace | None  # None where the line is no list
@@ -55,7 +55,7 @@ class DecidedLine(NamedTuple):
 
 @dataclass(frozen=True)
 class LineWork:
-    """What workers do with lines: read, decide and write them."""
+    """The work on lines: workers read, decide and write them."""
 
     name: str
     decider: Decider
@@ -63,7 +63,7 @@ class LineWork:
     read: Read
 
     def results(self, engine: LocalEngine, block: list[SentLine]) -> Iterator[tuple[int, Any]]:
-        """What comes of every line, by its key."""
+        """The answer to every line, by its key."""
         with engine.meter.stage("read"):
             entries = [self.read(self.name, line.number, line.line) for line in block]
         records = [(i, entry.record or entry.error) for i, entry in enumerate(entries)]

@@ -33,7 +33,7 @@ _OF_CANDIDATES = ("candidates", "pseudo_references")
 
 
 class Shape:
-    """What the values at one place of all rows are.
+    """The type of the values of one field in all rows.
 
     Args:
         depth: how deep the place is.
@@ -266,7 +266,7 @@ def _escaped(value: Any) -> Any:
 
 
 def _writer(file: BinaryIO, schema: Any, ending: str) -> AbstractContextManager[Any]:
-    """What writes record batches in the form of an ending."""
+    """The writer of record batches in the form of an ending."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 

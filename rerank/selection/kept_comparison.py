@@ -183,7 +183,7 @@ def kept(
     settings: Mapping[str, Any],
     choosers: Sequence[KeptTable] = (),
 ) -> KeptComparison:
-    """What is saved of a comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
+    """A saved comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
     metrics = []
     for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
         metrics.append(_scores(scored, verdicts))
@@ -386,7 +386,7 @@ def _check_shapes(comparison: KeptComparison, path: Path) -> None:
 
 
 def _shapes(comparison: KeptComparison, path: Path) -> Iterator[tuple[bool, str, str]]:
-    """What has to hold of the parts: whether it does, the problem if not, and where that is."""
+    """The conditions on the parts: whether each holds, the problem if not, and where that is."""
     head, level = str(path / HEAD), comparison.settings.get("level")
     has_level = isinstance(level, float) and 0 < level < 1
     has_parts = bool(comparison.metrics and comparison.documents and has_level)

@@ -51,7 +51,7 @@ def between(low: float | None, high: float | None) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """What is shown of every row.
+    """A column of a table.
 
     Args:
         head: over the column.

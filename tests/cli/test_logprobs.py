@@ -554,7 +554,7 @@ def test_a_run_that_stops_at_an_error_gives_one_advice(tmp_path: Path, capsys: C
     assert main(["decode", str(source), "-u", "chrf", "--format", "text"]) == 3
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.endswith(
-        "holds a line break (--max-errors N goes on without N such). Write --format jsonl"
+        "holds a line break (--max-errors N continues without N such). Write --format jsonl"
     )
     source = one(tmp_path, candidates=["poison"])
     with pytest.raises(StoppedByErrorsError, match=r"Mend it and run again$"):

@@ -31,7 +31,7 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GATED = "tests.support.faulty:gated"
 RAY = ("--engine", "ray", "--set", "ray.actors=1")
-MESSAGE = "discorank: interrupted; the same command goes on from here"
+MESSAGE = "discorank: interrupted; the same command resumes from here"
 
 
 @contextmanager

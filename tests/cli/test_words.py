@@ -253,7 +253,7 @@ def test_the_fix_of_an_error_record_stands_last_and_can_be_pasted(
     path = demo_with(tmp_path / "lists.jsonl", "candiates")
     message = said(capsys, "decode", path, "-u", "chrf", "-o", str(tmp_path / "o"), code=3)
     last = message.splitlines()[-1]
-    assert "(--max-errors N goes on without N such)" in last
+    assert "(--max-errors N continues without N such)" in last
     assert last.endswith("> renamed.jsonl")
 
 

@@ -481,7 +481,7 @@ GONE = {
 
 @pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
 def test_a_server_that_works_no_more_ends_the_run(gone: Reply, tmp_path: Path) -> None:
-    """Exit code 5 whatever errors are allowed; the same command goes on, and done lists are not asked for again."""
+    """Exit code 5 whatever errors are allowed; the same command resumes, and done lists are not asked for again."""
     source = write_lists(tmp_path / "in.jsonl", lists(200, 300))
     out, whole = tmp_path / "out", tmp_path / "whole"
     works = 8

@@ -123,7 +123,7 @@ def test_the_page_underlines_errors_by_severity(decode: str, tmp_path: Path) -> 
     run = run_of(tmp_path, LISTS, "-u", utility)
     page = reported(str(run))
     for one in page.island("lists-data")["lists"]:
-        for place in one["places"]:
+        for place in one["ranking"]:
             (made,) = place["marked"].values()
             assert "".join(text for text, _ in made) == one["texts"][place["text"]]
             assert {severity for _, severity in made} <= {None, "minor", "major", "critical"}
@@ -145,7 +145,7 @@ def test_documents_and_reference_free_metrics_mark_too(tmp_path: Path) -> None:
         run_folder = tmp_path / command[0].strip("-")
         run_folder.mkdir()
         (one,) = reported(str(run_of(run_folder, lists, *command))).island("lists-data")["lists"]
-        for place in one["places"]:
+        for place in one["ranking"]:
             (made,) = place["marked"].values()
             assert "".join(text for text, _ in made) == one["texts"][place["text"]]
             assert any(severity for _, severity in made)

@@ -620,14 +620,16 @@ def test_choices_with_reasons(tmp_path: Path) -> None:
     lists = page.island("lists-data")["lists"]
     assert [one["id"] for one in lists] == ["one", "two", "three"]
     first = lists[0]
-    assert first["chosen"] == first["places"][0]["index"]
-    assert len(first["places"]) == first["distinct"] == 3
-    utilities = [place["utility"] for place in first["places"]]
+    assert first["chosen"] == first["ranking"][0]["index"]
+    assert len(first["ranking"]) == first["distinct"] == 3
+    utilities = [place["utility"] for place in first["ranking"]]
     assert utilities == sorted(utilities, reverse=True)
-    ran = next(place for place in first["places"] if first["texts"][place["text"]] == "the cat ran")
+    ran = next(
+        place for place in first["ranking"] if first["texts"][place["text"]] == "the cat ran"
+    )
     assert ran["beside"] == {"logprob": -1.5}
     assert first["texts"][ran["agreeing"][0][0]] == "the cat sat"
-    assert lists[2]["places"][0]["utility"] is None
+    assert lists[2]["ranking"][0]["utility"] is None
 
 
 def test_choices_tell_role_bins(tmp_path: Path) -> None:
@@ -635,7 +637,7 @@ def test_choices_tell_role_bins(tmp_path: Path) -> None:
     candidates = [{"text": ["One.", f"Two {i}."], "roles": given} for i, given in enumerate(roles)]
     page = reported(str(run_of(tmp_path, [{"id": "x", "candidates": candidates}], "-u", "pdd")))
     (one,) = page.island("lists-data")["lists"]
-    worst = one["places"][-1]["why"]["pdd"]
+    worst = one["ranking"][-1]["why"]["pdd"]
     assert worst["role bins that differ"][0]["bin"] == 1
 
 
@@ -644,7 +646,7 @@ def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
     lists.write_text('{"id": "x", "candidates": [{"text": "a", "logprob": -1e999}, "b"]}\n')
     assert main(["decode", str(lists), "-u", "chrf", "-o", str(out), "--quiet"]) == 0
     (one,) = reported(str(out)).island("lists-data")["lists"]
-    assert {"logprob": "-inf"} in [place["beside"] for place in one["places"]]
+    assert {"logprob": "-inf"} in [place["beside"] for place in one["ranking"]]
     lists.unlink()  # without reasons, nothing is decided again
     assert (
         main(["report", str(out), "--limit", "0", "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
@@ -662,7 +664,7 @@ def test_a_reranked_run(tmp_path: Path) -> None:
     page = reported(str(run))
     island = page.island("lists-data")
     assert island["isRerank"]
-    assert [(place["index"], place["utility"]) for place in island["lists"][0]["places"]] == [
+    assert [(place["index"], place["utility"]) for place in island["lists"][0]["ranking"]] == [
         (1, 1.1),
         (0, 0.0),
     ]
@@ -673,9 +675,9 @@ def test_a_reranked_run_by_expected_utility(tmp_path: Path) -> None:
     run = run_of(tmp_path, LISTS[:2], "rerank", *options, "--normalize", "minmax")
     lists = reported(str(run)).island("lists-data")["lists"]
     assert [one["id"] for one in lists] == ["one", "two"]
-    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
+    assert [one["chosen"] for one in lists] == [one["ranking"][0]["index"] for one in lists]
     rows = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
-    utilities = [one["places"][0]["utility"] for one in lists]
+    utilities = [one["ranking"][0]["utility"] for one in lists]
     assert utilities == pytest.approx([row["utility"] for row in rows], abs=1e-3)
 
 
@@ -701,7 +703,7 @@ def test_a_run_with_a_prior(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = page.read_text(encoding="utf-8")
     assert "No list is shown with reasons: the run was decided with a prior." in text
     lists = reported(str(out), "--prior", str(prior)).island("lists-data")["lists"]
-    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
+    assert [one["chosen"] for one in lists] == [one["ranking"][0]["index"] for one in lists]
     changed = json.loads(prior.read_text(encoding="utf-8"))
     changed["segments"] += 1
     prior.write_text(json.dumps(with_checksum(changed)), encoding="utf-8")
@@ -779,7 +781,7 @@ def test_context_comes_from_the_whole_document(tmp_path: Path) -> None:
     allowed = reported(str(run), "--allow-code", "tests.support.contextual")
     lists = allowed.island("lists-data")["lists"]
     assert len(lists) == len(LISTS)
-    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
+    assert [one["chosen"] for one in lists] == [one["ranking"][0]["index"] for one in lists]
 
 
 def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

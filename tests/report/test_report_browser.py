@@ -420,7 +420,7 @@ def test_marked_errors_are_underlined_where_they_are(browser: Browser, tmp_path:
             assert page.run("document.querySelectorAll('b').length") == 0
             expected = [
                 [severity, text]
-                for place in page.run("dataOf('lists-data').lists[0].places")
+                for place in page.run("dataOf('lists-data').lists[0].ranking")
                 for pieces in place["marked"].values()
                 for text, severity in pieces
                 if severity

@@ -68,7 +68,7 @@ class Tags(HTMLParser):
         self.cells.append(data)
 
 
-def test_a_notebook_shows_places_as_an_escaped_table() -> None:
+def test_a_notebook_shows_ranks_as_an_escaped_table() -> None:
     hostile = "<script>alert(1)</script>"
     lists = [{"id": "<b>&", "candidates": [hostile, '"><img src=x onerror=y>', "plain"]}]
     (ranking,) = MBRDecoder("chrf", nbest=None).decode(lists)
@@ -79,10 +79,10 @@ def test_a_notebook_shows_places_as_an_escaped_table() -> None:
     assert page.cells[0] == "<b>&"
 
 
-def test_a_notebook_shows_few_places_of_many() -> None:
+def test_a_notebook_shows_few_texts_of_many() -> None:
     shown = decoded([f"text {i}" for i in range(40)])._repr_html_()
     assert shown.count("<tr>") == 11
-    assert "list: 10 of 40 places" in shown
+    assert "list: 10 of 40 texts" in shown
 
 
 def test_to_dict_is_the_row_of_a_run() -> None:
@@ -116,21 +116,21 @@ def test_a_data_frame_of_choices() -> None:
     assert frame["gap"].isna().tolist() == [False, True]
 
 
-def test_a_data_frame_of_places() -> None:
+def test_a_data_frame_of_ranks() -> None:
     pytest.importorskip("pandas")
     rankings = list(MBRDecoder("chrf", nbest=None).decode([TEXTS, ["x", "x"]]))
-    frame = discorank.to_pandas(rankings, places=True)
+    frame = discorank.to_pandas(rankings, ranks=True)
     assert frame["id"].tolist() == ["0", "0", "0", "1"]
-    assert frame["place"].tolist() == [1, 2, 3, 1]
+    assert frame["rank"].tolist() == [1, 2, 3, 1]
     assert frame["count"].tolist() == [1, 1, 1, 2]
     assert frame["text"].tolist()[0] == "the cat sat"
-    assert discorank.to_pandas(rankings[0], places=True)["id"].tolist() == ["0"] * 3
+    assert discorank.to_pandas(rankings[0], ranks=True)["id"].tolist() == ["0"] * 3
 
 
 def test_data_frames_of_nothing_have_columns() -> None:
     pytest.importorskip("pandas")
     assert discorank.to_pandas([]).columns.tolist()[:3] == ["id", "index", "text"]
-    assert discorank.to_pandas([], places=True).columns.tolist()[:2] == ["id", "place"]
+    assert discorank.to_pandas([], ranks=True).columns.tolist()[:2] == ["id", "rank"]
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,31 +1,4 @@
-"""Positional discourse divergence (PDD; Liu et al. 2024): how role densities differ, bin by bin of the document.
-
-    PDD(h || r) = 1/N sum_n sum_k (p_r[n,k] + eps) (ln(p_r[n,k] + eps) - ln(p_h[n,k] + eps))         (Eq. 1)
-
-p[n,k]: the share of role k among the sentences of bin n; N = min(bins, |h|, |r|). A distance from 0 (the same
-densities) to B = ln((1 + eps) / eps), not symmetric, natural logarithm. A text without any sentence that has a role is
-at the distance B from every other and from itself, so that as a utility it is never rewarded. Several references are
-pooled into one density, as whole sets are by `corpus`; N is then that of the longest member.
-
-Sentence i of L goes to the last of the N bins whose edge j (L - 1) / N, j = 0 .. N - 1, is not above i; a lone
-sentence goes to bin floor(N / 2). These are the edges of a numpy histogram over ``range(L)``, in the arithmetic of
-the authors' code. Most cells of a density are 0, and those of the reference count for little:
-
-    N D = s_r + eps t_h - sum_(n, k) p_r ln A_h,     s_r = sum_(p_r > 0) (A_r ln A_r - eps ln eps),
-    t_h = sum_(p_h > 0) (ln eps - ln A_h).
-
-The last sum is taken term by term in the order of the cells: over all of them for the pairs of a whole matrix at once,
-over those that are not 0 for scattered pairs. Either way a value is a function of its pair alone to the last bit, which
-a product of matrices would not promise.
-
-Role match: the share of the reference's sentences whose role the hypothesis has at the same place.
-
-    match(h, r) = #{i < min(|h|, |r|): h_i = r_i} / |r|
-
-The baseline "exact match" of the PDD paper (Liu et al. 2024), as its code computes it: further sentences of the
-hypothesis cost nothing. 0 to 1, higher is better, not symmetric; 0 if either text has no sentence with a role. Of
-several references the best counts.
-"""
+"""Metrics of the roles of sentences: positional discourse divergence (PDD), and its baseline role match."""
 
 from __future__ import annotations
 
@@ -193,7 +166,25 @@ def _sums(rows: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 @settings
 class PDD(RoleMetric):
-    """Divergence of role densities in positional bins.
+    """Positional discourse divergence (PDD; Liu et al. 2024): how role densities differ, bin by bin of the document.
+
+        PDD(h || r) = 1/N sum_n sum_k (p_r[n,k] + eps) (ln(p_r[n,k] + eps) - ln(p_h[n,k] + eps))         (Eq. 1)
+
+    p[n,k]: the share of role k among the sentences of bin n; N = min(bins, |h|, |r|). A distance from 0 (the same
+    densities) to B = ln((1 + eps) / eps), not symmetric, natural logarithm. A text without any sentence that has a role
+    is at the distance B from every other and from itself, so that as a utility it is never rewarded. Several references
+    are pooled into one density, as whole sets are by `corpus`; N is then that of the longest member.
+
+    Sentence i of L goes to the last of the N bins whose edge j (L - 1) / N, j = 0 .. N - 1, is not above i; a lone
+    sentence goes to bin floor(N / 2). These are the edges of a numpy histogram over ``range(L)``, in the arithmetic of
+    the authors' code. Most cells of a density are 0, and those of the reference count for little:
+
+        N D = s_r + eps t_h - sum_(n, k) p_r ln A_h,     s_r = sum_(p_r > 0) (A_r ln A_r - eps ln eps),
+        t_h = sum_(p_h > 0) (ln eps - ln A_h).
+
+    The last sum is taken term by term in the order of the cells: over all of them for the pairs of a whole matrix at
+    once, over those that are not 0 for scattered pairs. Either way a value is a function of its pair alone to the last
+    bit, which a product of matrices would not promise.
 
     Args:
         bins: N, the number of positional bins.
@@ -422,7 +413,14 @@ def _compact(roles: Ragged) -> tuple[Ragged, int]:
 
 @settings
 class RoleMatch(RoleMetric):
-    """Roles that agree place by place."""
+    """Role match: the share of the reference's sentences whose role the hypothesis has at the same place.
+
+        match(h, r) = #{i < min(|h|, |r|): h_i = r_i} / |r|
+
+    The baseline "exact match" of the PDD paper (Liu et al. 2024), as its code computes it: further sentences of the
+    hypothesis cost nothing. 0 to 1, higher is better, not symmetric; 0 if either text has no sentence with a role. Of
+    several references the best counts.
+    """
 
     name: ClassVar[str] = "role-match"
     info: ClassVar[Info] = Info(

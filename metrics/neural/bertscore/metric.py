@@ -6,22 +6,6 @@ over unit vectors h_i, r_j of layer ``layer``; the weights a, b are 1, or idf, a
 matched against. With ``context=k`` a sentence is encoded after the k sentences before it, whose weights are 0;
 ``match="sentence"`` aligns the current sentences alone, as the paper says, ``"all"`` lets a token match anything the
 other side has, as its code does. At most 1, higher is better, F is symmetric; 0 if either text is empty.
-
-BERTScore of all pairs of a list: a text is unit vectors of tokens with weights, a pair their best matches.
-matches.
-
-    P(h, r) = sum_i a_i max_j h_i.r_j / sum_i a_i,   R(h, r) = P(r, h)
-
-The tokens of many texts stand one after the other, so that the products of all their pairs are one matrix product, some
-rows at a time; of a square block about half is computed. Every product has a multiple of 16 rows and columns: then no
-number's bytes depend on its neighbours.
-
-Weights are 1, or say in how few texts a token is:
-
-    idf(t) = log((n + 1) / (n_t + 1))
-
-n is the number of texts and n_t how many of them have the token t, special tokens included. At least 0; 0 for a token
-that every text has.
 """
 
 from __future__ import annotations
@@ -62,6 +46,19 @@ TEXTS = -1
 
 class BERTScorer(EncoderScorer):
     """Represents a text by the unit vectors of its tokens and their weights.
+
+        P(h, r) = sum_i a_i max_j h_i.r_j / sum_i a_i,   R(h, r) = P(r, h)
+
+    The tokens of many texts stand one after the other, so that the products of all their pairs are one matrix product,
+    some rows at a time; of a square block about half is computed. Every product has a multiple of 16 rows and columns:
+    then no number's bytes depend on its neighbours.
+
+    Weights are 1, or say in how few texts a token is:
+
+        idf(t) = log((n + 1) / (n_t + 1))
+
+    n is the number of texts and n_t how many of them have the token t, special tokens included. At least 0; 0 for a
+    token that every text has.
 
     Args:
         metric: the settings that all metrics with a model share.

@@ -10,22 +10,6 @@ checkpoints (UniTE, CometKiwi) read texts side by side instead, without context:
     comet-qe  ff(E_0(mt src)),     comet  the mean of ff(E_0(.)) over (mt src), (mt ref), (mt src ref)
 
 Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; an empty text is scored like any other.
-
-Scorers of COMET's models: by the vectors of texts, and by texts side by side in one sequence.
-
-Regression models, those of SEScore2 too, have one vector per text and a head over vectors of pairs. Unified models
-(UniTE, CometKiwi) have a head over the first vector of a sequence: every pair is a forward pass.
-
-Texts side by side in one sequence, as unified COMET models and XCOMET read them.
-
-    FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
-
-with the tokenizer of XLM-R, by which MiniLM is read too. BERT and RemBERT have a single LAST between two texts, and
-BERT a type for every token: 0 in the first text with the tokens around it, 1 behind it.
-
-COMET 2 counts two positions of every encoder as not the texts', those of XLM-R's padding, and leaves two more free in
-a single text: with n positions, n - 4 tokens of a text and n - 2 of texts side by side (510 and 512 for XLM-R, 508 and
-510 for BERT). COMET 1, the code of Doc-COMET, reads n - 2 tokens of a text.
 """
 
 from __future__ import annotations
@@ -272,7 +256,7 @@ def activation(name: str) -> Callable[[Any], Any]:
 
 
 class RegressionScorer(EncoderScorer):
-    """Represents a text by its pooled vector; compares by the head, with references or without."""
+    """Represents a text by its pooled vector; compares by the head over vectors of pairs, those of SEScore2 too."""
 
     def __init__(
         self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head
@@ -315,7 +299,7 @@ class RegressionScorer(EncoderScorer):
 
 
 class UnifiedScorer(JoinedScorer):
-    """Represents a text by its ids; compares by the encoder and the head."""
+    """Represents a text by its ids; a pair is a forward pass, and the head reads the first vector of its sequence."""
 
     def __init__(
         self,
@@ -435,6 +419,15 @@ class JoinedTexts(NamedTuple):
 
 class SideBySide(NamedTuple):
     """The form in which an encoder reads texts side by side.
+
+        FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
+
+    with the tokenizer of XLM-R, by which MiniLM is read too. BERT and RemBERT have a single LAST between two texts, and
+    BERT a type for every token: 0 in the first text with the tokens around it, 1 behind it.
+
+    COMET 2 counts two positions of every encoder as not the texts', those of XLM-R's padding, and leaves two more free
+    in a single text: with n positions, n - 4 tokens of a text and n - 2 of texts side by side (510 and 512 for XLM-R,
+    508 and 510 for BERT). COMET 1, the code of Doc-COMET, reads n - 2 tokens of a text.
 
     Args:
         separators: how many LAST stand between two texts.

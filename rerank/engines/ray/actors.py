@@ -204,18 +204,18 @@ class Queue:
         self.rates = rates
         self.steps: deque[Step] = deque()  # of actors that died, and of stages
         self.short: deque[SentTask] = deque()  # in order
-        self.going_on: dict[str, deque[SentTask]] = {}  # by the actor that has their texts
+        self.continued: dict[str, deque[SentTask]] = {}  # by the actor that has their texts
         self.long: list[tuple[float, int, SentTask]] = []  # a heap, the longest first
         self.arrival = count()  # orders long lists that cost alike
 
     def __len__(self) -> int:
         """How many lists are not yet in a step."""
-        return len(self.short) + len(self.long) + sum(map(len, self.going_on.values()))
+        return len(self.short) + len(self.long) + sum(map(len, self.continued.values()))
 
     def add(self, task: SentTask, home: str | None = None) -> None:
-        """Takes a list; one that goes on is for the actor that has its texts, `home`."""
+        """Takes a list; one that is continued is for the actor that has its texts, `home`."""
         if home is not None:
-            self.going_on.setdefault(home, deque()).append(task)
+            self.continued.setdefault(home, deque()).append(task)
             return
         seconds = self.rates.of(task.amounts)
         if seconds < BLOCK_SECONDS:
@@ -240,8 +240,8 @@ class Queue:
 
         self.steps = deque(step for step in self.steps if is_needed(step))
         self.short = deque(task for task in self.short if task.key in numbers)
-        for home, tasks in self.going_on.items():
-            self.going_on[home] = deque(task for task in tasks if task.key in numbers)
+        for home, tasks in self.continued.items():
+            self.continued[home] = deque(task for task in tasks if task.key in numbers)
         self.long = [entry for entry in self.long if entry[2].key in numbers]
         heapify(self.long)
 
@@ -271,14 +271,14 @@ class Queue:
             block.append(following)
         return block
 
-    def block_going_on(self, home: str) -> list[SentTask]:
-        """Lists that go on for the next block of an actor: its own, or some of one that has more than a block of them.
+    def block_continued(self, home: str) -> list[SentTask]:
+        """Lists to continue for the next block of an actor: its own, or some of one that has more than a block of them.
 
         They are few, as engines begin no more while these wait, and whoever takes others' represents their texts again.
         """
-        waiting = self.going_on.get(home)
+        waiting = self.continued.get(home)
         if not waiting:
-            waiting = max(self.going_on.values(), key=self._seconds, default=deque())
+            waiting = max(self.continued.values(), key=self._seconds, default=deque())
             if self._seconds(waiting) <= BLOCK_SECONDS:
                 return []
         block: list[SentTask] = []

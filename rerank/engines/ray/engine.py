@@ -32,7 +32,7 @@ from .worker import LoadResult, StepResult
 STORE_SHARE = 0.3  # of Ray's object store that lists may fill before another is begun
 LOOK_SECONDS = 1.0  # how often time limits are looked at
 BOTH: tuple[Kind, ...] = ("model", "compare")
-FIX = "The same command goes on from here, with any engine"
+FIX = "The same command resumes from here, with any engine"
 
 
 class RayEngine:

@@ -60,7 +60,7 @@ class Work:
         ] = {}  # the actor that has the texts of lists, by the caller's keys
 
     def add(self, key: int, task: Task) -> None:
-        """Takes a list; one that goes on comes before those that have not begun, to the actor that has its texts."""
+        """Takes a list; a continued one comes before those that have not begun, to the actor that has its texts."""
         number = next(self.numbers)
         self.keys[number] = key
         sent = SentTask.of(number, task, self.metric_numbers)
@@ -94,7 +94,7 @@ class Work:
         step = self.queue.step(kinds, busy)
         if step is not None or "model" not in kinds:
             return step
-        block = self.queue.block_going_on(actor)
+        block = self.queue.block_continued(actor)
         if block:  # their texts are there: they are not split over the actors
             return Step("value", (block,), block, _amounts(block))
         if self.groups and self._is_full():

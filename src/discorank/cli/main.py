@@ -127,7 +127,7 @@ def _interrupted(arguments: list[str], code: int) -> int:
     """Says that the command was stopped by a signal; returns its exit code."""
     advice = "nothing was written"
     if any(tuple(arguments[: len(words)]) == words for words in RESUMABLE):
-        advice = "the same command goes on from here"
+        advice = "the same command resumes from here"
         if _writes_to_stdout(arguments):
             advice = "what was printed is not all; with -o FILE the same command would resume"
     print(f"discorank: interrupted; {advice}", file=sys.stderr)

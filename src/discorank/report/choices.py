@@ -1,4 +1,4 @@
-"""What a decoder or reranker chose: the rows of a run, its counts and errors, and why each list's winner won."""
+"""The choices of a decoder or reranker: the rows of a run, its counts and errors, and why each list's winner won."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
-    """What the document browser needs, every text once.
+    """The data of the document browser, every text once.
 
     Args:
         comparison: the comparison.
@@ -206,7 +206,7 @@ _WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """What the page needs of one row: the list, which candidate was chosen, how far ahead of the runner-up."""
+    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up."""
 
     id: str
     index: Annotated[int, Field(ge=0)]
@@ -273,7 +273,7 @@ class ChosenRun:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What its results depend on."""
+        """The settings that its results depend on."""
         return self.head.settings
 
     @property
@@ -328,16 +328,16 @@ def _first_errors(path: str) -> list[Mapping[str, Any]]:
 def explained(
     run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the page shows of one list: every text once, the places that refer to them, and the reasons.
+    """One list on the page: every text once, the ranks that refer to them, and the reasons.
 
     Args:
         run: the run, whose own choice stands beside the one computed again.
-        ranking: all places of the list.
+        ranking: all ranks of the list.
         record: the list.
         why: what ``discorank explain`` says of it.
     """
-    texts: dict[str, int] = {}  # the place of every text in the list of texts
-    places = [_place(place, record, texts) for place in why["ranking"]]
+    texts: dict[str, int] = {}  # the index of every text in the list of texts
+    ranking_shown = [_ranked(ranked, record, texts) for ranked in why["ranking"]]
     row = run.rows.get(record.id)
     shown = {
         "id": record.id,
@@ -347,31 +347,33 @@ def explained(
         "gap": rounded(why["gap"]),
         "flags": why["flags"],
         "chosen": None if row is None else row.index,
-        "places": places,
+        "ranking": ranking_shown,
         "texts": list(texts),
     }
     return dict(_writable(shown))
 
 
-def _place(
-    place: Mapping[str, Any], record: CandidateList, texts: dict[str, int]
+def _ranked(
+    ranked: Mapping[str, Any], record: CandidateList, texts: dict[str, int]
 ) -> dict[str, Any]:
-    """One place of a ranking, its texts replaced by their numbers in `texts`, which grows by new ones."""
+    """One rank of a ranking, its texts replaced by their numbers in `texts`, which grows by new ones."""
     agreeing = []
-    for other in place["agreeing"]:
+    for other in ranked["agreeing"]:
         number_of_text = texts.setdefault(other["text"], len(texts))
         agreeing.append((number_of_text, rounded(other["utility"])))
-    candidate = record.candidates[place["index"]]
+    candidate = record.candidates[ranked["index"]]
     logprob = {} if candidate.logprob is None else {"logprob": candidate.logprob}
     return {
-        "index": place["index"],
-        "count": place["count"],
-        "utility": rounded(place["utility"]),
-        "text": texts.setdefault(place["text"], len(texts)),
+        "index": ranked["index"],
+        "count": ranked["count"],
+        "utility": rounded(ranked["utility"]),
+        "text": texts.setdefault(ranked["text"], len(texts)),
         "beside": {**logprob, **candidate.fields},
         "agreeing": agreeing,
-        "why": place["why"],
-        "marked": {name: _pieces(place["text"], e) for name, e in place.get("errors", {}).items()},
+        "why": ranked["why"],
+        "marked": {
+            name: _pieces(ranked["text"], e) for name, e in ranked.get("errors", {}).items()
+        },
     }
 
 
@@ -390,13 +392,13 @@ def _writable(value: Any) -> Any:
 
 
 def as_data(run: ChosenRun) -> dict[str, Any]:
-    """What the browser of lists needs."""
+    """The data of the browser of lists."""
     return {"lists": run.lists, "isRerank": run.settings["decoder"] == "rerank"}
 
 
 def has_marks(run: ChosenRun) -> bool:
     """Whether a metric marks errors in any text shown."""
-    return any(place["marked"] for shown in run.lists for place in shown["places"])
+    return any(ranked["marked"] for shown in run.lists for ranked in shown["ranking"])
 
 
 def story(run: ChosenRun) -> list[str]:
@@ -429,13 +431,13 @@ def finite_gaps(run: ChosenRun) -> list[float]:
 
 
 def cautions(run: ChosenRun) -> list[str]:
-    """What a reader of the run should know."""
+    """Notes for the reader of the run."""
     counts = run.counts
     sentences = []
     if run.unexplained:
         sentences.append(f"No list is shown with reasons: {run.unexplained}.")
     if not run.head.complete:
-        sentences.append("The run is not complete: run the same command again to go on.")
+        sentences.append("The run is not complete: run the same command again to resume.")
     if counts.get("errors"):
         failed = with_noun(
             counts["errors"],
@@ -461,7 +463,7 @@ def cautions(run: ChosenRun) -> list[str]:
 def _is_changed(shown: Mapping[str, Any]) -> bool:
     """Whether a list computed again has another winner than in the run."""
     in_run: int | None = shown["chosen"]
-    return in_run is not None and int(shown["places"][0]["index"]) != in_run
+    return in_run is not None and int(shown["ranking"][0]["index"]) != in_run
 
 
 def counted(run: ChosenRun) -> Sequence[tuple[str, int]]:

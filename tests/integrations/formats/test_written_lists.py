@@ -23,7 +23,7 @@ from discorank.integrations.formats.written_lists import (
 )
 from discorank.metrics.errors import InputError
 from discorank.metrics.text.texts import Document
-from discorank.rerank.choice import Place, Ranking
+from discorank.rerank.choice import RankedText, Ranking
 from discorank.rerank.lists import Candidate, CandidateList
 from tests.support.lists import made_lists, write_lists
 
@@ -298,7 +298,7 @@ def test_scores_of_tokens_are_those_of_the_log_probability() -> None:
 
 RANKING = Ranking(
     "0",
-    (Place(2, 1, 0.75, "c"), Place(1, 2, 0.5, "b"), Place(4, 1, None, "e")),
+    (RankedText(2, 1, 0.75, "c"), RankedText(1, 2, 0.5, "b"), RankedText(4, 1, None, "e")),
     0.25,
     tuple(Candidate(text, -1.0, {"LM0": -1.0}) for text in "abcbe"),
 )
@@ -309,7 +309,10 @@ def test_the_decision_alone_gives_the_order() -> None:
     assert values[1:4] == [0.5, 0.75, 0.5]
     assert 0.5 > values[4] > values[0] > 0.49
     nothing = Ranking(
-        "0", (Place(1, 1, None, "b"), Place(0, 1, None, "a")), None, RANKING.candidates[:2]
+        "0",
+        (RankedText(1, 1, None, "b"), RankedText(0, 1, None, "a")),
+        None,
+        RANKING.candidates[:2],
     )
     low, high = decision_values(nothing)
     assert high > low

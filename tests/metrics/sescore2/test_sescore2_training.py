@@ -762,7 +762,7 @@ def test_the_command_finds_out_at_the_start(
     with monkeypatch.context() as patch:
         patch.setattr("discorank.cli.commands.train.train_metrics.embed", stopped)
         assert main(command) == 130
-        assert "interrupted; the same command goes on from here" in capsys.readouterr().err
+        assert "interrupted; the same command resumes from here" in capsys.readouterr().err
     settings = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
     assert main([*command, *settings]) == 0
     printed = capsys.readouterr().err

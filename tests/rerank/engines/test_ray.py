@@ -135,7 +135,7 @@ def test_texts_under_a_budget_are_represented_once(on_ray: None) -> None:
 
 
 def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path) -> None:
-    """It is no fault of the lists: none becomes an error record, and the same command goes on."""
+    """It is no fault of the lists: none becomes an error record, and the same command resumes."""
     source = write_lists(tmp_path / "in.jsonl", list(made_lists(40, 4)))
     works = 10**6
 
@@ -734,7 +734,7 @@ def test_workers_that_only_die_stop_the_run(on_ray: None) -> None:
     with (
         engine,
         pytest.raises(
-            ResourceError, match=r"2 workers in a row died with nothing finished.*goes on from"
+            ResourceError, match=r"2 workers in a row died with nothing finished.*resumes from"
         ),
     ):
         list(decoder.decode([{"id": "a", "candidates": ["kill", "x"]}], engine))
@@ -883,7 +883,7 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
         time.sleep(0.15)
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
-    assert b"the same command goes on from here" in err
+    assert b"the same command resumes from here" in err
     assert b"1 of 1 workers alive" in err
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
     assert 0 < len(out.read_bytes().splitlines()) < 300

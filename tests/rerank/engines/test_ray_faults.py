@@ -299,7 +299,7 @@ def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
         f"no worker for {WAIT_SECONDS} s: wanted 1 x {BIG} CPUs and 0 GPUs, the cluster has {{"
         in err
     )
-    assert "The same command goes on from here, with any engine" in err
+    assert "The same command resumes from here, with any engine" in err
     gated.has_some(out)
     gated.open(2)
     ends(begun(command(gated.source, out, gated.utility)), 0)

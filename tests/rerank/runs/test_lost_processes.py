@@ -53,7 +53,7 @@ def test_one_process_goes_on_where_no_more_can_be_started(
     source, outs = hostile(tmp_path), [tmp_path / "one", tmp_path / "auto"]
     assert decode(source, outs[0], "--jobs", "1", "--max-errors", "20") == 3
     started = refuse(monkeypatch, num_started)
-    with pytest.warns(UserWarning, match="one process goes on alone: no process can be started"):
+    with pytest.warns(UserWarning, match="one process works alone: no process can be started"):
         assert decode(source, outs[1], "--max-errors", "20") == 3
     assert outputs_of(outs[0]) == outputs_of(outs[1])
     assert run_file(outs[0])["complete"] is run_file(outs[1])["complete"] is True
@@ -101,7 +101,7 @@ def test_one_process_goes_on_where_all_others_die(
                 worker.process.kill()
 
     monkeypatch.setattr(ProcessEngine, "_send", send_and_kill)
-    with pytest.warns(UserWarning, match="goes on alone: 4 workers in a row died"):
+    with pytest.warns(UserWarning, match="works alone: 4 workers in a row died"):
         assert decode(source, outs[1], *bounds) == 2
     assert outputs_of(outs[0]) == outputs_of(outs[1])
     assert run_file(outs[0])["counts"] == run_file(outs[1])["counts"]

@@ -343,7 +343,7 @@ def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
 def test_what_ends_a_run_says_what_to_do(fix: str, advice: str) -> None:
     entry: Entry[Any] = Entry(None, None, 3, b"")
     error = stopped(InputError("no score", where="in.txt:3: score", fix=fix), entry, "in.txt")
-    goes_on = "(--max-errors N goes on without N such)"
+    goes_on = "(--max-errors N continues without N such)"
     assert (
         str(error) == f"in.txt:3: stopped at an error record: score: no score {goes_on}. {advice}"
     )

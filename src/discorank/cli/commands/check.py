@@ -305,7 +305,7 @@ SHOWN_ERRORS = 10
 
 @settings
 class CheckOptions:
-    """What to look at.
+    """The settings of a check.
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.

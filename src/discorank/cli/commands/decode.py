@@ -35,7 +35,7 @@ class SavedOptions:
 OPTIONS = Options(
     "decode",
     "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
-    "go on after an interruption.",
+    "resume after an interruption.",
     [
         InputOptions,
         OutputOptions,

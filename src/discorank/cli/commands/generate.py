@@ -149,7 +149,7 @@ class ChoiceOptions:
 
 OPTIONS = Options(
     "generate",
-    "Write a candidate list for every input. Run the same command again to go on after an interruption.",
+    "Write a candidate list for every input. Run the same command again to resume after an interruption.",
     [
         GeneratorOptions,
         GenerationSettings,
@@ -227,7 +227,7 @@ class GenerationWatch:
 
 
 def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
-    """What chooses among the candidates of a sentence, None without a utility."""
+    """The decoder of the candidates of a sentence, None without a utility."""
     if values["utility"] is None:
         named = [name for name in ("model", "encoder_path", "tokenizer_path") if values[name]]
         if named:

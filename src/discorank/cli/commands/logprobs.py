@@ -71,7 +71,7 @@ class PromptOptions:
 
 OPTIONS = Options(
     "logprobs",
-    "Write into every candidate how likely a model finds it. Run the same command again to go on after an "
+    "Write into every candidate how likely a model finds it. Run the same command again to resume after an "
     "interruption.",
     [
         InputOptions,

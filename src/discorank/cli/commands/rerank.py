@@ -46,7 +46,7 @@ _OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Re
 OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
-    "again to go on after an interruption.",
+    "again to resume after an interruption.",
     [
         InputOptions,
         OutputOptions,

@@ -508,7 +508,7 @@ def _alternatives(kind: Any) -> set[Any]:
 
 
 def metavar(kind: Any, name: str) -> str:
-    """What stands for the value in help: its choices where it has some, else the name of the option."""
+    """The name of a value in help: its choices where it has some, else the name of the option."""
     plain = plain_type(kind)
     if get_origin(plain) is not Literal:
         return name.upper()
@@ -575,7 +575,7 @@ class EngineOptions:
 
 @settings
 class GeneralOptions:
-    """What every subcommand takes.
+    """Options of every subcommand.
 
     Args:
         max: another bound on what is read, such as candidates=100000; see docs/limits.md.

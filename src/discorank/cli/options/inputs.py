@@ -77,7 +77,7 @@ class JudgeOptions:
     """Bounds of the spending of judges.
 
     Args:
-        max_calls: how many calls each judge may make now; the run ends at the next, and the same command goes on.
+        max_calls: how many calls each judge may make now; the run ends at the next, and the same command resumes.
         max_tokens: how many tokens of prompts and answers each judge may spend now.
     """
 

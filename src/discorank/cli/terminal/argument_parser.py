@@ -49,7 +49,7 @@ class PrintableParser(argparse.ArgumentParser):
         return options
 
     def _unknown(self, rest: Sequence[str]) -> str:
-        """What is wrong with arguments that nothing takes."""
+        """The error of arguments that nothing takes."""
         wrong = next((text for text in rest if text.startswith("-") and text != "-"), None)
         if wrong is None:
             return f"unexpected argument {rest[0]}"

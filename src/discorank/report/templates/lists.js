@@ -48,12 +48,12 @@ function showLists(data) {
     return made;
   }
 
-  function places(list) {
-    const utilities = list.places.map((one) => one.utility).filter((x) => x !== null);
+  function ranking(list) {
+    const utilities = list.ranking.map((one) => one.utility).filter((x) => x !== null);
     const low = Math.min(...utilities), high = Math.max(...utilities);
-    const beside = [...new Set(list.places.flatMap((one) => Object.keys(one.beside)))];
-    const head = ["place", data.isRerank ? "score" : "expected utility", "text", "candidate", "copies", ...beside];
-    const rows = list.places.map((one, rank) => {
+    const beside = [...new Set(list.ranking.flatMap((one) => Object.keys(one.beside)))];
+    const head = ["rank", data.isRerank ? "score" : "expected utility", "text", "candidate", "copies", ...beside];
+    const rows = list.ranking.map((one, rank) => {
       const value = element("span", null, number(one.utility));
       if (one.utility !== null) value.append(bar(one.utility, low, high));
       return [rank + 1, value, list.texts[one.text], one.index, one.count, ...beside.map((key) => plain(one.beside[key]))];
@@ -73,12 +73,12 @@ function showLists(data) {
 
   function reasons(list) {
     const parts = [];
-    list.places.forEach((one, rank) => {
+    list.ranking.forEach((one, rank) => {
       const why = Object.entries(one.why).flatMap(([metric, about]) =>
         metric in one.marked ? [marked(one.marked[metric]), told(metric, about)] : [told(metric, about)]);
       if (!one.agreeing.length && !why.length) return;
       const nearest = one.agreeing.map(([text, utility]) => [number(utility), list.texts[text]]);
-      const title = (rank === 0 ? "Why it won" : "Place " + (rank + 1)) + ": candidate " + one.index;
+      const title = (rank === 0 ? "Why it won" : "Rank " + (rank + 1)) + ": candidate " + one.index;
       const made = element("details", null, element("summary", null, title),
         element("p", {dir: "auto"}, list.texts[one.text]),
         nearest.length ? tableOf("Nearest pseudo-references", ["utility", "text"], nearest, "texts") : null,
@@ -94,15 +94,15 @@ function showLists(data) {
     let gap = "There is one distinct text.";
     if (list.gap !== null && list.gap < 0) gap = "The winner is " + number(-list.gap) + " behind the best, for the sake of lists after it.";
     else if (list.gap !== null) gap = "The winner is " + number(list.gap) + " ahead of the runner-up.";
-    const other = list.chosen !== null && list.chosen !== list.places[0].index;
+    const other = list.chosen !== null && list.chosen !== list.ranking[0].index;
     at("view").replaceChildren(
       element("h3", null, list.id),
       ...(list.source === null ? [] : [element("p", {dir: "auto"}, element("strong", null, "Source: "), list.source)]),
-      element("p", {dir: "auto"}, element("strong", null, "Chosen: "), list.texts[list.places[0].text]),
+      element("p", {dir: "auto"}, element("strong", null, "Chosen: "), list.texts[list.ranking[0].text]),
       element("p", null, gap + " " + list.candidates + " candidates, " + list.distinct + " distinct."),
       ...(list.flags.length ? [element("p", null, ...list.flags.map((flag) => element("span", {class: "flag"}, flag)))] : []),
       ...(other ? [element("p", null, element("span", {class: "flag"}, "the run chose candidate " + list.chosen))] : []),
-      places(list), ...reasons(list));
+      ranking(list), ...reasons(list));
     at("choice").value = String(place);
     at("before").disabled = place === 0;
     at("after").disabled = place === order.length - 1;

@@ -52,7 +52,7 @@ GAIN_KEYS = {"best single system": "gain_over_best", "random system": "gain_over
 
 @settings
 class ChooserOptions:
-    """What chooses among the systems' outputs, judged by the human scores of what it chose.
+    """Choosers among the systems' outputs, judged by the human scores of their choices.
 
     Args:
         choosers: utilities for MBR, and metrics without references for reranking, by name or signature.
@@ -105,7 +105,7 @@ def choice_task(
     human: Sequence[tuple[str, bool]],
     values: Mapping[str, Any],
 ) -> ChoiceTask | None:
-    """What choosers work on, None if there are none; raises InputError before anything is computed."""
+    """The input of choosers, None if there are none; raises InputError before anything is computed."""
     if not (values["choosers"] or values["decoded"]):
         return None
     candidates = choices(documents, human, values["choice"])
@@ -169,7 +169,7 @@ def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
 
 
 def _remarks(comparison: ChooserComparison, level: float) -> list[str]:
-    """What limits the comparison: systems and units that do not count, too few units, choosing by the judge itself."""
+    """Limits of the comparison: systems and units that do not count, too few units, choosing by the judge itself."""
     candidates = comparison.choices
     remarks = []
     num_unjudged = len(candidates.documents[0].systems) - len(candidates.systems)
@@ -190,7 +190,7 @@ def _remarks(comparison: ChooserComparison, level: float) -> list[str]:
 
 
 def _remarks_on_dimension(judged: Judged, unit_noun: str, level: float) -> list[str]:
-    """What limits the comparison under one dimension of human scores."""
+    """Limits of the comparison under one dimension of human scores."""
     remarks = [
         f"choosers: {judged.counted} of {judged.total} {unit_noun} count under {judged.dimension}"
     ]

@@ -142,7 +142,7 @@ OPTIONS = Options(
 
 
 class _Inputs(NamedTuple):
-    """What is compared, by what, and where it is saved."""
+    """The inputs of a comparison, its metrics, and where it is saved."""
 
     places: list[SetPlace]
     metrics: list[Utility]
@@ -186,7 +186,7 @@ def run(arguments: Sequence[str]) -> int:
 def _checked_inputs(
     paths: Sequence[str], files: OutputFiles | None, values: Mapping[str, Any]
 ) -> _Inputs:
-    """What the options name; raises InputError where they do not fit together, before documents are read."""
+    """The inputs that the options name; raises InputError where they do not fit together, before documents are read."""
     without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
     if files is None and not values["tasks"]:
         # before --metric is asked for: for files of texts it is not all that is missing

@@ -143,7 +143,7 @@ def check_systems_files(paths: Sequence[str], form: str) -> None:
 
 
 def _kind(path: str) -> str | None:
-    """What a file is, None where its reader is to say that."""
+    """The kind of a file, None where its reader is to find that out."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     try:
@@ -246,7 +246,7 @@ def _chooser_tables(judged: ChooserComparison | None, values: Mapping[str, Any])
 
 
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
-    """What draws take."""
+    """The settings of draws."""
     if ids_unknown:
         return segment_unit(values["unit"])
     return unit_of(values["unit"], documents, values["level"])
@@ -304,7 +304,7 @@ def _compare_systems(
 
 
 def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
-    """What the reader of a comparison must know."""
+    """Notes for the reader of a comparison."""
     remarks = []
     for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
         if scored.cuts:

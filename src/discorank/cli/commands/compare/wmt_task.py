@@ -36,7 +36,7 @@ BLOCK = 100  # draws between looks at p
 
 @settings
 class TaskOptions:
-    """What of the WMT metrics task is computed.
+    """The parts of the WMT metrics task that are computed.
 
     Args:
         input_format: how the systems are kept: systems, mtme, wmt-xml, wmt-jsonl, sacrebleu or summeval.

@@ -166,7 +166,7 @@ def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
 
 
 def _remarks(notes: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
-    """What was too long or is remarkable, what has no score, and what judges were asked."""
+    """Notes: texts that were too long or have no score, and the calls of judges."""
     remarks = [what.format(n) for what, n in (+notes).items()]
     for name, n in (+lacking).items():
         remarks.append(f"{name}: {n} segments have no score, and are left out of means")

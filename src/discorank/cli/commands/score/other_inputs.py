@@ -229,7 +229,7 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
 
 
 def _notes(item: ContrastiveItem, by_metric: Sequence[Verdict]) -> dict[str, int]:
-    """What the reader of the accuracies should know of an item."""
+    """Notes on the accuracies of an item."""
     flags = sorted({flag for verdict in by_metric for flag in verdict.flags})
     is_repeated = item.correct in item.contrastive
     return {
