@@ -37,6 +37,15 @@ OUTPUT_KEYS = frozenset(
     }
 )
 
+MAX_LOGPROB = 0.01  # a probability is 1 at most; rounding of half precision adds less
+
+
+def check_logprob(value: float, where: str) -> None:
+    """Raises InputError for a log-probability above 0, by more than rounding."""
+    if value > MAX_LOGPROB:
+        problem = f"found {value:.6g}, expected a natural log-probability, 0 at most"
+        raise InputError(problem, where=where, fix="Give other scores a field of their own")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -44,13 +53,20 @@ class Candidate:
 
     Args:
         text: a string or a `Document`.
-        logprob: total natural log-probability of the sequence, -inf at the least.
+        logprob: total natural log-probability of the sequence, from -inf to 0.
         fields: everything else known of it (other scores, the system it comes from).
+
+    Raises:
+        InputError: the log-probability is above 0, by more than rounding.
     """
 
     text: Text
     logprob: float | None = None
     fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def __post_init__(self) -> None:
+        if self.logprob is not None:
+            check_logprob(self.logprob, "logprob")
 
     def __repr__(self) -> str:
         logprob = "" if self.logprob is None else f", logprob={self.logprob:.4g}"
@@ -249,7 +265,11 @@ def read_candidate(value: Any, where: str) -> Candidate:
     fields = {key: v for key, v in value.items() if key not in ("text", "logprob", *ANNOTATIONS)}
     for key, v in fields.items():
         _check_json(v, f"{where}.{key}")
-    return Candidate(text, _logprob(value.get("logprob"), f"{where}.logprob"), fields or NOTHING)
+    logprob = _logprob(value.get("logprob"), f"{where}.logprob")
+    try:
+        return Candidate(text, logprob, fields or NOTHING)
+    except InputError as error:
+        raise error.inside(where) from None
 
 
 def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> Text:

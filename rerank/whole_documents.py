@@ -352,7 +352,7 @@ def _joined(sentences: Sequence[Candidate]) -> Candidate:
     """The document of one system's or sample's sentences."""
     texts = tuple(str(sentence.text) for sentence in sentences)
     logprobs = [s.logprob for s in sentences if s.logprob is not None]
-    logprob = sum(logprobs) if len(logprobs) == len(sentences) else None
+    logprob = min(sum(logprobs), 0.0) if len(logprobs) == len(sentences) else None
     names = [name for name in sentences[0].fields if all(name in s.fields for s in sentences)]
     fields: dict[str, Any] = {}
     for name in names:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ...rerank.lists import finite
-
-ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
+from ...rerank.lists import check_logprob, finite
 
 
 def sendable(text: str) -> str:
@@ -36,7 +34,11 @@ def is_unfinished(choice: Any) -> bool:
 
 
 def total_logprob(choice: Any) -> float | None:
-    """The sum of the tokens' log-probabilities; None where one is missing, or is none."""
+    """The sum of the tokens' log-probabilities; None where one is missing, or is none.
+
+    Raises:
+        InputError: it is above 0, by more than rounding.
+    """
     logprobs = value_at(choice, "logprobs")
     values = value_at(logprobs, "token_logprobs")
     content = value_at(logprobs, "content")
@@ -50,4 +52,5 @@ def total_logprob(choice: Any) -> float | None:
         if number is None:
             return None
         total += number
-    return None if total > ROUNDING else min(total, 0.0)
+    check_logprob(total, "logprobs")
+    return min(total, 0.0)

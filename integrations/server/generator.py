@@ -60,7 +60,10 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
     if before is not None:
         return Candidate(before)
     fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
-    return Candidate(text, total_logprob(choice), fields)
+    try:
+        return Candidate(text, total_logprob(choice), fields)
+    except InputError as error:
+        return error.inside("server")
 
 
 def drawings_of(prompt: Prompt, settings: ServerSettings) -> dict[str, Drawing]:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.spec.checked_settings import settings
-from ...rerank.lists import finite
-from ..files.reply_choices import ROUNDING, sendable
+from ...rerank.lists import MAX_LOGPROB, finite
+from ..files.reply_choices import sendable
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
 from .score_server import Pair, PairScores, RequestForm
 from .settings import Connection, further_keys
@@ -179,7 +179,7 @@ def _number(value: Any, where: str) -> float:
         InputError: it is none, as that of a first token, which nothing stands before.
     """
     number = -inf if value in (-inf, FLOOR) else finite(value)
-    if number is None or number > ROUNDING:
+    if number is None or number > MAX_LOGPROB:
         problem = f"found {excerpt(value)}, expected a log-probability for every token of the text"
         raise InputError(problem, where=where, fix="Give a prompt before it")
     return min(number, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,8 @@ MAX_SQUARED, MIN_SQUARED = 1e150, 1e-150
 def normalized(values: FloatArray, normalize: Normalize) -> FloatArray:
     """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
 
-    What is not finite stays as it is, so that it never wins, and changes no other value.
+    What is not finite stays as it is, so that it never wins, and changes no other value. The order of the values is
+    kept whatever their size.
 
     >>> normalized(np.array([1.0, 3.0, 2.0]), "minmax").tolist()
     [0.0, 1.0, 0.5]
@@ -28,13 +30,30 @@ def normalized(values: FloatArray, normalize: Normalize) -> FloatArray:
     if normalize == "rank":
         ranks = np.array([(values < value).mean() for value in values])
         return np.where(np.isfinite(values), ranks, values)
-    values = _in_range(values)
+    given, values = values, _in_range(values)
     finite = values[np.isfinite(values)]
     if not len(finite) or not finite.max() > finite.min():
         return np.where(np.isfinite(values), 0.0, values)
     if normalize == "zscore":
-        return np.asarray((values - finite.mean()) / finite.std())
-    return np.asarray((values - finite.min()) / (finite.max() - finite.min()))
+        scaled = (values - finite.mean()) / finite.std()
+    else:
+        scaled = (values - finite.min()) / (finite.max() - finite.min())
+    return _in_order(scaled, given)
+
+
+def _in_order(scaled: FloatArray, given: FloatArray) -> FloatArray:
+    """The scaled values, of which those that only rounding made equal have the order of the values given.
+
+    Beside a value that is far larger than all others, these lie closer than the numbers between them can say. From the
+    highest down, each is then the next number below.
+    """
+    order = [i for i in np.argsort(-given, kind="stable").tolist() if np.isfinite(given[i])]
+    for higher, lower in pairwise(order):
+        if given[lower] < given[higher] and not scaled[lower] < scaled[higher]:
+            scaled[lower] = np.nextafter(scaled[higher], -np.inf)
+        elif given[lower] == given[higher]:
+            scaled[lower] = scaled[higher]
+    return scaled
 
 
 def _in_range(values: FloatArray) -> FloatArray:

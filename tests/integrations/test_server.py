@@ -141,7 +141,7 @@ def test_chats_with_a_system_and_further_keys() -> None:
     )
 
 
-BROKEN_VALUES: tuple[Any, ...] = ([], [None, -1], ["x"], [math.nan], [3.0], [True], "abc", {})
+BROKEN_VALUES: tuple[Any, ...] = ([], [None, -1], ["x"], [math.nan], [True], "abc", {})
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,13 @@ def test_log_probabilities_are_read_where_they_are_whole(
     for chat in (False, True):
         choice = {"text": "t", "message": {"content": "t"}, "logprobs": logprobs}
         assert replies.candidates_in({"choices": [choice]}, chat) == [Candidate("t", total)]
+
+
+def test_a_log_probability_above_0_is_the_error_of_its_choice() -> None:
+    good, bad = ({"text": "t", "logprobs": {"token_logprobs": [one]}} for one in (-1.0, 3.0))
+    first, error = replies.candidates_in({"choices": [good, bad]}, chat=False)
+    assert first == Candidate("t", -1.0)
+    assert str(error).startswith("server: logprobs: found 3, expected a natural log-probability")
 
 
 values: st.SearchStrategy[Any] = st.recursive(

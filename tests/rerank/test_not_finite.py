@@ -316,11 +316,16 @@ def test_normalising_never_overflows_and_keeps_the_order(
     normal = normalized(np.array(values), how)
     assert np.isfinite(normal).all()
     order = np.argsort(values, kind="stable")
-    assert (np.diff(normal[order]) >= 0).all()
-    if max(values) > min(values):
-        assert normal.max() > normal.min()
-    else:
+    assert ((np.diff(normal[order]) > 0) == (np.diff(np.array(values)[order]) > 0)).all()
+    if max(values) == min(values):
         assert not normal.any()
+
+
+@pytest.mark.parametrize("how", ["zscore", "minmax", "rank"])
+@pytest.mark.parametrize("outlier", [-1e200, 1e200, -1e308])
+def test_one_huge_value_leaves_the_order_of_the_others(how: Normalize, outlier: float) -> None:
+    normal = normalized(np.array([0.3, outlier, 0.1, 0.2, 0.1]), how).tolist()
+    assert normal[0] > normal[3] > normal[2] == normal[4]
 
 
 @given(

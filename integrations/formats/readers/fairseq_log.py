@@ -23,7 +23,7 @@ import numpy as np
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
-from ....rerank.lists import Candidate, CandidateList
+from ....rerank.lists import Candidate, CandidateList, check_logprob
 from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, list_entry
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
@@ -197,6 +197,7 @@ class _SentenceRecords:
         elif kind == "P":
             values = rest.split()
             last["P"] = LN2 * sum(_logarithm(value, "P-") for value in values)
+            check_logprob(last["P"], "P-")
             last["tokens"] = " ".join(values) if len(values) > 1 else ""
         elif kind == "I":
             last["I"] = _steps(rest)

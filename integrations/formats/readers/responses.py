@@ -288,7 +288,10 @@ def _candidate(choice: Any, number: int) -> Candidate:
         problem = f"found {excerpt(text)}, expected a text"
         raise InputError(problem, where=where, fix="What calls tools or refuses is no candidate")
     fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
-    return Candidate(text, total_logprob(choice), fields)
+    try:
+        return Candidate(text, total_logprob(choice), fields)
+    except InputError as error:
+        raise error.inside(f"response.body.choices[{number}]") from None
 
 
 def _output_candidate(output: Sequence[Any]) -> Candidate:

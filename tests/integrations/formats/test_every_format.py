@@ -85,3 +85,33 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"its format: {', '.join(formats())}." in shown
     written = ", ".join(name for name, format in formats().items() if format.written)
     assert f"{written}; JSON lines if not given" in shown
+
+
+# a list whose second candidate has a log-probability above 0, and where that stands
+ABOVE_0 = {
+    "jsonl": ('{"id": "a", "candidates": ["x", {"text": "y", "logprob": 1e308}]}', "1: candidates[1]"),
+    "parquet": ("", "0: candidates[1]"),
+    "batch": (
+        '{"custom_id": "a", "response": {"body": {"choices": [{"text": "x"}, '
+        '{"text": "y", "logprobs": {"token_logprobs": [2.5]}}]}}}',
+        "1: response.body.choices[1]",
+    ),
+    "fairseq": ("S-0\ts\nH-0\t-1\tx\nP-0\t-1\nH-0\t-1\ty\nP-0\t2 2", "5: P-"),
+    "marian": ("0 ||| x ||| F0= -1 ||| -1\n0 ||| y ||| F0= 3 ||| 3", "2: logprob"),
+    "moses": ("0 ||| x ||| logprob= -1\n0 ||| y ||| logprob= 3", "2: logprob"),
+}
+
+
+@pytest.mark.parametrize("name", ABOVE_0)
+def test_a_log_probability_above_0_is_an_error_at_its_line(tmp_path: Path, name: str) -> None:
+    text, where = ABOVE_0[name]
+    path = tmp_path / "file"
+    path.write_text(text + "\n", encoding="utf-8")
+    if name == "parquet":
+        rows = [{"text": "x", "logprob": -1.0}, {"text": "y", "logprob": 1e308}]
+        pa_parquet.write_table(pa.table({"id": ["a"], "candidates": [rows]}), path)
+    error = refusal(path, name)
+    assert error is not None
+    assert error.where.startswith(f"{path}:{where}")
+    assert "expected a natural log-probability, 0 at most" in error.problem
+    assert error.fix
