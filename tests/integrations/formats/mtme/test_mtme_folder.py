@@ -331,7 +331,7 @@ def test_own_scores_are_the_metrics_own() -> None:
     [
         ({"language_pair": "en"}, "expected SOURCE-TARGET"),
         ({"language_pair": "../en-de"}, "expected SOURCE-TARGET"),
-        ({"references": {"ref-A": ("a",)}}, "no - or . in the name"),
+        ({"references": {"ref-A": ("a",)}}, "no - or . in its name"),
         ({"outputs": {"a b": ("a",)}}, "without white space"),
         ({"outputs": {"../x": ("a",)}}, "cannot name a file"),
         ({"outputs": {"A": ("a\nb",)}}, "several lines"),
