@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 
 from discorank.cli.main import main
@@ -90,7 +92,7 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
 # a list whose second candidate has a log-probability above 0, and where that stands
 ABOVE_0 = {
     "jsonl": ('{"id": "a", "candidates": ["x", {"text": "y", "logprob": 1e308}]}', "1: candidates[1]"),
-    "parquet": ("", "0: candidates[1]"),
+    "parquet": ("", "1: row group 0, row 0: candidates[1]"),
     "batch": (
         '{"custom_id": "a", "response": {"body": {"choices": [{"text": "x"}, '
         '{"text": "y", "logprobs": {"token_logprobs": [2.5]}}]}}}',
@@ -105,13 +107,13 @@ ABOVE_0 = {
 @pytest.mark.parametrize("name", ABOVE_0)
 def test_a_log_probability_above_0_is_an_error_at_its_line(tmp_path: Path, name: str) -> None:
     text, where = ABOVE_0[name]
-    path = tmp_path / "file"
+    path = tmp_path / f"file.{name}"
     path.write_text(text + "\n", encoding="utf-8")
     if name == "parquet":
         rows = [{"text": "x", "logprob": -1.0}, {"text": "y", "logprob": 1e308}]
         pa_parquet.write_table(pa.table({"id": ["a"], "candidates": [rows]}), path)
-    error = refusal(path, name)
+    error = refusal(path, "jsonl" if name == "parquet" else name)
     assert error is not None
-    assert error.where.startswith(f"{path}:{where}")
+    assert str(error).startswith(f"{path}:{where}")
     assert "expected a natural log-probability, 0 at most" in error.problem
     assert error.fix

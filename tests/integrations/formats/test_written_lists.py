@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from math import isclose, log
+from math import isclose, log, nan
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,9 @@ def made(
     return CandidateList(identity, tuple(Candidate(*values) for values in candidates))
 
 
+logprobs = st.floats(max_value=0) | st.just(nan)
 any_candidate = st.tuples(
-    texts, st.none() | st.floats(), st.builds(lambda a, b: a | b, features, own)
+    texts, st.none() | logprobs, st.builds(lambda a, b: a | b, features, own)
 )
 any_list = st.builds(
     made,
