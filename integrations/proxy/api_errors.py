@@ -60,6 +60,18 @@ class ApiError(Exception):
         return {} if self.retry_seconds is None else {"retry-after": str(self.retry_seconds)}
 
 
+def shown(value: Any) -> str:
+    """The start of a value that came with a request, for a message.
+
+    >>> shown(10**5000), shown("ab")
+    ('a number of more than 4300 digits', "'ab'")
+    """
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # as Python does not write such numbers
+        return "a number of more than 4300 digits"
+
+
 def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> ApiError:
     """The refusal of a request for what stands under a key."""
     return ApiError(400, str(InputError(problem, where=param, fix=fix)), param, code)

@@ -14,67 +14,29 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
-import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import InputError
 from ...metrics.optional_packages import require
-from ...metrics.storage.limits import limits
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
-from ..server.exchange import Exchange, OpenReply, check_status
+from ..server.exchange import FEW_BYTES, Exchange
 from ..server.settings import Connection
-from .api_errors import ApiError, from_upstream
+from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import Counters
 from .decisions import ChoosingThread, Decisions
 from .document_streams import DocumentStreams
-from .questions import Allowed, PassThrough, Question, read_question
-from .replies import as_json, event, events
+from .door import LimitedReport, Room, body_of, max_connections
+from .passing import check_allowed, checked_path, relayed
+from .questions import Allowed, PassThrough, Question, read_passing, read_question
+from .replies import as_json, events
 from .settings import DoorSettings, DrawingSettings
-
-
-class OpenRequests:
-    """Places for requests.
-
-    Args:
-        max_open: how many are worked at at a time.
-        max_waiting: how many wait.
-    """
-
-    def __init__(self, max_open: int, max_waiting: int) -> None:
-        self._max_waiting = max_waiting
-        self._places = asyncio.Semaphore(max_open)
-        self.num_open = 0
-        self.num_waiting = 0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """A place within the block, as soon as there is one.
-
-        Raises:
-            ApiError: too many wait already.
-        """
-        if self._places.locked() and self.num_waiting >= self._max_waiting:
-            problem = f"{self.num_open} requests are open and {self.num_waiting} wait"
-            raise ApiError(429, problem, code="too_many_requests")
-        self.num_waiting += 1
-        try:
-            await self._places.acquire()
-        finally:
-            self.num_waiting -= 1
-        self.num_open += 1
-        try:
-            yield
-        finally:
-            self.num_open -= 1
-            self._places.release()
-
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -116,9 +78,15 @@ class App:
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
         self._last_report = ""
-        self._requests = OpenRequests(door.max_open, door.max_waiting)
-        counters.watch("open", "Requests being worked at", lambda: self._requests.num_open)
-        counters.watch("waiting", "Requests waiting", lambda: self._requests.num_waiting)
+        self._room = Room(door.max_open, door.max_waiting)
+        self._parsing = ThreadPoolExecutor(1, "discorank-json")
+        counters.watch("open", "Requests being worked at", lambda: self._room.num_open)
+        counters.watch("waiting", "Requests waiting", lambda: self._room.num_waiting)
+        counters.watch("open_bytes", "Memory of requests", lambda: self._room.num_bytes)
+
+    def close(self) -> None:
+        """Ends its thread."""
+        self._parsing.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -129,9 +97,7 @@ class App:
         request = Request(scope, receive)
         try:
             self._check(request)
-            content = await _body_of(request.stream(), self._door.body_seconds)
-            answer = self._answered(request, content, send)
-            await _while_connected(answer, receive)
+            await self._answered(request, send)
         except ApiError as error:
             await self._refuse(error, send)
         except ClientDisconnect:
@@ -157,40 +123,59 @@ class App:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
-    async def _answered(self, request: Any, content: bytes, send: Send) -> None:
-        """Sends the answer to a request."""
+    async def _answered(self, request: Any, send: Send) -> None:
+        """Sends the answer to a request, whose body is read when there is room for it."""
         path, method = request.scope["path"], request.method
         if path in ("/healthz", "/metrics"):
             await self._own_page(path, method, send)
-        elif not path.startswith("/v1/"):
+            return
+        if not path.startswith("/v1/"):
             raise ApiError(404, "there is no such path", code="not_found")
-        else:
-            async with self._requests.place():
-                await self._of_model(request, path.removeprefix("/v1/"), content, send)
+        with self._room.request() as share:
+            content = await body_of(request.stream(), share, self._door.body_seconds)
+            answer = self._worked_at(request, path.removeprefix("/v1/"), content, send)
+            await _while_connected(answer, request.receive)
+
+    async def _worked_at(self, request: Any, path: str, content: bytes, send: Send) -> None:
+        """Sends what the model says, as soon as there is a place to be worked at."""
+        async with self._room.place():
+            await self._of_model(request, path, content, send)
 
     async def _own_page(self, path: str, method: str, send: Send) -> None:
         """Sends what this server says of itself."""
         if method != "GET":
             raise ApiError(405, f"{method} is not known here", code="bad_method")
         if path == "/healthz":
-            await _send(send, 200, b'{"status": "ok"}', {})
+            await self._send(send, 200, b'{"status": "ok"}', {})
         else:
             kind = "text/plain; version=0.0.4; charset=utf-8"
-            await _send(send, 200, self._counters.text(), {"content-type": kind})
+            await self._send(send, 200, self._counters.text(), {"content-type": kind})
 
     async def _of_model(self, request: Any, path: str, content: bytes, send: Send) -> None:
         """Sends what the model says: chosen, or passed through."""
-        if path in _CHOSEN:
-            if request.method != "POST":
-                raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-            question = read_question(content, _CHOSEN[path], self._allowed, self._drawing)
-        else:
-            question = PassThrough("path", content)
+        address = checked_path(path, request.scope["query_string"].decode("latin-1"))
+        check_allowed(path, self._door.allow_path)
+        if path in _CHOSEN and request.method != "POST":
+            raise ApiError(405, f"{request.method} is not known here", code="bad_method")
+        question = await self._read(request, path, content)
         if isinstance(question, Question):
             await self._chosen(question, send)
         else:
-            address = checked_path(path, request.scope["query_string"].decode("latin-1"))
             await self._passed(request, address, question, send)
+
+    async def _read(self, request: Any, path: str, content: bytes) -> Question | PassThrough:
+        """What a request asks for; a long one is read in a thread, one after another, as it takes seconds."""
+        if path in _CHOSEN:
+            chat, allowed = _CHOSEN[path], self._allowed
+            read: Callable[[], Question | PassThrough] = partial(
+                read_question, content, chat, allowed, self._drawing
+            )
+        else:
+            kind = request.headers.get("content-type", "")
+            read = partial(read_passing, content, path, kind, self._drawing)
+        if len(content) <= FEW_BYTES:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, read)
 
     async def _chosen(self, question: Question, send: Send) -> None:
         """Sends the choice."""
@@ -201,7 +186,7 @@ class App:
             content = b"".join(events(answer, question))
         else:
             content = as_json(answer.body)
-        await _send(send, 200, content, headers)
+        await self._send(send, 200, content, headers)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
 
@@ -220,35 +205,19 @@ class App:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        await _send(send, error.status, as_json(error.body), error.headers)
+        await self._send(send, error.status, as_json(error.body), error.headers)
 
-
-async def _body_of(pieces: AsyncIterator[bytes], seconds: float) -> bytes:
-    """The body of a request.
-
-    Raises:
-        ApiError: it is too large, or does not come.
-    """
-    body, max_bytes = bytearray(), limits().request_bytes
-    try:
-        async with asyncio.timeout(seconds):
-            async for piece in pieces:
-                body += piece
-                if len(body) > max_bytes:
-                    problem = f"the request has more than {max_bytes} bytes"
-                    raise ApiError(413, problem, code="too_large")
-    except TimeoutError:
-        problem = f"the request did not come within {seconds:g} seconds"
-        raise ApiError(408, problem, code="slow_request") from None
-    return bytes(body)
-
-
-async def _send(send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:
-    """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
-    whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
-    raw = [(name.encode(), value.encode()) for name, value in whole.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": content})
+    async def _send(self, send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:
+        """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
+        content = self._exchange.masked(content)
+        whole = {
+            "content-type": "application/json",
+            **headers,
+            "content-length": str(len(content)),
+        }
+        raw = [(name.encode(), value.encode()) for name, value in whole.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": content})
 
 
 async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) -> None:
@@ -279,73 +248,6 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-# headers of a reply that pass through; what concerns the connection alone does not
-_HEADERS = ("content-type", "retry-after", "x-request-id")
-_ABOUT_THE_KEY = (401, 403)  # statuses of replies that quote parts of the key that they were sent
-_SEGMENT = re.compile(r"[A-Za-z0-9_~@:+=,-][A-Za-z0-9._~@:+=,-]*")
-_QUERY = re.compile(r"[A-Za-z0-9._~@:+=,&%/-]*")
-_MAX_PATH = 1024
-
-
-def checked_path(path: str, query: str) -> str:
-    """A path beneath the address of the server, with its query.
-
-    >>> checked_path("embeddings", "")
-    'embeddings'
-
-    Raises:
-        ApiError: it is none: it could leave that address.
-    """
-    segments = path.split("/")
-    is_plain = all(_SEGMENT.fullmatch(segment) for segment in segments)
-    if not is_plain or not _QUERY.fullmatch(query) or len(path) + len(query) > _MAX_PATH:
-        raise ApiError(404, "there is no such path", code="not_found")
-    return f"{path}?{query}" if query else path
-
-
-async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send) -> int:
-    """Passes a reply back, events as they come, anything else when it is whole; returns its status.
-
-    Args:
-        opened: the reply.
-        reason: why nothing is chosen.
-        send: takes what is passed back.
-
-    Raises:
-        ApiError: there is none.
-    """
-    has_started = False
-    try:
-        async with opened as reply:
-            headers = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
-            headers["x-discorank"] = f"passed-through; reason={reason}"
-            content = None
-            is_stream = headers.get("content-type", "").startswith("text/event-stream")
-            if not is_stream or reply.status in _ABOUT_THE_KEY:
-                content = b"".join([piece async for piece in reply.pieces])
-                if reply.status in _ABOUT_THE_KEY:
-                    check_status(reply.status, reply.headers, content, str)
-                headers["content-length"] = str(len(content))
-            raw = [
-                (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()
-            ]
-            await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-            has_started = True
-            if content is None:
-                async for piece in reply.pieces:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": content or b""})
-            return reply.status
-    except DiscorankError as error:
-        problem = from_upstream(error)
-    if not has_started:
-        raise problem
-    # a stream that broke off ends with the error
-    await send({"type": "http.response.body", "body": event(problem.body)})
-    return problem.status
-
-
-HEADER_BYTES = 1 << 16
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "jsonschema", "httpx2", "tenacity")
 STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
 
@@ -375,21 +277,27 @@ class ProxyServer:
         report: Callable[[str], object],
     ) -> None:
         require("serve", *PACKAGES)
+        from .connections import Connections, HttpServer
+
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         self._door = door
         self._metrics = [metric for decider in deciders.values() for metric in decider.metrics]
         self._exchange = Exchange(connection)
         access_key = _access_key(door.access_key_variable)
-        self._choosing = ChoosingThread(engine, door.max_open + door.max_waiting)
+        num_requests = door.max_open + door.max_waiting
+        most = max_connections(num_requests, connection.connections)
+        self._choosing = ChoosingThread(engine, num_requests)
+        self._report = LimitedReport(report)
         counters = Counters()
         decisions = self._decisions(deciders, drawing, counters)
         allowed = Allowed(frozenset(deciders), next(iter(deciders)), drawing.most_candidates)
         self._app = App(
-            self._exchange, decisions, allowed, drawing, door, access_key, counters, report
+            self._exchange, decisions, allowed, drawing, door, access_key, counters, self._report
         )
         self._socket = _listening(door)
-        self._server = self._uvicorn()
+        connections = Connections(most, door.body_seconds)
+        self._server = HttpServer(self._app, connections, door.grace_seconds)
 
     def _decisions(
         self, deciders: Mapping[str, Decider], drawing: DrawingSettings, counters: Counters
@@ -420,38 +328,23 @@ class ProxyServer:
 
     async def serve(self) -> None:
         """Serves until `stop` is called, and until what is open then is done."""
+        asyncio.get_running_loop().set_exception_handler(self._tell)
         try:
             await self._server.serve([self._socket])
         finally:
             await self._exchange.close()
+            self._app.close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """Tells people of an error that came of no request."""
+        error = context.get("exception")
+        kind = "" if error is None else f": {type(error).__name__}"
+        self._report(f"discorank: {context['message']}{kind}")
 
     def stop(self) -> None:
         """Lets nobody in any more; what is open is finished."""
         self._server.should_exit = True
-
-    def _uvicorn(self) -> Any:
-        """The HTTP server, which logs nothing of requests."""
-        import uvicorn
-
-        from .slow_clients import TimedProtocol
-
-        protocol: Any = partial(TimedProtocol, idle_seconds=self._door.body_seconds)
-        config = uvicorn.Config(
-            self._app,
-            http=protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=4 * (self._door.max_open + self._door.max_waiting) + 256,
-            timeout_graceful_shutdown=max(1, round(self._door.grace_seconds)),
-            h11_max_incomplete_event_size=HEADER_BYTES,
-        )
-        return uvicorn.Server(config)
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

@@ -24,12 +24,24 @@ IGNORED_SECONDS = 60.0  # until one is made again
 _PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
+class LeftOut(NamedTuple):
+    """A choice of a reply that could not be used: the number of the request, its place in the reply, and why."""
+
+    request: int
+    choice: int
+    reason: str
+
+
 class Drawn(NamedTuple):
     """A candidate, the choice that it was, and the number of the request that brought it."""
 
     candidate: Candidate
     choice: Mapping[str, Any]
     call: int
+
+    def left_out(self, reason: str) -> LeftOut:
+        """The same as a choice that could not be used."""
+        return LeftOut(self.call, int(self.candidate.fields[_PLACE]), reason)
 
 
 class WordlessError(Exception):
@@ -90,6 +102,7 @@ class CandidateDraw:
         self._wordless: Mapping[str, Any] | None = None
         self._refused_n = False  # and nothing came since
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
+        self.failed: list[LeftOut] = []  # choices without a text that can be used
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
             self.until = monotonic() + settings.deadline_seconds
@@ -174,7 +187,7 @@ class CandidateDraw:
         if self._fatal is not None:
             return
         for call, n, body in self._drawing.requests(self._upstream.accepts_n):
-            request = self._upstream.exchange.post(self._path, body)
+            request = self._upstream.exchange.post(self._path, body, surrogates=True)
             self._under_way[asyncio.create_task(request)] = (call, n)
 
     def _take(self, task: asyncio.Task[Any]) -> None:
@@ -202,6 +215,11 @@ class CandidateDraw:
             for place, text in enumerate(texts)
         ]
         self.replies[call] = reply
+        self.failed += [
+            LeftOut(call, place, error.problem)
+            for place, error in enumerate(texts)
+            if isinstance(error, InputError)
+        ]
         self._drawing.take(call, n, choices)
         if not self._drawing.candidates_of[call]:
             self._note_wordless(reply)

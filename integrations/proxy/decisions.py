@@ -22,16 +22,16 @@ from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine, Result
-from ...rerank.lists import CandidateList
+from ...rerank.lists import CandidateList, finite
 from ...rerank.mbr import MBRDecoder
 from ...rerank.scheduler import Program
 from ...rerank.stopping_rule import StoppingRule
 from .api_errors import ApiError, from_upstream, no_choice
-from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
+from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
 from .questions import Question, with_form
-from .replies import ChosenReply, Decision, untouched
+from .replies import MAX_COUNT, ChosenReply, Decision, untouched
 from .settings import DrawingSettings
 
 
@@ -147,7 +147,8 @@ class Decisions:
         """The choice among what was drawn; among those that have the form asked for, if there are any."""
         drawn = draw.drawn
         start = perf_counter()
-        allowed, num_valid = await _allowed(question, drawn)
+        usable, left_out = _usable(drawn, decider)
+        allowed, num_valid = await _allowed(question, drawn, usable)
         candidates = tuple(drawn[number].candidate for number in allowed)
         record = CandidateList("request", candidates, question.source)
         try:
@@ -161,8 +162,17 @@ class Decisions:
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
         replies = dict(draw.replies)
-        hides = decider.reads_logprobs
-        return Decision(question, drawn, replies, ranking, allowed, rounds, hides, num_valid)
+        return Decision(
+            question,
+            drawn,
+            replies,
+            ranking,
+            allowed,
+            rounds,
+            hides_logprobs=decider.reads_logprobs,
+            num_valid=num_valid,
+            left_out=[*draw.failed, *left_out],
+        )
 
     def _count(self, decision: Decision) -> None:
         """Counts what was drawn for a decision."""
@@ -172,20 +182,36 @@ class Decisions:
             usage = reply.get("usage")
             for kind in ("prompt", "completion"):
                 value = usage.get(f"{kind}_tokens") if isinstance(usage, Mapping) else None
-                if isinstance(value, int) and value > 0:
+                if isinstance(value, int) and 0 < value < MAX_COUNT:
                     self._counters.tokens.labels(kind).inc(value)
 
 
-async def _allowed(question: Question, drawn: Sequence[Drawn]) -> tuple[Sequence[int], int | None]:
-    """Numbers of the candidates to choose among, and how many have the form asked for, where that can be told."""
+def _usable(drawn: Sequence[Drawn], decider: Decider) -> tuple[Sequence[int], list[LeftOut]]:
+    """Numbers of the candidates that can be chosen among, and the others.
+
+    Where log-probabilities are read, a candidate without one is left out, unless all are.
+    """
     everything = range(len(drawn))
+    if not decider.reads_logprobs:
+        return everything, []
+    usable = [i for i in everything if finite(drawn[i].candidate.logprob) is not None]
+    if not usable:
+        return everything, []
+    lacking = sorted(set(everything) - set(usable))
+    return usable, [drawn[i].left_out("a choice without a log-probability") for i in lacking]
+
+
+async def _allowed(
+    question: Question, drawn: Sequence[Drawn], usable: Sequence[int]
+) -> tuple[Sequence[int], int | None]:
+    """Numbers of the candidates to choose among, and how many have the form asked for, where that can be told."""
     if question.response_format is None:
-        return everything, None
-    texts = [str(one.candidate.text) for one in drawn]
+        return usable, None
+    texts = [str(drawn[number].candidate.text) for number in usable]
     valid = await asyncio.to_thread(with_form, texts, question.response_format)
     if valid is None:
-        return everything, None
-    return valid or everything, len(valid)
+        return usable, None
+    return [usable[i] for i in valid] or usable, len(valid)
 
 
 def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:

@@ -12,7 +12,8 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
-from .api_errors import ApiError, bad
+from .api_errors import ApiError, bad, shown
+from .cost import bounded, default_tokens, keep_below, tokens_of_choices
 from .settings import DrawingSettings
 
 FIELD = "discorank"
@@ -62,7 +63,7 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
     if values is None:
         values = {}
     if not isinstance(values, dict):
-        raise bad(f"found {values!r:.60}, expected an object", FIELD)
+        raise bad(f"found {shown(values)}, expected an object", FIELD)
     try:
         fields = OwnFields(**values)
     except InputError as error:
@@ -71,7 +72,7 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
         names = ", ".join(sorted(allowed.utilities))
         raise bad(f"found {fields.utility!r:.60}", f"{FIELD}.utility", f"Allowed are: {names}")
     if fields.n is not None and fields.n > allowed.most_candidates:
-        problem = f"found {fields.n:.6g}, at most {allowed.most_candidates} are drawn"
+        problem = f"found {shown(fields.n)}, at most {allowed.most_candidates} are drawn"
         raise bad(problem, f"{FIELD}.n")
     return fields
 
@@ -85,7 +86,11 @@ _KEYS = {
     "top_logprobs": "logprobs",
     "prompt_logprobs": "logprobs",
     "best_of": "best_of",
+    "num_return_sequences": "best_of",
+    "candidate_count": "best_of",
     "use_beam_search": "beam-search",
+    "num_beams": "beam-search",
+    "beam_width": "beam-search",
     "echo": "echo",
 }
 
@@ -254,7 +259,6 @@ def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[
         yield ValidationError("does not match")
 
 
-_LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
 _ANSWER_KEYS = (FIELD, "n", "stream", "stream_options")  # what the answer does with the choice
 
 
@@ -302,17 +306,13 @@ def read_question(
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
-    try:
-        body = parse_json(content)
-    except InputError as error:
-        raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
-    if not isinstance(body, dict):
-        raise ApiError(400, "the request is no JSON object", code="invalid_json")
+    asked = _object_of(content)
+    body = dict(asked)
     own = read_own_fields(body, allowed)
-    wanted = _number(body, "n")
     reason = other_than_text(body, chat) or _no_samples(body, drawing)
-    if reason is None and wanted > drawing.most_candidates:
-        raise bad(f"found {wanted}, at most {drawing.most_candidates} are drawn", "n")
+    if reason is None:
+        keep_below(body, ("n",), drawing.most_candidates, drawing, "are drawn")
+    wanted = _number(body, "n")
     n = max(wanted, own.n or drawing.num_candidates)
     if reason is None and n == 1 and own.document is None:
         reason = "n=1"
@@ -320,10 +320,45 @@ def read_question(
         return _question(body, own, chat, n, wanted, own.utility or allowed.default, drawing)
     if own.document is not None:
         raise bad(f"has a document, but passes through ({reason})", FIELD, "Leave the document out")
-    _asked_tokens(body, drawing)  # what passes through has the bound too
-    if FIELD in body:
-        content = written({key: value for key, value in body.items() if key != FIELD})
-    return PassThrough(reason, content)
+    path = "chat/completions" if chat else "completions"
+    return _passing(content, asked, path, reason, drawing)
+
+
+def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings) -> PassThrough:
+    """A request to another path.
+
+    Args:
+        content: its bytes, which nobody but a form of several parts may have in another form than JSON.
+        path: beneath the address of the server.
+        kind: the type that the request says its content has.
+        drawing: the bounds of what it may ask for.
+
+    Raises:
+        ApiError: it cannot be read, or asks for what is not allowed.
+    """
+    if not content or kind.startswith("multipart/form-data"):
+        return PassThrough("path", content)
+    return _passing(content, _object_of(content), path, "path", drawing)
+
+
+def _object_of(content: bytes) -> dict[str, Any]:
+    """The JSON object that a request is; raises ApiError if it is none."""
+    try:
+        body = parse_json(content)
+    except InputError as error:
+        raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, "the request is no JSON object", code="invalid_json")
+    return body
+
+
+def _passing(
+    content: bytes, asked: dict[str, Any], path: str, reason: str, drawing: DrawingSettings
+) -> PassThrough:
+    """A request that passes through: its bytes as they came, unless a bound or a field of ours changes it."""
+    kept = {key: value for key, value in asked.items() if key != FIELD}
+    result = bounded(kept, path, drawing)
+    return PassThrough(reason, content if result == asked else written(result))
 
 
 def _question(
@@ -339,9 +374,9 @@ def _question(
     upstream = {key: value for key, value in body.items() if key not in _ANSWER_KEYS}
     if drawing.sampling_temperature is not None:
         upstream["temperature"] = drawing.sampling_temperature
-    tokens = _asked_tokens(upstream, drawing)
+    tokens = tokens_of_choices(upstream, wanted, drawing)
     if tokens is None:
-        tokens = _default_tokens(n, drawing)
+        tokens = default_tokens(n, wanted, drawing)
         if tokens is not None:
             upstream["max_tokens"] = tokens
     n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
@@ -369,7 +404,7 @@ def _number(values: Mapping[str, Any], key: str) -> int:
     if number is None:
         return 1
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number < 1 << 31:
-        raise bad(f"found {number!r:.60}, expected a whole number from 1", key)
+        raise bad(f"found {shown(number)}, expected a whole number from 1", key)
     return number
 
 
@@ -380,29 +415,9 @@ def _no_samples(body: Mapping[str, Any], drawing: DrawingSettings) -> str | None
     return "temperature=0" if is_greedy and drawing.sampling_temperature is None else None
 
 
-def _asked_tokens(body: Mapping[str, Any], drawing: DrawingSettings) -> int | None:
-    """The most tokens that a request asks of a candidate, None if it says nothing; raises ApiError above the most."""
-    key = next((key for key in _LIMIT_KEYS if body.get(key) is not None), None)
-    cap = drawing.max_candidate_tokens
-    if key is None or (cap is None and drawing.max_request_tokens is None):
-        return None
-    asked = _number(body, key)
-    if cap is not None and asked > cap:
-        raise bad(f"found {asked}, at most {cap} tokens are given", key)
-    return asked
-
-
-def _default_tokens(n: int, drawing: DrawingSettings) -> int | None:
-    """The most tokens of each of n candidates whose request does not say it; None where there is no bound."""
-    budget = drawing.max_request_tokens
-    if drawing.max_candidate_tokens is not None or budget is None:
-        return drawing.max_candidate_tokens
-    return max(1, budget // n)
-
-
 def _affordable(n: int, wanted: int, tokens: int | None, budget: int | None) -> int:
     """How many of n candidates of so many tokens the budget has; raises ApiError if fewer than are wanted."""
-    if tokens is None or budget is None:
+    if not tokens or budget is None:
         return n
     if wanted * tokens > budget:
         raise bad(f"{wanted} choices of {tokens} tokens, at most {budget} are given", "n")

@@ -9,9 +9,10 @@ from typing import Any
 
 from ...rerank.choice import RankedText, Ranking
 from ...rerank.lists import finite
-from .api_errors import ApiError
-from .candidate_draw import Drawn
+from .candidate_draw import Drawn, LeftOut
 from .questions import FIELD, Question
+
+MAX_COUNT = 1 << 53  # more is no count; up to here, floats are exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Decision:
         rounds: how often candidates were drawn.
         hides_logprobs: whether log-probabilities were asked for that the request did not ask for.
         num_valid: how many have the form that the request asks for; None where it asks for none, or nobody can tell.
+        left_out: choices of the replies that were not chosen among, as they could not be used.
     """
 
     question: Question
@@ -52,6 +54,7 @@ class Decision:
     rounds: int
     hides_logprobs: bool
     num_valid: int | None = None
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def ranked(self) -> list[tuple[int, RankedText]]:
@@ -68,8 +71,10 @@ class Decision:
     @property
     def header(self) -> str:
         """How it was decided, in one line."""
-        ranking = self.ranking
-        return f"chosen; n={len(self.drawn)}; distinct={len(ranking.ranking)}; rounds={self.rounds}"
+        parts = {"n": len(self.drawn), "distinct": len(self.ranking.ranking), "rounds": self.rounds}
+        if self.left_out:
+            parts["left-out"] = len(self.left_out)
+        return "; ".join(["chosen", *(f"{name}={count}" for name, count in parts.items())])
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices of the answer."""
@@ -97,6 +102,8 @@ class Decision:
         }
         if self.question.response_format is not None:
             about["valid"] = self.num_valid
+        if self.left_out:
+            about["left_out"] = [one._asdict() for one in self.left_out]
         if self.question.own.explain:
             about["candidates"] = [self._explained(*ranked) for ranked in self.ranked]
         return about
@@ -160,11 +167,16 @@ def _add(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
             inner = total.get(key)
             total[key] = dict(inner) if isinstance(inner, Mapping) else {}
             _add(total[key], value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif _is_count(value):
             before = total.get(key)
-            total[key] = value + (before if isinstance(before, int | float) else 0)
+            total[key] = value + (before if _is_count(before) else 0)
         else:
             total.setdefault(key, value)
+
+
+def _is_count(value: Any) -> bool:
+    """Whether a value may be how much was used: no number that sums would not hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
 
 
 def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
@@ -192,12 +204,26 @@ def event(value: Mapping[str, Any]) -> bytes:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """The body of an answer as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    """The body of an answer as JSON.
+
+    What a server upstream wrote and UTF-8 or JSON cannot hold costs nothing else: half of a surrogate pair is escaped,
+    as it came, and a number beyond all bounds is null.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False).encode()
     except ValueError:
-        problem = "upstream: a reply with a number that JSON cannot write"
-        raise ApiError(502, problem, code="failed_upstream") from None
+        return json.dumps(_with_finite_numbers(value), allow_nan=False).encode()
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    """A JSON value with null in place of infinite numbers and of those that are none."""
+    if isinstance(value, Mapping):
+        return {key: _with_finite_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_finite_numbers(inner) for inner in value]
+    return finite(value) if isinstance(value, float) else value
 
 
 def _opening(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Converted, Field, Rare, settings
@@ -58,6 +58,8 @@ class DrawingSettings:
             nothing.
         max_request_tokens: the most tokens that all candidates of a request may have together: fewer are drawn where
             they could have more.
+        over_limit: what becomes of a request that asks for more candidates or tokens than these bounds: ``refuse``
+            it, or ``cap`` its numbers. They hold for what passes through as well.
     """
 
     heading: ClassVar = "candidates"
@@ -73,6 +75,7 @@ class DrawingSettings:
     change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = StoppingRule.margin
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
     max_request_tokens: Annotated[Count | None, Rare()] = None
+    over_limit: Annotated[Literal["refuse", "cap"], Rare()] = "refuse"
 
     def __post_init__(self) -> None:
         if self.max_n is not None and self.max_n < self.num_candidates:
@@ -106,6 +109,20 @@ class DrawingSettings:
         return self.candidates_per_request
 
 
+# what clients of OpenAI ask for beside texts to choose among
+USUAL_PATHS = (
+    "chat/completions",
+    "completions",
+    "responses",
+    "models",
+    "models/*",
+    "embeddings",
+    "moderations",
+    "rerank",
+    "score",
+)
+
+
 @settings
 class DoorSettings:
     """Who may come in, and how much is kept open.
@@ -115,8 +132,10 @@ class DoorSettings:
         port: the port; 0 takes a free one.
         access_key_variable: the environment variable that holds the key that requests must bring; none is asked for if
             it is not named.
+        allow_path: a path beneath /v1 that passes through, such as audio/speech or models/*, where * stands for one
+            part; these take the place of the usual ones.
         max_open: requests that are worked at at a time.
-        max_waiting: requests that wait behind them; more are answered by 429.
+        max_waiting: requests that come in or wait beside them; more are answered by 429.
         body_seconds: how long the head of a request may take to come in whole, and how long its body; a connection that
             has neither a request nor an answer to wait for is dropped after it.
         choice_seconds: how long a choice may take, with its waiting.
@@ -130,6 +149,7 @@ class DoorSettings:
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8484
     access_key_variable: str | None = None
+    allow_path: Annotated[tuple[str, ...], Rare()] = USUAL_PATHS
     max_open: Annotated[Count, Rare()] = 256
     max_waiting: Annotated[int, Field(ge=0), Rare()] = 256
     body_seconds: Annotated[Seconds, Rare()] = 30.0

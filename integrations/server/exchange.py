@@ -118,6 +118,7 @@ class ConnectionPools:
 
 
 LONGEST_WAIT_SECONDS = 60.0
+FEW_BYTES = 1 << 16  # of JSON, which are read in a moment
 
 
 class OpenReply(NamedTuple):
@@ -153,13 +154,20 @@ class Exchange:
         """Closes the connections."""
         await self._pools.close()
 
-    async def post(self, path: str, body: Mapping[str, Any], retries: int | None = None) -> Any:
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        retries: int | None = None,
+        surrogates: bool = False,
+    ) -> Any:
         """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
 
         Args:
             path: beneath the address of the server.
             body: the request.
             retries: how often it is repeated at most; as the connection says if not given.
+            surrogates: whether texts of the reply may hold half of a surrogate pair.
 
         Raises:
             ResourceError: the server cannot be reached.
@@ -181,7 +189,7 @@ class Exchange:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, url, content)
+            return await retrying(self._attempt, url, content, surrogates)
         except PassingError as error:
             raise error.at_last(attempts) from None
 
@@ -211,6 +219,10 @@ class Exchange:
         """Text for a message, in which the key does not stand: servers quote it."""
         return text.replace(self._key, "[key]") if self._key else text
 
+    def masked(self, content: bytes) -> bytes:
+        """The bytes of an answer, in which the key does not stand."""
+        return content.replace(self._key.encode(), SHOWN) if self._key else content
+
     def _url(self, path: str) -> str:
         """The address of a path beneath that of the server."""
         return f"{self._connection.base_url.rstrip('/')}/{path}"
@@ -231,13 +243,13 @@ class Exchange:
         scattered = growing + wait_random(0, first_seconds)
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
-    async def _attempt(self, url: str, content: bytes) -> Any:
+    async def _attempt(self, url: str, content: bytes, surrogates: bool) -> Any:
         """The JSON value that one request brings; `PassingError` for what may pass."""
         status, headers, reply = await self._sent(url, content)
         check_status(status, headers, reply, self.shown)
         _check_size(reply)
         try:
-            value = parse_json(reply)
+            value = await _parsed(reply, surrogates)
         except (InputError, UnicodeDecodeError, RecursionError):
             shown = self.shown(text_of(reply))[:300]
             raise PassingError(f"a reply that is no JSON: {shown}") from None
@@ -271,6 +283,13 @@ class Exchange:
             raise PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+
+
+async def _parsed(reply: bytes, surrogates: bool) -> Any:
+    """The JSON value of a reply; a long one is read in a thread, as it takes seconds."""
+    if len(reply) <= FEW_BYTES:
+        return parse_json(reply, surrogates)
+    return await asyncio.to_thread(parse_json, reply, surrogates)
 
 
 async def _bounded(response: Any) -> AsyncIterator[bytes]:

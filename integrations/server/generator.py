@@ -56,6 +56,10 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
     if not isinstance(text, str):
         key = "content" if chat else "text"
         return InputError(f"a choice without a text in {key}", where="server")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return InputError("a choice with half of a surrogate pair in its text", where="server")
     before = before_stop(text, stops)
     if before is not None:
         return Candidate(before)
@@ -63,7 +67,7 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
     try:
         return Candidate(text, total_logprob(choice), fields)
     except InputError as error:
-        return error.inside("server")
+        return InputError(error.problem, where=f"server: {error.where}", fix=error.fix)
 
 
 def drawings_of(prompt: Prompt, settings: ServerSettings) -> dict[str, Drawing]:

@@ -76,8 +76,12 @@ def check_json_size(data: bytes) -> None:
         raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
 
 
-def parse_json(line: bytes) -> Any:
+def parse_json(line: bytes, surrogates: bool = False) -> Any:
     """The value in a line of UTF-8.
+
+    Args:
+        line: its bytes.
+        surrogates: whether texts may hold half of a surrogate pair, escaped, which UTF-8 cannot write.
 
     Raises:
         InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
@@ -100,7 +104,8 @@ def parse_json(line: bytes) -> Any:
         raise InputError(problem, fix="Write it as text or as 1e9") from error
     if line.count(b"[") + line.count(b"{") > DEPTH:
         _check_depth(value)
-    if surrogate := _ESCAPED_SURROGATE.search(line):
+    surrogate = None if surrogates else _ESCAPED_SURROGATE.search(line)
+    if surrogate:
         _check_surrogates(value, surrogate.group().decode())
     return value
 

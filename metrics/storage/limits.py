@@ -41,6 +41,8 @@ class Limits:
         documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
         request_bytes: bytes of one request to `discorank serve`.
+        open_bytes: bytes of memory that all requests to it may take together: four for each of theirs, and 256 for
+            each value of their JSON.
         members: members of one archive, entries in the header of a GGUF file.
         tensors: tensors in one file of weights.
         layers: layers of a model.
@@ -74,6 +76,7 @@ class Limits:
     documents_bytes: int = 2048 * MiB
     reply_bytes: int = 64 * MiB
     request_bytes: int = 16 * MiB
+    open_bytes: int = 256 * MiB
     members: int = 100_000
     tensors: int = 100_000
     layers: int = 1_024

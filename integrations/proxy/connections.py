@@ -1,0 +1,188 @@
+"""Connections of clients: as many as there are descriptors for, and none that nothing comes of.
+
+The HTTP server alone waits without end for the head of a request and for an answer to be taken, and where descriptors
+run out it logs an error for each connection that it cannot accept. Here connections are accepted one by one; where all
+are taken, the one that has been idle longest gives way; where none is idle, those to come wait unaccepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_BYTES = 1 << 16
+PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
+
+
+class Connections:
+    """The connections of a server.
+
+    Args:
+        max_connections: how many there may be.
+        idle_seconds: how long one may be without a request that is worked at, or an answer untaken.
+    """
+
+    def __init__(self, max_connections: int, idle_seconds: float) -> None:
+        self._max_connections, self.idle_seconds = max_connections, idle_seconds
+        self._num_open = 0
+        self._idle: dict[TimedProtocol, None] = {}  # the longest first
+        self._changed = asyncio.Event()
+
+    async def accept(self, listening: socket.socket, protocol: Callable[[], TimedProtocol]) -> None:
+        """Accepts connections until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        listening.setblocking(False)
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:  # the client has gone, or there is no descriptor
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            try:
+                while self._num_open >= self._max_connections:
+                    self._changed.clear()
+                    if self._idle:
+                        self._drop(next(iter(self._idle)))
+                    await self._changed.wait()
+                await loop.connect_accepted_socket(protocol, accepted)
+            except OSError:
+                accepted.close()
+            except asyncio.CancelledError:
+                accepted.close()
+                raise
+
+    def opened(self) -> None:
+        """Counts a connection."""
+        self._num_open += 1
+
+    def closed(self, connection: TimedProtocol) -> None:
+        """Forgets a connection."""
+        self._num_open -= 1
+        self.busy(connection)
+        self._changed.set()
+
+    def idle(self, connection: TimedProtocol) -> None:
+        """Notes that a connection waits for its client."""
+        self._idle[connection] = None
+        self._changed.set()
+
+    def busy(self, connection: TimedProtocol) -> None:
+        """Notes that a request of a connection is worked at."""
+        self._idle.pop(connection, None)
+
+    def _drop(self, connection: TimedProtocol) -> None:
+        """Ends a connection; it is counted until its end has come."""
+        self.busy(connection)
+        connection.transport.abort()
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 over one connection.
+
+    Args:
+        connections: the connections of the server.
+    """
+
+    def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._connections = connections
+        self._ending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for the first request."""
+        self._connections.opened()
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the waiting."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+        self._connections.closed(self)
+
+    def handle_events(self) -> None:
+        """Takes what has come; the waiting ends where it completes the head of a request."""
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Waits for the answer to be taken, and for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Waits for what was sent of an answer to be taken."""
+        super().pause_writing()
+        self._wait()
+
+    def resume_writing(self) -> None:
+        """Goes on with an answer of which enough was taken."""
+        super().resume_writing()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._connections.idle(self)
+        seconds = self._connections.idle_seconds
+        self._ending = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        self._connections.busy(self)
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+
+class HttpServer(uvicorn.Server):
+    """The HTTP server, which logs nothing of requests.
+
+    Args:
+        app: what answers.
+        connections: its connections.
+        grace_seconds: how long open requests may take when it is stopped.
+    """
+
+    def __init__(self, app: Any, connections: Connections, grace_seconds: float) -> None:
+        config = uvicorn.Config(
+            app,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(grace_seconds)),
+            h11_max_incomplete_event_size=HEADER_BYTES,
+        )
+        super().__init__(config)
+        self._connections = connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept connections at one socket."""
+        self.servers = []
+        [listening] = sockets or []
+        accepting = self._connections.accept(listening, self._protocol)
+        self._accepting = asyncio.create_task(accepting)
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts no more, and ends what is open in its time."""
+        self._accepting.cancel()
+        await asyncio.wait([self._accepting])
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> TimedProtocol:
+        return TimedProtocol(
+            config=self.config,
+            server_state=self.server_state,
+            app_state={},
+            connections=self._connections,
+        )

@@ -1,0 +1,194 @@
+"""The door: how many requests and bytes of theirs are kept at a time, and how often people are told of trouble.
+
+A request gets room before its body is read, a place to be worked at once it is read. What it takes of memory is one
+account over all requests, so that what strangers send is bounded as a whole, whatever stands in one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
+
+from ...metrics.errors import InputError
+from ...metrics.storage.limits import limits
+from .api_errors import ApiError
+
+BYTES_PER_BYTE = (
+    4  # memory that a byte of a request takes at most: as it came, as text, and as it goes upstream
+)
+BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
+
+
+class Room:
+    """Room for requests.
+
+    Args:
+        max_open: how many are worked at at a time.
+        max_waiting: how many come in, or wait, beside them.
+    """
+
+    def __init__(self, max_open: int, max_waiting: int) -> None:
+        self._max_requests = max_open + max_waiting
+        self._places = asyncio.Semaphore(max_open)
+        self.num_requests = 0
+        self.num_open = 0
+        self.num_bytes = 0
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests whose body comes, or that wait for a place."""
+        return self.num_requests - self.num_open
+
+    @contextmanager
+    def request(self) -> Iterator[Share]:
+        """Room for one request within the block.
+
+        Raises:
+            ApiError: there is none.
+        """
+        if self.num_requests >= self._max_requests:
+            problem = f"{self.num_open} requests are open and {self.num_waiting} wait"
+            raise ApiError(429, problem, code="too_many_requests")
+        self.num_requests += 1
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            self.num_requests -= 1
+            self.num_bytes -= share.num_bytes
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place to be worked at within the block, as soon as there is one."""
+        async with self._places:
+            self.num_open += 1
+            try:
+                yield
+            finally:
+                self.num_open -= 1
+
+
+class Share:
+    """What one request takes of the memory for all."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.num_bytes = 0
+
+    def take(self, num_bytes: int) -> None:
+        """Takes so much more.
+
+        Raises:
+            ApiError: there is not so much now, or ever.
+        """
+        bound = limits().open_bytes
+        if self.num_bytes + num_bytes > bound:
+            problem = f"the request takes more memory than the {bound} bytes that there are for all"
+            raise ApiError(413, problem, code="too_large")
+        if self._room.num_bytes + num_bytes > bound:
+            problem = f"open requests take the {bound} bytes of memory that there are for them"
+            raise ApiError(429, problem, code="too_many_bytes")
+        self.num_bytes += num_bytes
+        self._room.num_bytes += num_bytes
+
+
+async def body_of(pieces: AsyncIterator[bytes], share: Share, seconds: float) -> bytes:
+    """The body of a request, whose memory is accounted for as it comes.
+
+    Args:
+        pieces: of the body.
+        share: what the request takes of the memory for all.
+        seconds: how long it may take to come.
+
+    Raises:
+        ApiError: it is too large, or does not come, or there is no memory for it.
+    """
+    body, max_bytes = bytearray(), limits().request_bytes
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in pieces:
+                if len(body) + len(piece) > max_bytes:
+                    problem = f"the request has more than {max_bytes} bytes"
+                    raise ApiError(413, problem, code="too_large")
+                share.take(BYTES_PER_BYTE * len(piece))
+                body += piece
+    except TimeoutError:
+        problem = f"the request did not come within {seconds:g} seconds"
+        raise ApiError(408, problem, code="slow_request") from None
+    # every value of JSON stands behind one of these
+    share.take(BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{"))))
+    return bytes(body)
+
+
+OTHER_DESCRIPTORS = 128  # files, pipes and libraries
+
+
+def max_connections(num_requests: int, num_upstream: int) -> int:
+    """How many connections of clients there may be, so that the system has descriptors for all of them.
+
+    The limit of this process is raised as far as it may be where it is too low.
+
+    Args:
+        num_requests: requests that have room at a time; each is to find a connection, and others their refusal.
+        num_upstream: connections to the server upstream.
+
+    Raises:
+        InputError: there are too few.
+    """
+    wanted = 4 * num_requests + 256
+    try:
+        import resource
+    except ImportError:  # there is no such limit on Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    others = num_upstream + OTHER_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted + others:
+        if hard == resource.RLIM_INFINITY or hard > soft:
+            soft = wanted + others if hard == resource.RLIM_INFINITY else min(hard, wanted + others)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        wanted = soft - others
+    least = num_requests + REFUSED_AT_A_TIME
+    if wanted < least:
+        problem = f"the system gives {soft} descriptors, expected {least + others}"
+        fix = "Raise them (ulimit -n), or lower --max-open, --max-waiting or --connections"
+        raise InputError(problem, where="max_open", fix=fix)
+    return wanted
+
+
+REFUSED_AT_A_TIME = 32  # connections beside those of requests that have room
+
+
+class LimitedReport:
+    """Tells people what goes wrong, so many lines in a while; what is more is counted, and the count told.
+
+    Args:
+        report: takes a line.
+        max_lines: lines of a while.
+        seconds: how long that is.
+        clock: tells the time, in seconds.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[str], object],
+        max_lines: int = 10,
+        seconds: float = 60.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._report, self._max_lines, self._seconds = report, max_lines, seconds
+        self._clock = clock
+        self._since, self._num_lines = clock(), 0
+
+    def __call__(self, line: str) -> None:
+        """Tells of something, if not too much was told of late."""
+        now = self._clock()
+        if now - self._since >= self._seconds:
+            left_out = self._num_lines - self._max_lines
+            if left_out > 0:
+                self._report(f"discorank: {left_out} more lines were left out")
+            self._since, self._num_lines = now, 0
+        self._num_lines += 1
+        if self._num_lines <= self._max_lines:
+            self._report(line)

@@ -1,0 +1,116 @@
+"""What passes through: which paths, and how a reply comes back as the server upstream sent it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from ...metrics.errors import DiscorankError
+from ..server.exchange import OpenReply, check_status
+from .api_errors import ApiError, from_upstream
+from .replies import event
+
+if TYPE_CHECKING:
+    from .app import Send
+
+# headers of a reply that pass through; what concerns the connection alone does not
+_HEADERS = ("content-type", "retry-after", "x-request-id")
+_ABOUT_THE_KEY = (401, 403)  # statuses of replies that quote parts of the key that they were sent
+_SEGMENT = re.compile(r"[A-Za-z0-9_~@:+=,-][A-Za-z0-9._~@:+=,-]*")
+_QUERY = re.compile(r"[A-Za-z0-9._~@:+=,&%/-]*")
+_MAX_PATH = 1024
+
+
+def checked_path(path: str, query: str) -> str:
+    """A path beneath the address of the server, with its query.
+
+    >>> checked_path("embeddings", "")
+    'embeddings'
+
+    Raises:
+        ApiError: it is none: it could leave that address.
+    """
+    segments = path.split("/")
+    is_plain = all(_SEGMENT.fullmatch(segment) for segment in segments)
+    if not is_plain or not _QUERY.fullmatch(query) or len(path) + len(query) > _MAX_PATH:
+        raise ApiError(404, "there is no such path", code="not_found")
+    return f"{path}?{query}" if query else path
+
+
+def check_allowed(path: str, allowed: Sequence[str]) -> None:
+    """Raises ApiError for a path that is none of those allowed, in which * stands for one part.
+
+    >>> check_allowed("models/gpt-4", ["models/*"])
+    """
+    parts = path.split("/")
+    for pattern in allowed:
+        wanted = pattern.strip("/").split("/")
+        if len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted)):
+            return
+    problem = "this path does not pass here; who runs the server names those that do: --allow-path"
+    raise ApiError(404, problem, code="path_not_allowed")
+
+
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events of a stream, each whole as soon as its end has come, and what stands behind the last one.
+
+    Where the pieces break off, what has come of an event is left out, so that others may be sent behind it.
+    """
+    kept = bytearray()
+    async for piece in pieces:
+        searched = max(0, len(kept) - 3)
+        kept += piece
+        ends = [found.end() for found in _EVENT_END.finditer(kept, searched)]
+        if ends:
+            yield bytes(kept[: ends[-1]])
+            del kept[: ends[-1]]
+    if kept:
+        yield bytes(kept)
+
+
+async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send) -> int:
+    """Passes a reply back, events as they come, anything else when it is whole; returns its status.
+
+    Args:
+        opened: the reply.
+        reason: why nothing is chosen.
+        send: takes what is passed back.
+
+    Raises:
+        ApiError: there is none.
+    """
+    has_started = False
+    try:
+        async with opened as reply:
+            headers = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
+            headers["x-discorank"] = f"passed-through; reason={reason}"
+            content = None
+            is_stream = headers.get("content-type", "").startswith("text/event-stream")
+            if not is_stream or reply.status in _ABOUT_THE_KEY:
+                content = b"".join([piece async for piece in reply.pieces])
+                if reply.status in _ABOUT_THE_KEY:
+                    check_status(reply.status, reply.headers, content, str)
+                headers["content-length"] = str(len(content))
+            raw = [
+                (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()
+            ]
+            await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+            has_started = True
+            if content is None:
+                async for whole in whole_events(reply.pieces):
+                    await send({"type": "http.response.body", "body": whole, "more_body": True})
+            await send({"type": "http.response.body", "body": content or b""})
+            return reply.status
+    except DiscorankError as error:
+        problem = from_upstream(error)
+    if not has_started:
+        raise problem
+    # a stream that broke off ends with the error
+    await send({"type": "http.response.body", "body": event(problem.body)})
+    return problem.status
