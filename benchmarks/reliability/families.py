@@ -10,6 +10,7 @@ from benchmarks.reliability import (
     comparison_storms,
     damage,
     decode_storms,
+    door_storms,
     full_disk,
     generate_storms,
     judge_storms,
@@ -94,4 +95,5 @@ FAMILIES: Mapping[str, Trial] = {
     "damage": damage.flipped_bits,
     "sharing": sharing.two_processes,
     "full-disk": full_disk.full_disks,
+    "door": door_storms.doors,
 }

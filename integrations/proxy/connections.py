@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_BYTES = 1 << 16
+MAX_AT_ONCE = 32  # connections that are accepted before others are looked at
 PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
 
 
@@ -39,21 +41,27 @@ class Connections:
         listening.setblocking(False)
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                first, _ = await loop.sock_accept(listening)
             except OSError:  # the client has gone, or there is no descriptor
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            try:
-                while self._num_open >= self._max_connections:
-                    self._changed.clear()
-                    if self._idle:
-                        self._drop(next(iter(self._idle)))
-                    await self._changed.wait()
-                await loop.connect_accepted_socket(protocol, accepted)
-            except OSError:
-                accepted.close()
-            except asyncio.CancelledError:
-                accepted.close()
+            for accepted in [first, *_waiting(listening, MAX_AT_ONCE)]:
+                await self._begin(accepted, protocol)
+
+    async def _begin(self, accepted: socket.socket, protocol: Callable[[], TimedProtocol]) -> None:
+        """Begins a connection, as soon as there may be one more."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._num_open >= self._max_connections:
+                self._changed.clear()
+                if self._idle:
+                    self._drop(next(iter(self._idle)))
+                await self._changed.wait()
+            accepted.setblocking(False)
+            await loop.connect_accepted_socket(protocol, accepted)
+        except BaseException as error:
+            accepted.close()
+            if not isinstance(error, OSError):
                 raise
 
     def opened(self) -> None:
@@ -79,6 +87,15 @@ class Connections:
         """Ends a connection; it is counted until its end has come."""
         self.busy(connection)
         connection.transport.abort()
+
+
+def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
+    """Connections that wait to be accepted, so many at most."""
+    found = []
+    with suppress(OSError):  # none waits, or there is no descriptor
+        for _ in range(most):
+            found.append(listening.accept()[0])
+    return found
 
 
 class TimedProtocol(H11Protocol):
