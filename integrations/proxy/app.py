@@ -12,6 +12,7 @@ Behind it the server: its address, and its life from loading models to the last 
 from __future__ import annotations
 
 import asyncio
+import gc
 import hmac
 import os
 import socket
@@ -175,7 +176,7 @@ class App:
             read = partial(read_passing, content, path, kind, self._drawing)
         if len(content) <= FEW_BYTES:
             return read()
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, read)
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, _uncollected, read)
 
     async def _chosen(self, question: Question, send: Send) -> None:
         """Sends the choice."""
@@ -218,6 +219,15 @@ class App:
         raw = [(name.encode(), value.encode()) for name, value in whole.items()]
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": content})
+
+
+def _uncollected(read: Callable[[], Question | PassThrough]) -> Question | PassThrough:
+    """What a request asks for, without the search for circles, which hold up everybody and which JSON cannot have."""
+    gc.disable()
+    try:
+        return read()
+    finally:
+        gc.enable()
 
 
 async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) -> None:

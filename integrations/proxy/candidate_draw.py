@@ -174,8 +174,8 @@ class CandidateDraw:
         return max(0.0, self.until - monotonic())
 
     def _body(self, call: int, n: int) -> dict[str, Any]:
-        """A request for n candidates; where the user names a seed, each request after the first has another."""
-        body = {**self._question.body, "n": n}
+        """What a request for n candidates has of its own: where the user names a seed, others after the first."""
+        body = {**self._question.varied, "n": n}
         if call and isinstance(body.get("seed"), int):
             body["seed"] = seed_of(body["seed"], call)
         if self._logprobs:
@@ -187,7 +187,8 @@ class CandidateDraw:
         if self._fatal is not None:
             return
         for call, n, body in self._drawing.requests(self._upstream.accepts_n):
-            request = self._upstream.exchange.post(self._path, body, surrogates=True)
+            content = self._question.content_with(body)
+            request = self._upstream.exchange.post(self._path, content, surrogates=True)
             self._under_way[asyncio.create_task(request)] = (call, n)
 
     def _take(self, task: asyncio.Task[Any]) -> None:

@@ -34,6 +34,7 @@ class Connections:
         self._num_open = 0
         self._idle: dict[TimedProtocol, None] = {}  # the longest first
         self._changed = asyncio.Event()
+        self._beginning: set[asyncio.Task[Any]] = set()
 
     async def accept(self, listening: socket.socket, protocol: Callable[[], TimedProtocol]) -> None:
         """Accepts connections until it is cancelled."""
@@ -46,27 +47,30 @@ class Connections:
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             for accepted in [first, *_waiting(listening, MAX_AT_ONCE)]:
-                await self._begin(accepted, protocol)
+                await self._begin(loop, accepted, protocol)
 
-    async def _begin(self, accepted: socket.socket, protocol: Callable[[], TimedProtocol]) -> None:
+    async def _begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        accepted: socket.socket,
+        protocol: Callable[[], TimedProtocol],
+    ) -> None:
         """Begins a connection, as soon as there may be one more."""
-        loop = asyncio.get_running_loop()
         try:
             while self._num_open >= self._max_connections:
                 self._changed.clear()
                 if self._idle:
                     self._drop(next(iter(self._idle)))
                 await self._changed.wait()
-            accepted.setblocking(False)
-            await loop.connect_accepted_socket(protocol, accepted)
-        except BaseException as error:
+        except asyncio.CancelledError:
             accepted.close()
-            if not isinstance(error, OSError):
-                raise
-
-    def opened(self) -> None:
-        """Counts a connection."""
+            raise
+        accepted.setblocking(False)
         self._num_open += 1
+        beginning = loop.create_task(loop.connect_accepted_socket(protocol, accepted))
+        # others are accepted meanwhile; a failure is that of the client, whose connection has its end as any other
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
 
     def closed(self, connection: TimedProtocol) -> None:
         """Forgets a connection."""
@@ -112,7 +116,6 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
-        self._connections.opened()
         super().connection_made(transport)
         self._wait()
 

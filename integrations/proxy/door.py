@@ -21,6 +21,9 @@ BYTES_PER_BYTE = (
 BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
 
 
+BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
+
+
 class Room:
     """Room for requests.
 
@@ -32,6 +35,7 @@ class Room:
     def __init__(self, max_open: int, max_waiting: int) -> None:
         self._max_requests = max_open + max_waiting
         self._places = asyncio.Semaphore(max_open)
+        self._beginning = asyncio.Semaphore(BEGUN_AT_ONCE)
         self.num_requests = 0
         self.num_open = 0
         self.num_bytes = 0
@@ -63,6 +67,9 @@ class Room:
     async def place(self) -> AsyncIterator[None]:
         """A place to be worked at within the block, as soon as there is one."""
         async with self._places:
+            # begun a few at a time, so that others do not wait until all that came together have begun
+            await self._beginning.acquire()
+            asyncio.get_running_loop().call_soon(self._beginning.release)
             self.num_open += 1
             try:
                 yield

@@ -260,6 +260,7 @@ def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[
 
 
 _ANSWER_KEYS = (FIELD, "n", "stream", "stream_options")  # what the answer does with the choice
+_VARIED_KEYS = ("seed", "logprobs")
 
 
 class PassThrough(NamedTuple):
@@ -275,7 +276,8 @@ class Question:
 
     Args:
         chat: whether it is a chat.
-        body: what is asked upstream, but for the number of candidates.
+        content: what is asked upstream, as JSON, but for the number of candidates and what differs between requests.
+        varied: the rest: keys whose values may be others in each request.
         n: candidates to draw.
         wanted: how many choices the answer has.
         utility: name of the decoder.
@@ -287,7 +289,8 @@ class Question:
     """
 
     chat: bool
-    body: Mapping[str, Any]
+    content: bytes
+    varied: Mapping[str, Any]
     n: int
     wanted: int
     utility: str
@@ -296,6 +299,10 @@ class Question:
     response_format: Mapping[str, Any] | None = None
     stream: bool = False
     with_usage: bool = False
+
+    def content_with(self, more: Mapping[str, Any]) -> bytes:
+        """The JSON of a request upstream: the content, which may be long and is not written again, and these keys."""
+        return b"%b, %b" % (self.content[:-1], request_content(more)[1:])
 
 
 def read_question(
@@ -371,7 +378,8 @@ def _question(
     drawing: DrawingSettings,
 ) -> Question:
     """The question of a request for plain texts."""
-    upstream = {key: value for key, value in body.items() if key not in _ANSWER_KEYS}
+    kept_back = (*_ANSWER_KEYS, *_VARIED_KEYS)
+    upstream = {key: value for key, value in body.items() if key not in kept_back}
     if drawing.sampling_temperature is not None:
         upstream["temperature"] = drawing.sampling_temperature
     tokens = tokens_of_choices(upstream, wanted, drawing)
@@ -380,13 +388,14 @@ def _question(
         if tokens is not None:
             upstream["max_tokens"] = tokens
     n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
-    written(upstream)  # what cannot be sent is refused before anything is drawn
+    content = written(upstream)  # what cannot be sent is refused before anything is drawn
     options = body.get("stream_options")
     wanted_format = body.get("response_format")
     is_text = not isinstance(wanted_format, Mapping) or wanted_format.get("type") in (None, "text")
     return Question(
         chat,
-        upstream,
+        content,
+        {key: body[key] for key in _VARIED_KEYS if key in body},
         n,
         wanted,
         utility,

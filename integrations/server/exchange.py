@@ -157,7 +157,7 @@ class Exchange:
     async def post(
         self,
         path: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | bytes,
         retries: int | None = None,
         surrogates: bool = False,
     ) -> Any:
@@ -165,7 +165,7 @@ class Exchange:
 
         Args:
             path: beneath the address of the server.
-            body: the request.
+            body: the request, or its JSON.
             retries: how often it is repeated at most; as the connection says if not given.
             surrogates: whether texts of the reply may hold half of a surrogate pair.
 
@@ -178,7 +178,7 @@ class Exchange:
         """
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
-        content = request_content(body)
+        content = body if isinstance(body, bytes) else request_content(body)
         url = self._url(path)
         attempts = (self._connection.retries if retries is None else retries) + 1
         retrying = AsyncRetrying(
