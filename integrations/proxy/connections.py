@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_BYTES = 1 << 16
 MAX_AT_ONCE = 32  # connections that are accepted before others are looked at
+LEAST_IDLE_SECONDS = 0.1  # before a connection may have to go: its request may be on the way
 PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
 
 
@@ -32,7 +33,7 @@ class Connections:
     def __init__(self, max_connections: int, idle_seconds: float) -> None:
         self._max_connections, self.idle_seconds = max_connections, idle_seconds
         self._num_open = 0
-        self._idle: dict[TimedProtocol, None] = {}  # the longest first
+        self._idle: dict[TimedProtocol, float] = {}  # since when, the longest first
         self._changed = asyncio.Event()
         self._beginning: set[asyncio.Task[Any]] = set()
 
@@ -59,9 +60,9 @@ class Connections:
         try:
             while self._num_open >= self._max_connections:
                 self._changed.clear()
-                if self._idle:
-                    self._drop(next(iter(self._idle)))
-                await self._changed.wait()
+                self._drop(loop.time() - LEAST_IDLE_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LEAST_IDLE_SECONDS)
         except asyncio.CancelledError:
             accepted.close()
             raise
@@ -80,17 +81,27 @@ class Connections:
 
     def idle(self, connection: TimedProtocol) -> None:
         """Notes that a connection waits for its client."""
-        self._idle[connection] = None
-        self._changed.set()
+        self._idle[connection] = connection.loop.time()
 
     def busy(self, connection: TimedProtocol) -> None:
         """Notes that a request of a connection is worked at."""
         self._idle.pop(connection, None)
 
-    def _drop(self, connection: TimedProtocol) -> None:
-        """Ends a connection; it is counted until its end has come."""
-        self.busy(connection)
-        connection.transport.abort()
+    def _drop(self, before: float) -> None:
+        """Ends the connection that has been idle longest, if it has been since before a time of the event loop.
+
+        One whose answer is not yet taken has to go only if all are so.
+        """
+        idle = [one for one, since in self._idle.items() if since <= before]
+        taken = (one for one in idle if not one.transport.get_write_buffer_size())
+        connection = next(taken, None)
+        if connection is not None:
+            connection.transport.close()
+        elif idle:
+            connection = idle[0]
+            connection.transport.abort()
+        if connection is not None:
+            self.busy(connection)  # it is counted until its end has come
 
 
 def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:

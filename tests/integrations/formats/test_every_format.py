@@ -91,7 +91,10 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
 
 # a list whose second candidate has a log-probability above 0, and where that stands
 ABOVE_0 = {
-    "jsonl": ('{"id": "a", "candidates": ["x", {"text": "y", "logprob": 1e308}]}', "1: candidates[1]"),
+    "jsonl": (
+        '{"id": "a", "candidates": ["x", {"text": "y", "logprob": 1e308}]}',
+        "1: candidates[1]",
+    ),
     "parquet": ("", "1: row group 0, row 0: candidates[1]"),
     "batch": (
         '{"custom_id": "a", "response": {"body": {"choices": [{"text": "x"}, '

@@ -63,9 +63,7 @@ def made(
 
 
 logprobs = st.floats(max_value=0) | st.just(nan)
-any_candidate = st.tuples(
-    texts, st.none() | logprobs, st.builds(lambda a, b: a | b, features, own)
-)
+any_candidate = st.tuples(texts, st.none() | logprobs, st.builds(lambda a, b: a | b, features, own))
 any_list = st.builds(
     made,
     texts.filter(bool) | st.sampled_from(["0", "7"]),

@@ -1,0 +1,559 @@
+"""The door as a whole: memory, connections and cost are bounded, and nothing from outside is an internal error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import resource
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.support.scripted_replies import Script
+from discorank.integrations.proxy import app, door
+from discorank.integrations.proxy.api_errors import ApiError
+from discorank.integrations.proxy.cost import bounded
+from discorank.integrations.proxy.door import LimitedReport, body_of, max_connections
+from discorank.integrations.proxy.passing import whole_events
+from discorank.integrations.proxy.settings import DrawingSettings
+from discorank.metrics.errors import InputError
+from discorank.metrics.storage.limits import use_limits
+from discorank.rerank.reranker import Reranker
+
+from ...support.proxying import Proxy, proxying, send
+from ...support.waiting import PATIENCE_SECONDS, wait_until
+
+KEY = "sk-upstream-0123456789"
+HEAD = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+
+
+def ask(proxy: Proxy, path: str = "completions", **body: Any) -> httpx2.Response:
+    if path == "completions":
+        body = {"model": "m", "prompt": "p", **body}
+    return send("POST", f"{proxy.url}/{path}", json=body)
+
+
+def refusal(reply: httpx2.Response) -> tuple[int, str | None, str]:
+    """Status, the key and the message of an error."""
+    error = reply.json()["error"]
+    return reply.status_code, error["param"], error["message"]
+
+
+def connected(proxy: Proxy) -> socket.socket:
+    address = urlsplit(proxy.url)
+    return socket.create_connection((address.hostname, address.port), timeout=PATIENCE_SECONDS)
+
+
+# memory
+
+
+def test_bodies_that_stall_take_no_more_than_their_share() -> None:
+    with use_limits(open_bytes=4_000_000), proxying(door={"body_seconds": 5.0}) as proxy:
+        lines = [connected(proxy) for _ in range(8)]
+        for line in lines:
+            line.sendall(HEAD % 1_000_000 + b" " * 300_000)
+        # three of them have 1.2 MB each; the others are told to come again
+        refused = [line for line in lines if b" 429 " in _answer(line)]
+        assert len(refused) >= 5
+        shown = send("GET", proxy.url.replace("/v1", "/metrics")).text
+        (kept,) = [line for line in shown.splitlines() if line.startswith("discorank_open_bytes ")]
+        assert float(kept.split()[1]) <= 4_000_000
+        assert ask(proxy).status_code == 200
+        for line in lines:
+            line.close()
+        wait_until(lambda: proxy.server._app._room.num_bytes == 0)
+
+
+def _answer(line: socket.socket) -> bytes:
+    """What comes over a connection, nothing if nothing does in a moment."""
+    line.settimeout(0.5)
+    try:
+        return line.recv(4096)
+    except (TimeoutError, ConnectionError):
+        return b""
+
+
+def test_memory_is_that_of_values_too() -> None:
+    content = json.dumps({"model": "m", "prompt": "p", "x": [[]] * 1000}).encode()
+    with use_limits(open_bytes=200_000), proxying() as proxy:
+        reply = send("POST", f"{proxy.url}/completions", content=content)
+        assert refusal(reply)[0] == 413
+        assert ask(proxy).status_code == 200
+
+
+@given(pieces=st.lists(st.binary(max_size=50), max_size=5), open_bytes=st.integers(1, 2000))
+def test_what_is_taken_is_given_back(pieces: list[bytes], open_bytes: int) -> None:
+    async def coming() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    refused: list[int] = []
+
+    async def read() -> None:
+        room = door.Room(1, 0)
+        try:
+            with room.request() as share:
+                content = await body_of(coming(), share, 1.0)
+                assert content == b"".join(pieces)
+                assert 4 * len(content) <= room.num_bytes <= open_bytes
+        except ApiError as error:  # it is more than there is for all
+            refused.append(error.status)
+        assert (room.num_bytes, room.num_requests) == (0, 0)
+
+    with use_limits(open_bytes=open_bytes):
+        asyncio.run(read())
+    assert refused in ([], [413])
+
+
+def test_the_key_comes_before_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OWN", "own-key")
+    with (
+        proxying(door={"access_key_variable": "OWN"}) as proxy,
+        closing(connected(proxy)) as line,
+    ):
+        line.sendall(HEAD % 1_000_000)
+        assert b" 401 " in line.recv(4096)
+
+
+def test_a_room_comes_before_the_body() -> None:
+    with proxying(door={"max_open": 1, "max_waiting": 1}) as proxy:
+        lines = [connected(proxy) for _ in range(3)]
+        for line in lines:
+            line.sendall(HEAD % 1_000_000 + b"{")
+        assert [b" 429 " in _answer(line) for line in lines] == [False, False, True]
+        for line in lines:
+            line.close()
+        wait_until(lambda: ask(proxy).status_code == 200)
+
+
+def test_long_json_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    read = app.read_question
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return read(*arguments)
+
+    monkeypatch.setattr(app, "read_question", noted)
+    with proxying() as proxy:
+        assert ask(proxy, x="y" * 100_000).status_code == 200
+        assert ask(proxy).status_code == 200
+    assert [name.startswith("discorank-json") for name in threads] == [True, False]
+
+
+# connections
+
+
+def test_idle_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "max_connections", lambda *arguments: 8)
+    with proxying() as proxy:
+        lines = [connected(proxy) for _ in range(60)]
+        assert send("GET", proxy.url.replace("/v1", "/healthz")).status_code == 200
+        assert len(proxy.server._server.server_state.connections) <= 8
+        assert ask(proxy).status_code == 200
+        for line in lines:
+            line.close()
+        assert proxy.reports == []
+
+
+def test_who_is_worked_for_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "max_connections", lambda *arguments: 4)
+    gate, replies = threading.Event(), []
+    with proxying(Script(gate=gate)) as proxy:
+        threads = [
+            threading.Thread(target=lambda: replies.append(ask(proxy).status_code))
+            for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: proxy.upstream.num_open == 4)  # the others are not accepted yet
+        gate.set()
+        for thread in threads:
+            thread.join()
+    assert replies == [200] * 6
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "connections"),
+    [
+        (1024, 1024, 1024 - 256 - 128),
+        (1024, 4096, 4 * 512 + 256),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 4 * 512 + 256),
+        (256, resource.RLIM_INFINITY, 4 * 512 + 256),
+    ],
+)
+def test_connections_are_what_descriptors_allow(
+    soft: int, hard: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[Any] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: raised.append(both))
+    assert max_connections(512, 256) == connections
+    assert all(one <= hard or hard < 0 for one, _ in raised)
+
+
+def test_too_few_descriptors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (512, 512))
+    with pytest.raises(InputError, match=r"gives 512 descriptors, expected 928.*ulimit -n"):
+        max_connections(512, 256)
+
+
+def test_lines_are_limited_in_rate() -> None:
+    lines: list[str] = []
+    now = [0.0]
+    report = LimitedReport(lines.append, max_lines=3, seconds=60, clock=lambda: now[0])
+    for number in range(10):
+        report(str(number))
+    assert lines == ["0", "1", "2"]
+    now[0] = 61.0
+    report("later")
+    assert lines[3:] == ["discorank: 7 more lines were left out", "later"]
+
+
+# cost
+
+LIMITS = {"max_n": 16, "max_candidate_tokens": 100, "max_request_tokens": 800}
+TOO_DEAR: list[tuple[str, dict[str, Any], str]] = [
+    ("completions", {"n": 500, "logprobs": 1}, "n"),
+    ("completions", {"n": 500}, "n"),
+    ("chat/completions", {"n": 500, "tools": [{"type": "function"}]}, "n"),
+    ("completions", {"best_of": 500}, "best_of"),
+    ("completions", {"num_return_sequences": 500}, "num_return_sequences"),
+    ("completions", {"prompt": ["p"] * 200}, "prompt"),
+    ("completions", {"prompt": ["p"] * 4, "n": 5}, "n"),
+    ("completions", {"max_completion_tokens": 5, "max_tokens": 100_000}, "max_tokens"),
+    ("completions", {"temperature": 0, "max_new_tokens": 101}, "max_new_tokens"),
+    ("completions", {"min_tokens": 5000}, "min_tokens"),
+    ("completions", {"temperature": 0, "min_tokens": 5000}, "min_tokens"),
+    ("completions", {"options": {"num_predict": 5000}}, "num_predict"),
+    ("completions", {"max_tokens": 100, "n": 16}, "max_tokens"),
+    ("completions", {"max_tokens": 100, "n": 9, "logprobs": 1}, "n"),
+    ("completions", {"temperature": 0, "max_tokens": "1000"}, "max_tokens"),
+    ("completions", {"temperature": 0, "max_tokens": -1}, "max_tokens"),
+    ("responses", {"input": "x", "max_output_tokens": 1_000_000_000}, "max_output_tokens"),
+]
+
+
+@pytest.fixture(scope="module")
+def careful() -> Iterator[Proxy]:
+    with proxying(**LIMITS) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize(("path", "body", "key"), TOO_DEAR)
+def test_what_costs_too_much_goes_nowhere(
+    careful: Proxy, path: str, body: dict[str, Any], key: str
+) -> None:
+    before = careful.upstream.num_requests
+    status, param, message = refusal(ask(careful, path, **{"messages": [], **body}))
+    assert (status, param) == (400, key), message
+    assert careful.upstream.num_requests == before
+
+
+@pytest.mark.parametrize(("path", "body", "key"), TOO_DEAR)
+def test_or_is_capped(path: str, body: dict[str, Any], key: str) -> None:
+    with proxying(**LIMITS, over_limit="cap") as proxy:
+        reply = ask(proxy, path, **body)
+        if key == "prompt" or isinstance(body.get("max_tokens"), str) or -1 in body.values():
+            assert reply.status_code == 400  # that is nothing which could be lowered
+            return
+        assert reply.status_code in (200, 404)  # the scripted server has no /responses
+        cost = sum(_cost(seen.body) for seen in proxy.upstream.seen)
+        assert cost <= 800
+
+
+def _cost(body: dict[str, Any]) -> int:
+    """Texts and the tokens that a server may make of a request."""
+    prompts = len(body["prompt"]) if isinstance(body.get("prompt"), list) else 1
+    texts = max(body.get(key, 1) for key in ("n", "best_of", "num_return_sequences"))
+    inner = body.get("options", {})
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens")
+    tokens = [body[name] for name in (*names, "min_tokens") if name in body]
+    tokens += [inner["num_predict"]] if "num_predict" in inner else []
+    return prompts * int(texts) * max(tokens)
+
+
+numbers = st.integers(-2, 2000) | st.sampled_from([None, 1.5, "7", True])
+requests = st.dictionaries(
+    st.sampled_from(["n", "best_of", "max_tokens", "max_completion_tokens", "min_tokens"]), numbers
+)
+
+
+@given(
+    body=requests,
+    num_prompts=st.integers(1, 20),
+    most=st.integers(1, 20),
+    tokens=st.none() | st.integers(1, 200),
+    budget=st.none() | st.integers(1, 3000),
+    over_limit=st.sampled_from(["refuse", "cap"]),
+)
+def test_what_passes_is_within_all_bounds(
+    body: dict[str, Any],
+    num_prompts: int,
+    most: int,
+    tokens: int | None,
+    budget: int | None,
+    over_limit: Any,
+) -> None:
+    drawing = DrawingSettings(
+        num_candidates=most,
+        max_candidate_tokens=tokens,
+        max_request_tokens=budget,
+        over_limit=over_limit,
+    )
+    asked = {**body, "prompt": ["p"] * num_prompts}
+    try:
+        passed = bounded(asked, "completions", drawing)
+    except ApiError:
+        return
+    texts = num_prompts * max([1, *(passed.get(key) or 0 for key in ("n", "best_of"))])
+    assert texts <= most
+    if tokens is None and budget is None:
+        assert over_limit == "cap" or passed == asked
+        return
+    names = ("max_tokens", "max_completion_tokens", "min_tokens")
+    found = [passed[name] for name in names if passed.get(name) is not None]
+    assert max(found) <= (tokens or math.inf)
+    longest = [passed[name] for name in names[:2] if passed.get(name) is not None]
+    assert texts * max(longest) <= max(budget or math.inf, texts)
+    if over_limit == "refuse":
+        assert {key: passed[key] for key in asked if asked[key] is not None} == {
+            key: value for key, value in asked.items() if value is not None
+        }
+
+
+def test_paths_that_pass_are_a_list(careful: Proxy) -> None:
+    for path in ("files", "models/a/b", "fine_tuning/jobs", "audio/speech"):
+        status, _, message = refusal(ask(careful, path, x=1))
+        assert (status, "--allow-path" in message) == (404, True)
+    assert send("GET", f"{careful.url}/models").status_code == 200
+    with proxying(door={"allow_path": ("embed*", "models/*")}) as proxy:
+        assert ask(proxy, "embeddings", input="x").status_code == 200
+        assert refusal(ask(proxy))[0] == 404
+        assert send("GET", f"{proxy.url}/models").status_code == 404
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{\x00}\x00", b"[1]", b'{"n": 1, "n": 500}', b"x=1"])
+def test_what_passes_is_json(careful: Proxy, content: bytes) -> None:
+    reply = send("POST", f"{careful.url}/responses", content=content)
+    assert refusal(reply)[0] == 400
+
+
+# numbers, texts and replies of any kind
+
+
+@pytest.mark.parametrize("key", ["n", "discorank"])
+@pytest.mark.parametrize("digits", [300, 401, 4001, 4299])
+def test_numbers_of_any_length_are_refused(careful: Proxy, key: str, digits: int) -> None:
+    number = b"9" * digits
+    value = number if key == "n" else b'{"n": %b}' % number
+    content = b'{"model": "m", "prompt": "p", "%b": %b}' % (key.encode(), value)
+    reply = send("POST", f"{careful.url}/completions", content=content)
+    assert refusal(reply)[0] == 400
+
+
+@contextmanager
+def replying() -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a server whose reply is the bytes in a list."""
+    content = [b""]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            is_stream = content[0].startswith(b"data:")
+            self.send_response(200)
+            kind = "text/event-stream" if is_stream else "application/json"
+            self.send_header("content-type", kind)
+            more = 100 if is_stream else 0  # it breaks off
+            self.send_header("content-length", str(len(content[0]) + more))
+            self.end_headers()
+            self.wfile.write(content[0])
+            self.close_connection = True
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", content
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[tuple[Proxy, list[bytes]]]:
+    with (
+        replying() as (url, content),
+        proxying(url=url, connection={"retries": 0}, num_candidates=3) as proxy,
+    ):
+        yield proxy, content
+
+
+def test_usage_of_any_size_costs_nothing(scripted: tuple[Proxy, list[bytes]]) -> None:
+    proxy, content = scripted
+    usage = b'{"completion_tokens": %b, "prompt_tokens": 3, "x": 1e999}' % (b"9" * 401)
+    choices = json.dumps([{"text": text} for text in ("a b", "a b c", "a b d")]).encode()
+    content[0] = b'{"choices": %b, "usage": %b}' % (choices, usage)
+    reply = ask(proxy)
+    assert reply.status_code == 200
+    assert reply.json()["usage"]["prompt_tokens"] == 3
+
+
+def test_half_of_a_surrogate_pair_costs_its_choice(scripted: tuple[Proxy, list[bytes]]) -> None:
+    proxy, content = scripted
+    good = [{"text": "a b c", "note": "\ud800"}, {"text": "a b c d", "note": "\ud800"}]
+    content[0] = json.dumps({"choices": [good[0], {"text": "\udc00"}, good[1]]}).encode()
+    reply = ask(proxy)
+    assert reply.status_code == 200
+    assert reply.json()["choices"][0]["note"] == "\ud800"
+    reasons = {one["reason"] for one in reply.json()["discorank"]["left_out"]}
+    assert reasons == {"a choice with half of a surrogate pair in its text"}
+    assert "left-out=" in reply.headers["x-discorank"]
+
+
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(10**300, 10**400)
+    | st.floats()
+    | st.text(st.characters(), max_size=4)
+    | st.sampled_from(["\ud800", "a b", "[DONE]"])
+)
+values = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+choices = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.text(max_size=5) | values,
+        "message": st.fixed_dictionaries({}, optional={"content": st.text(max_size=5) | values}),
+        "logprobs": values,
+        "finish_reason": values,
+        "index": values,
+    },
+)
+replies = st.fixed_dictionaries(
+    {},
+    optional={
+        "choices": st.lists(choices | values, max_size=4) | values,
+        "usage": st.dictionaries(st.sampled_from(["prompt_tokens", "x"]), values) | values,
+        "id": values,
+        "discorank": values,
+        "error": values,
+    },
+)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    reply=replies | values,
+    chat=st.booleans(),
+    stream=st.booleans(),
+    explain=st.booleans(),
+)
+def test_no_reply_is_an_internal_error(
+    scripted: tuple[Proxy, list[bytes]], reply: Any, chat: bool, stream: bool, explain: bool
+) -> None:
+    proxy, content = scripted
+    content[0] = json.dumps(reply).encode()
+    own = {"discorank": {"explain": explain}, "stream": stream}
+    if chat:
+        answer = ask(proxy, "chat/completions", messages=[{"role": "user", "content": "p"}], **own)
+    else:
+        answer = ask(proxy, **own)
+    assert answer.status_code in (200, 502, 503), answer.text
+    if not stream or answer.status_code != 200:
+        json.loads(answer.content)
+
+
+def test_a_candidate_without_its_log_probability_costs_itself_alone() -> None:
+    deciders: Any = {"rerank": Reranker(features={"logprob": 1.0}, nbest=None)}
+    with (
+        replying() as (url, content),
+        proxying(url=url, deciders=deciders, num_candidates=4) as proxy,
+    ):
+        all_four = [
+            {"text": f"t{i}", "logprobs": {"token_logprobs": [-float(i + 1)]}} for i in range(4)
+        ]
+        all_four[0]["logprobs"] = {"token_logprobs": [None]}
+        content[0] = json.dumps({"choices": all_four}).encode()
+        reply = ask(proxy)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["choices"][0]["text"] == "t1"
+    assert reply.json()["discorank"]["left_out"] == [
+        {"request": 0, "choice": 0, "reason": "a choice without a log-probability"}
+    ]
+
+
+def test_the_key_is_masked_in_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UP", KEY)
+    with (
+        replying() as (url, content),
+        proxying(url=url, connection={"key_variable": "UP"}, num_candidates=2) as proxy,
+    ):
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+        content[0] = b'{"choices": [{"text": "a %b"}, {"text": "a %b"}], "id": "%b"}' % (
+            KEY.encode(),
+            escaped.encode(),
+            KEY.encode(),
+        )
+        for more in ({}, {"stream": True}):
+            reply = ask(proxy, **more)
+            assert reply.status_code == 200
+            assert KEY not in reply.text
+            assert "[key]" in reply.text
+
+
+# streams that break off
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_events_are_whole(size: int, end: bytes) -> None:
+    events = [b"data: one" + end, b"data: two" + end, b"data: hal"]
+    stream = b"".join(events)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(stream), size):
+            yield stream[start : start + size]
+        raise ConnectionResetError
+
+    async def whole() -> bytes:
+        seen = b""
+        with suppress(ConnectionResetError):
+            async for one in whole_events(pieces()):
+                seen += one
+        return seen
+
+    assert asyncio.run(whole()) == b"".join(events[:2])
+
+
+def test_a_stream_that_breaks_off_ends_with_a_whole_event(
+    scripted: tuple[Proxy, list[bytes]],
+) -> None:
+    proxy, content = scripted
+    content[0] = b'data: {"id": 1}\n\ndata: {"choi'
+    reply = ask(proxy, stream=True, temperature=0)
+    events = [event.removeprefix("data: ") for event in reply.text.split("\n\n") if event]
+    first, last = map(json.loads, events)
+    assert first == {"id": 1}
+    assert "the connection broke" in last["error"]["message"]
