@@ -130,3 +130,13 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> I
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     fix = f"{hint}All: {', '.join(names) or 'none'}"
     return InputError(f"unknown {kind} {name!r}", where=where, fix=fix)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; torch has a class for GPUs, and libraries a message for CPUs."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+        or "annot allocate memory" in str(error)
+    )

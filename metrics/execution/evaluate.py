@@ -26,7 +26,7 @@ from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, TruncationWarning, excerpt
+from ..errors import MetricError, TruncationWarning, excerpt, is_out_of_memory
 from ..metric_settings import MetricSettings
 from ..reading_plan import Plan, comparisons_of, folded
 from ..representations import Block, FloatArray, IntArray, Reps
@@ -34,7 +34,7 @@ from ..scorer import Scorer
 from ..text.texts import Comparison, Truncation
 from .by_sentence import plan_of
 from .failures import failures_named
-from .store import Store, in_halves, is_out_of_memory
+from .store import Store, in_halves
 
 
 class Folded(NamedTuple):

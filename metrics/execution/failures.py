@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import DiscorankError, MetricError, is_interrupt
+from ..errors import DiscorankError, MetricError, is_interrupt, is_out_of_memory
 from ..optional_packages import missing_package
-from .store import is_out_of_memory
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from ..errors import MetricError
+from ..errors import MetricError, is_out_of_memory
 from ..representations import TRUNCATION_COLUMN, Array, Block, IntArray, Ragged, Reps, transposed
 from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
@@ -416,15 +416,6 @@ def in_halves(run: Callable[[Sequence[A]], Sequence[B]], work: Sequence[A]) -> l
     _release()
     middle = len(work) // 2
     return in_halves(run, work[:middle]) + in_halves(run, work[middle:])
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; torch has a class for GPUs and a message for CPUs."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )
 
 
 def _release() -> None:

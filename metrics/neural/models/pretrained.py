@@ -11,9 +11,17 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ModelLoadError
+from ...errors import (
+    DiscorankError,
+    InputError,
+    ModelLoadError,
+    ResourceError,
+    is_out_of_memory,
+)
 from .encoder import DType
+from .files.folder_checks import num_elements
 from .files.gguf_files import as_plain, is_gguf, source_of, unpacked, with_own_tokens
+from .files.model_sizes import check_elements
 
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {
@@ -52,12 +60,16 @@ def pretrained(
         empty = _empty(folder, kind)
         if not weights:
             return empty
+        needed = sum(weight.numel() for weight in empty.parameters())
+        check_elements(needed, num_elements(folder), str(folder))
         with quietly(), source_of(folder) as (place, options):
             if is_gguf(folder):
                 options |= unpacked(empty.config)
             model, about = type(empty).from_pretrained(
                 place, **options, output_loading_info=True, dtype=dtype, **_without_pooler(empty)
             )
+    except ModelLoadError:
+        raise
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
     missing = sorted(about["missing_keys"])
@@ -199,7 +211,10 @@ def tokenizer_of(folder: Path) -> Any:
         raise _unreadable(folder, error) from error
 
 
-def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
+def _unreadable(folder: Path, error: Exception) -> DiscorankError:
+    if is_out_of_memory(error):
+        fix = "Run it where there is more, or with a smaller --dtype, batch or model"
+        return ResourceError("out of memory while it is loaded", where=str(folder), fix=fix)
     lines = str(error).strip().splitlines() or [""]
     problem = lines[0]
     if not isinstance(error, InputError):

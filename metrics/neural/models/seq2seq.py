@@ -19,7 +19,6 @@ from ...execution.store import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, Attention, Spans, padded_rows
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, Stack, device_of
-from .linear_products import SLICE, label_log_probabilities
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
 
 # `model_type` of a configuration: whether norms stand before what they feed.
@@ -47,7 +46,7 @@ class Seq2Seq:
         import torch
 
         from .elementwise import use_elementwise
-        from .linear_products import use_linear_products
+        from .linear_products import SLICE, use_linear_products
 
         config = model.config
         if config.model_type not in FAMILY:
@@ -160,6 +159,8 @@ class Seq2Seq:
 
         x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
         """
+        from .linear_products import label_log_probabilities
+
         rows = self._tensor(padded_rows(scored))  # [scored and spare ones]
         following = self._tensor(padded_rows(labels))  # [scored and spare ones]
         weight, bias = self.model.lm_head.weight, self.model.final_logits_bias[0]

@@ -188,7 +188,7 @@ def _run(arguments: list[str]) -> int:
 
 def _failed(error: BaseException, debug: bool) -> int:
     """Prints what went wrong; returns the exit code."""
-    from ..metrics.errors import DiscorankError
+    from ..metrics.errors import DiscorankError, is_out_of_memory
     from ..metrics.optional_packages import missing_package
     from ..printable import printable
 
@@ -200,7 +200,7 @@ def _failed(error: BaseException, debug: bool) -> int:
         return error.exit_code
     if isinstance(error, OSError) and error.errno in GONE | NAMED:
         return _refused(error)
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         print(
             "discorank: out of memory; run the same command again where there is more",
             file=sys.stderr,

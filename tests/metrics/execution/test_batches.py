@@ -13,8 +13,9 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Metric, MetricError, Scorer
+from discorank.metrics.errors import is_out_of_memory
 from discorank.metrics.execution.evaluate import matrices
-from discorank.metrics.execution.store import Store, in_batches, in_halves, is_out_of_memory
+from discorank.metrics.execution.store import Store, in_batches, in_halves
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings

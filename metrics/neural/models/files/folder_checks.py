@@ -16,8 +16,8 @@ from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.bounded_files import begins_as_archive, check_regular, read_small_file
 from ....storage.json_and_yaml import parse_small_json
 from ....storage.limits import limits, more
-from .gguf_files import SUFFIX, check_gguf, is_gguf
-from .model_sizes import check_numbers, check_weights, read_header
+from .gguf_files import SUFFIX, check_gguf, is_gguf, read_gguf
+from .model_sizes import check_needed, check_numbers, check_weights, read_header
 from .torch_checkpoint import check_torch_checkpoint
 
 CONFIG = "config.json"
@@ -63,17 +63,21 @@ SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
 TENSORFLOW = "saved_model.pb"
 
 
-def check_model(path: Path) -> None:
+def check_model(path: Path, weights: bool = True) -> None:
     """Looks at a model's folder, or at its one file.
 
+    Args:
+        path: the folder or file.
+        weights: whether its weights will be loaded, not its configuration and tokenizer alone.
+
     Raises:
-        ModelLoadError: a file that its loaders would open is a device, a pipe or a folder, or too large; the
-            configuration is no JSON object or has numbers that no model has; the weights are not whole, or cannot be
-            those of such a model.
+        ModelLoadError: there are no weights; a file that its loaders would open is a device, a pipe or a folder, or
+            too large; the configuration is no JSON object, lacks a size or has numbers that no model has; the weights
+            are not whole, or cannot be those of such a model.
     """
     try:
         if path.is_dir():
-            _check_folder(path)
+            _check_folder(path, weights)
         else:
             check_regular(path, "Give a model's folder or file")
             _check_weights_of(path)
@@ -106,7 +110,7 @@ def gguf_file_in(path: Path) -> Path | None:
     return path / files[0]
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, weights: bool) -> None:
     """Raises InputError or ModelLoadError as `check_model` does."""
     names = sorted(os.listdir(folder))
     if TENSORFLOW in names:
@@ -120,7 +124,7 @@ def _check_folder(folder: Path) -> None:
         for file in sorted((folder / inside).glob(pattern)):
             _check_file(file, file.name)
     if CONFIG in names:
-        _check_config(folder)
+        _check_config(folder, weights and "modules.json" not in names)
 
 
 def _check_file(path: Path, name: str) -> None:
@@ -146,16 +150,36 @@ def _check_object(value: Any, path: Path) -> None:
         raise InputError(problem, where=str(path), fix=FIX)
 
 
-def _check_config(folder: Path) -> None:
+def _check_config(folder: Path, weights: bool) -> None:
     """Raises InputError for a configuration of numbers that no model has, or other weights than its own."""
     path = folder / CONFIG
     config = parse_small_json(read_small_file(path, FIX), str(path), FIX)
     check_numbers(config, str(path))
     files = [read_header(file) for file in _tensor_files(folder)]
-    for file in sorted(folder.glob("pytorch_model*.bin")):
+    archives = sorted(folder.glob("pytorch_model*.bin"))
+    if weights and "model_type" in config:
+        check_needed(config, str(path))
+        if not files and not any(
+            _matches(name, (*WEIGHT_FILES, *INSIDE)) for name in os.listdir(folder)
+        ):
+            problem = "no weights, expected model.safetensors or pytorch_model.bin"
+            raise ModelLoadError(problem, where=str(folder), fix=FIX)
+    for file in archives:
         _check_archive_of(file)
     if files:
         check_weights(config, files, str(folder))
+
+
+def num_elements(path: Path) -> int:
+    """How many numbers the weights of a model's folder or GGUF file hold; of a pickle, as many as its bytes.
+
+    Raises:
+        InputError, ModelLoadError: as `check_model` does.
+    """
+    if is_gguf(path):
+        return sum(int(tensor.n_elements) for tensor in read_gguf(path).tensors)
+    counts = [read_header(file).num_elements for file in _tensor_files(path)]
+    return sum(counts) or sum(file.stat().st_size for file in path.glob("pytorch_model*.bin"))
 
 
 def _tensor_files(folder: Path) -> list[Path]:

@@ -31,7 +31,7 @@ from ....errors import DiscorankError, InputError, ModelLoadError, excerpt
 from ....optional_packages import require
 from ....storage.bounded_files import check_regular
 from ....storage.limits import limits, more
-from .model_sizes import TensorFile, check_numbers, check_weights
+from .model_sizes import TensorFile, check_needed, check_numbers, check_weights
 
 SUFFIX = ".gguf"
 # Nothing is fetched, no code is run.
@@ -84,6 +84,7 @@ def check_gguf(path: Path) -> None:
     tokens = reader.fields.get("tokenizer.ggml.tokens")
     config.setdefault("vocab_size", 0 if tokens is None else len(tokens.data))
     check_numbers(config, where)
+    check_needed(config, where)
     if type(config.get("hidden_size")) is int:
         shapes = {one.name: tuple(reversed(one.shape.tolist())) for one in reader.tensors}
         check_weights(config, [TensorFile(path, shapes)], where)

@@ -75,13 +75,13 @@ def locate(
     path = Path(model).expanduser()
     if path.exists():
         path = gguf_file_in(path) or path
-        check_model(path)
+        check_model(path, weights)
         return path
     if _is_path(model):
         fix = "Give the folder of the model"
         raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
     fetched = _fetched(model, revision, weights, also)
-    check_model(fetched)
+    check_model(fetched, weights)
     return fetched
 
 

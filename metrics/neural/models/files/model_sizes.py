@@ -41,8 +41,16 @@ LIKE_SIZES: Mapping[str, re.Pattern[str]] = {
     "experts": re.compile(r"\w*experts?"),
     "width": re.compile(r"\w*_dim|dim"),
 }
+# Sizes that a model of any family has, and that its family would choose where a configuration leaves them out.
+NEEDED: Mapping[str, re.Pattern[str]] = {
+    "num_hidden_layers": re.compile(r"\w*layers?"),
+    "hidden_size": re.compile(r"(\w+_)?hidden_size|d_model|n_embd|(hidden_|embed_)?dim"),
+    "vocab_size": re.compile(r"(?!type_)(\w+_)?vocab_size"),
+}
 PARTS = 4  # configurations inside configurations
 FIX = "Fetch the model's files again"
+# How many times the numbers of its files a model may have: copies, and parts that no metric reads.
+MOST_OVER, FEW_NUMBERS = 2, 1 << 22
 # Of the length of the header, with which a safetensors file begins.
 LENGTH_BYTES = 8
 
@@ -105,6 +113,26 @@ def check_numbers(config: Any, where: str) -> None:
         name = name or _name(LIKE_SIZES, plain)
         if name and type(value) is int:
             _check_bound(name, value, place)
+
+
+def check_needed(config: Mapping[str, Any], where: str) -> None:
+    """Whether a configuration says how large its model is.
+
+    Raises:
+        InputError: it leaves a size out, so that the model would be as large as its family usually is.
+    """
+    said = {key.rpartition(".")[2] for key, value in _sizes(config) if type(value) is int}
+    for name, pattern in NEEDED.items():
+        if not any(map(pattern.fullmatch, said)):
+            problem = "is missing, so that the model might have any size"
+            raise InputError(problem, where=f"{where}: {name}", fix=FIX)
+
+
+def check_elements(needed: int, found: int, where: str) -> None:
+    """Raises ModelLoadError for a model of far more numbers than its files hold, before it takes their memory."""
+    if needed > MOST_OVER * found + FEW_NUMBERS:
+        problem = f"its configuration needs {needed} numbers, its files hold {found}"
+        raise ModelLoadError(problem, where=where, fix=FIX)
 
 
 def check_weights(config: Mapping[str, Any], files: Sequence[TensorFile], where: str) -> None:

@@ -7,6 +7,7 @@ open is checked here:
     entries that unpack to more than the file           the directory of the archive, before torch reads it
     a pickle, or names in it, without end               `pickle_bytes`, `CLASSES`
     makers of memory or of copies in the pickle         `MAKERS`, refused by their names
+    tuples in tuples in the pickle                      `TUPLE_DEPTH`, `TUPLE_SIZE`
     one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
     modules that hold each other                        `TorchCheckpoint.tensors`
 
@@ -15,13 +16,14 @@ It knows no model.
 
 from __future__ import annotations
 
+import pickletools
 import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.bounded_files import check_archive
@@ -34,6 +36,8 @@ CLASSES = 1 << 10
 ENTRIES, NAME_CHARACTERS = 1 << 16, 1 << 10
 # How often the numbers of a file may be in tensors: tied weights are there up to four times.
 COPIES = 8
+# Tuples in tuples, and values in one of them: shapes and arguments of tensors have few.
+TUPLE_DEPTH, TUPLE_SIZE = 100, 1 << 20
 # Admitted by torch, but they fill memory, or copy tensors that repeat a number.
 MAKERS = re.compile(
     rb"c(?:__builtin__|builtins)\nbytearray\n|ctorch\._utils\n_rebuild_device_tensor_from_\w+\n"
@@ -185,10 +189,78 @@ def check_torch_checkpoint(path: Path) -> None:
     Raises:
         ModelLoadError: it does, is no whole archive, or over a bound.
     """
-    maker = MAKERS.search(_pickle_of(path))
+    pickled = _pickle_of(path)
+    maker = MAKERS.search(pickled)
     if maker:
         name = maker[0][1:-1].decode().replace("\n", ".")
         raise _refused(path, f"its pickle names {name}, which no weights need")
+    try:
+        _check_tuples(pickled)
+    except InputError as error:
+        raise _refused(path, error.problem) from None
+    except Exception:  # noqa: S110  not a pickle: torch says why
+        pass
+
+
+class _Tuple(NamedTuple):
+    """How deep a value is, and how many values it holds, counted as often as they stand in it."""
+
+    depth: int = 0
+    size: int = 1
+
+
+class _Stack:
+    """The stack of a pickle, followed without making anything; other values than tuples are all alike."""
+
+    def __init__(self) -> None:
+        self._values: list[_Tuple | None] = []  # None is a mark
+        self._memo: dict[int, _Tuple | None] = {}
+
+    def follow(self, code: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Does what an instruction does; raises InputError for a tuple that is too deep or too large."""
+        name, values = code.name, self._values
+        if name == "MARK":
+            values.append(None)
+        elif name.startswith("TUPLE"):
+            self._make_tuple(int(name[5:]) if name[5:] else None)
+        elif name == "DUP":
+            values.append(values[-1])
+        elif name == "MEMOIZE" or name.endswith("PUT"):
+            self._memo[len(self._memo) if argument is None else int(argument)] = values[-1]
+        elif name.endswith("GET"):
+            values.append(self._memo[int(argument)])
+        else:
+            self._replace(code)
+
+    def _make_tuple(self, count: int | None) -> None:
+        """Puts a tuple in the place of its values: so many, or those behind the last mark."""
+        values = self._values
+        start = self._last_mark() if count is None else len(values) - count
+        parts = [part for part in values[start:] if part is not None]
+        depth = 1 + max((part.depth for part in parts), default=0)
+        size = 1 + sum(part.size for part in parts)
+        if depth > TUPLE_DEPTH or size > TUPLE_SIZE:
+            raise InputError("its pickle holds tuples in tuples without end")
+        values[start:] = [_Tuple(depth, size)]
+
+    def _replace(self, code: pickletools.OpcodeInfo) -> None:
+        """Puts what any other instruction makes in the place of what it takes."""
+        before = code.stack_before
+        start = len(self._values) - len(before)
+        if pickletools.markobject in before:
+            start = self._last_mark() - before.index(pickletools.markobject)
+        self._values[start:] = [_Tuple()] * len(code.stack_after)
+
+    def _last_mark(self) -> int:
+        """Where the last mark stands; raises ValueError if there is none."""
+        return len(self._values) - 1 - self._values[::-1].index(None)
+
+
+def _check_tuples(pickled: bytes) -> None:
+    """Raises InputError for tuples in tuples without end, as Python's hash of them crashes, or does not end."""
+    stack = _Stack()
+    for code, argument, _ in pickletools.genops(pickled):
+        stack.follow(code, argument)
 
 
 def _pickle_of(path: Path) -> bytes:

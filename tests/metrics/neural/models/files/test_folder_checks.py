@@ -7,6 +7,8 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +16,20 @@ from typing import Any
 
 import pytest
 
-from discorank import InputError, ModelLoadError, load_metric, read_trees, use_limits
+from discorank import (
+    InputError,
+    ModelLoadError,
+    load_metric,
+    read_trees,
+    use_limits,
+)
 from discorank.cli.commands.cite import signatures_in
 from discorank.metrics.discourse.roles.classifier import read_config
+from discorank.metrics.errors import ResourceError
 from discorank.metrics.neural.models.files.folder_checks import check_model
 from discorank.metrics.neural.models.files.model_sizes import read_header
 from discorank.metrics.neural.models.files.torch_checkpoint import check_torch_checkpoint
+from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.rst.parser.weights import load as load_parser
 from discorank.metrics.sescore2.training.edits import stop_words
 from discorank.metrics.sescore2.training.job_stages import Stage, finished
@@ -241,6 +251,73 @@ def test_sizes_inside_parts_and_of_every_layer(folder: Path) -> None:
     configured(folder, text_config=None, intermediate_size=[64, 10**9])
     with pytest.raises(ModelLoadError, match="intermediate_size: found 1000000000"):
         check_model(folder)
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "hidden_size", "vocab_size"])
+def test_a_size_that_is_missing(folder: Path, key: str) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config[key]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError, match=f"config.json: {key}: is missing"):
+        check_model(folder)
+    check_model(folder, weights=False)
+
+
+def test_a_folder_without_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match="no weights, expected model.safetensors"):
+        check_model(folder)
+    check_model(folder, weights=False)
+
+
+def test_a_configuration_of_far_more_numbers_than_its_weights(folder: Path) -> None:
+    configured(folder, intermediate_size=100_000)
+    with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
+        pretrained(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("metric", ["embedding", "bertscore", "lm", "prism"])
+@pytest.mark.parametrize("form", ["folder", "gguf"])
+def test_a_model_that_does_not_say_its_sizes_costs_nothing(
+    tmp_path: Path, metric: str, form: str
+) -> None:
+    path = tmp_path / "model"
+    if form == "gguf":
+        path = tmp_path / "model.gguf"
+        header = struct.pack("<4sIQQ", b"GGUF", 3, 0, 1)
+        key, value = b"general.architecture", b"llama"
+        pair = struct.pack("<Q20sIQ5s", len(key), key, 8, len(value), value)
+        path.write_bytes(header + pair)
+    else:
+        path.mkdir()
+        (path / "config.json").write_text('{"model_type": "bert"}')
+    code = (
+        "import re, sys, discorank\n"
+        "metric = discorank.load_metric(sys.argv[1])\n"
+        "try: metric.scorer\n"
+        "except discorank.ModelLoadError as error: print(error)\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"
+    )
+    words = [sys.executable, "-c", code, f'{metric}(model="{path}")']
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    problem, kilobytes = shown.splitlines()
+    assert "is missing, so that the model might have any size" in problem
+    assert int(kilobytes) < 300_000
+
+
+def test_memory_that_runs_out_while_a_model_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    def loads(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+    monkeypatch.setattr(transformers.BertModel, "from_pretrained", loads)
+    with pytest.raises(ResourceError, match="out of memory while it is loaded") as caught:
+        pretrained(folder)
+    assert caught.value.exit_code == 5
 
 
 def test_what_is_usual_passes(folder: Path) -> None:

@@ -364,6 +364,14 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."),
         "expected a mapping",
     ),
+    "deep tuples as a key": (
+        lambda: pickled(b"\x80\x02})" + b"\x85" * 2_000_000 + b"Ns."),
+        "tuples in tuples without end",
+    ),
+    "one tuple in many, as a key": (
+        lambda: pickled(b"\x80\x02})" + b"2\x86" * 60 + b"Ns."),
+        "tuples in tuples without end",
+    ),
     "deep marks": (lambda: pickled(b"\x80\x02" + b"(" * 100_000 + b"."), "damaged"),
     "a pickle inside another": (
         lambda: pickled(pickle.dumps({"x": Call(pickle.loads, b"N.")}, 2)),
