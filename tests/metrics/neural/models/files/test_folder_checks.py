@@ -265,7 +265,7 @@ def test_a_size_that_is_missing(folder: Path, key: str) -> None:
 
 def test_a_folder_without_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelLoadError, match="no weights, expected model.safetensors"):
+    with pytest.raises(ModelLoadError, match="no weights, expected"):
         check_model(folder)
     check_model(folder, weights=False)
 
@@ -277,7 +277,7 @@ def test_a_configuration_of_far_more_numbers_than_its_weights(folder: Path) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.parametrize("metric", ["embedding", "bertscore", "lm", "prism"])
+@pytest.mark.parametrize("metric", ["embedding", "bertscore", "lm", "bartscore"])
 @pytest.mark.parametrize("form", ["folder", "gguf"])
 def test_a_model_that_does_not_say_its_sizes_costs_nothing(
     tmp_path: Path, metric: str, form: str
