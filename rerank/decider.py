@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Self, cast, overload
 
+from ..metrics.base import Metric
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
 from ..metrics.mixture import Utility
-from ..metrics.text.texts import Context
+from ..metrics.text.texts import Comparison, Context
 from .choice import Choice, Ranking
 from .engines.interface import Engine
 from .engines.local import LocalEngine
@@ -19,6 +20,15 @@ from .lists import CandidateList, list_of, list_rows
 from .order import Order, Strategy
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .whole_documents import document_outcomes
+
+
+def remarked(
+    flags: tuple[str, ...], parts: Iterable[Metric], comparisons: Iterable[Comparison]
+) -> tuple[str, ...]:
+    """The flags of a list, and what its metrics have to remark on their comparisons, each once."""
+    for part, comparison in zip(parts, comparisons, strict=True):
+        flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
+    return flags
 
 
 class Decider(ABC):

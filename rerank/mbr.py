@@ -26,7 +26,7 @@ from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
 from .choice import Choice, Ranking, choose
-from .decider import Decider
+from .decider import Decider, remarked
 from .engines.interface import Result, Task
 from .engines.part_sums import combined_values
 from .estimator import Estimator, Expected
@@ -169,8 +169,7 @@ class MBRDecoder(Decider):
         parts = [part for _, part in self._parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
-        for part, comparison in zip(parts, task.comparisons, strict=True):
-            flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
+        flags = remarked(flags, parts, task.comparisons)
         task = task._replace(keep_matrix=self.choice.needs_matrix)
         budget = self.estimator.loaded_budget
         cheap = None

@@ -27,7 +27,7 @@ from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Spent, choose
-from .decider import Decider
+from .decider import Decider, remarked
 from .engines.interface import Result, Task
 from .engines.part_sums import Normalize, normalized
 from .lists import Candidate, CandidateList, Distinct, finite, number_field
@@ -148,7 +148,9 @@ class Reranker(Decider):
             sums = self._sums(columns, len(record.candidates), len(distinct) > 1)
             return (yield from self._budgeted(self._budget, record, distinct, context, flags, sums))
         if self._metrics:
-            result = yield self._task(record, distinct, context)
+            task = self._task(record, distinct, context)
+            flags = self._remarked(flags, task)
+            result = yield task
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
@@ -189,7 +191,9 @@ class Reranker(Decider):
         cheap = yield from self._cheap(budget, record, distinct, context)
         lengths = np.array([len(str(text)) for text in distinct.texts], float)
         known = np.stack([of_texts, cheap, lengths], axis=1)
-        task = self._task(record, distinct, context)._replace(metric=self._weighted_metrics)
+        task = self._task(record, distinct, context)
+        flags = self._remarked(flags, task)
+        task = task._replace(metric=self._weighted_metrics)
         estimated = yield from estimated_sums(budget, task, of_texts, known, self.choice.nbest)
         flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
         scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
@@ -214,6 +218,11 @@ class Reranker(Decider):
             where = budget.cheap.signature()
             raise MetricError("a cheap utility that is not finite", where=where, fix=fix)
         return expected.values
+
+    def _remarked(self, flags: tuple[str, ...], task: Task) -> tuple[str, ...]:
+        """The flags of a list, with what the parts of its metrics have to remark."""
+        parts = [part for metric in self._metrics for _, part in metric.parts]
+        return remarked(flags, parts, task.comparisons)
 
     def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
         """The distinct texts under all metrics at once; a part counts as its feature does."""

@@ -29,11 +29,12 @@ from ...metrics.errors import InputError
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Reading, Requested, Scorer
 from ...metrics.spec.checked_settings import Field, settings
-from ...metrics.text.texts import Document, Item
+from ...metrics.text.texts import Comparison, Document, Item
 from ..files.reply_choices import sendable
 from ..server.score_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
+from .injection import FLAG, speaks_to_judge, untagged
 from .judge_answers import estimated_tokens
 from .judge_prompts import (
     BUILT_IN,
@@ -42,7 +43,6 @@ from .judge_prompts import (
     JudgeQuestion,
     Requests,
     read_prompt,
-    untagged,
 )
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
@@ -333,6 +333,11 @@ class JudgeMetric(Metric):
         """Context sentences; those of a hypothesis are its own."""
         return Reading(self.context, "hypothesis")
 
+    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
+        """A flag where a hypothesis or a reference speaks to the judge."""
+        items = (*comparison.hypotheses, *comparison.references)
+        return (FLAG,) if any(speaks_to_judge(_plain(item)) for item in items) else ()
+
     def for_language(self, lang: str) -> Self:
         """The judge of texts in a language."""
         return self.with_defaults(target_lang=lang)
@@ -405,6 +410,7 @@ class JudgeWithReference(JudgeMetric):
     name: ClassVar[str] = "judge"
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
+        version=2,
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
         papers=("kocmi2023large",),
         may_lack=True,
@@ -426,6 +432,7 @@ class JudgeWithoutReference(JudgeMetric):
     name: ClassVar[str] = "judge-qe"
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
+        version=2,
         reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
         papers=("kocmi2023large",),
         may_lack=True,

@@ -8,8 +8,9 @@ nothing (no source, no context, no language) is left out; empty lines end paragr
 {second} instead of {hypothesis} and {reference} is asked in both orders, and its choices say how good the first is, 0
 to 1. The header is YAML of these keys; nothing in the file runs.
 
-Tags of these fields, such as ``</source>``, are written with &lt; and &gt; where a text has them, so that a text cannot
-end its own place in the prompt. What it says within is still read.
+Tags of these fields, such as ``</source>``, get a mark in the filled prompt: ``</source-9f3c...>``. It is a digest of
+the texts, the next one where a text holds it: so the same texts make the same prompt, whose answer is kept, and no text
+knows its own mark, or can end its place. What it says within is still read (`injection`).
 
 Prompts with a name are in the same form. The questions follow published ones in what they ask for, not in their words:
 a score from 0 to 100, alone (`da`) or with anchors (`sqm`), stars, marked errors (`mqm`), and which of two is better
@@ -22,6 +23,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -161,9 +164,8 @@ def _read_number(value: Any) -> float:
 
 Number = Annotated[float, Converted(_read_number), Field(allow_inf_nan=False)]
 
-_TAG = re.compile(
-    rf"<(\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(FIELDS)})\s{{0,9}}/?\s{{0,9}})>", re.IGNORECASE
-)
+_TAG = re.compile(rf"<(/?)({'|'.join(FIELDS)})>")
+MARK_BYTES = 8
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _FIX = "See docs/judges.md for a prompt file"
 
@@ -238,20 +240,25 @@ class JudgePrompt:
     def filled(self, values: Mapping[str, str | None]) -> str:
         """The prompt for some texts; a paragraph with a field whose value is None is left out."""
         known = {name: value for name, value in values.items() if value is not None}
-        pieces = []
+        mark = _mark_of(known)
+        pieces: list[str] = []
         for paragraph in self.paragraphs:
             if paragraph.fields <= known.keys():
-                pieces.append(paragraph.with_texts(known))
-        return "\n\n".join(pieces)
+                pieces += ["\n\n"] if pieces else []
+                for literal, name in paragraph.parts:
+                    marked = _TAG.sub(rf"<\1\2-{mark}>", literal)
+                    pieces += [marked, "" if name is None else known[name]]
+        return "".join(pieces)
 
 
-def untagged(text: str) -> str:
-    """A text in which the tags of fields are written out.
-
-    >>> untagged("a </Source> b <c>")
-    'a &lt;/Source&gt; b <c>'
-    """
-    return _TAG.sub(r"&lt;\1&gt;", text)
+def _mark_of(texts: Mapping[str, str]) -> str:
+    """The mark of the tags around some texts, by their fields: 16 hexadecimal digits that none of them holds."""
+    key = json.dumps(sorted(texts.items()), ensure_ascii=True).encode()
+    for attempt in count():
+        digest = blake2b(key + attempt.to_bytes(8), digest_size=MARK_BYTES).hexdigest()
+        if not any(digest in text for text in texts.values()):
+            return digest
+    raise AssertionError
 
 
 def read_prompt(spec: str) -> JudgePrompt:

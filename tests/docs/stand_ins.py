@@ -93,7 +93,7 @@ def answered(seen: Seen, number: int) -> Reply:
         return openai(seen)
     if "<first>" in prompt_of(seen):
         return compared(seen)
-    if "<hypothesis>" in prompt_of(seen):
+    if "<hypothesis-" in prompt_of(seen):
         return judged(seen)
     texts = ["The dog sleeps.", "The dog is sleeping.", "Dog!", "The dog sleeps."] * 8
     choices = [{"text": text, "message": {"content": text}} for text in texts]

@@ -33,8 +33,9 @@ def prompt_of(seen: Seen) -> str:
 
 def read_in(prompt: str, name: str) -> str:
     """What stands between the tags of a field; nothing where there are none."""
-    found = re.search(rf"^<{name}>\n(.*?)\n</{name}>$", prompt, re.DOTALL | re.MULTILINE)
-    return found[1] if found else ""
+    tag = rf"^<{name}-(\w{{16}})>\n(.*?)\n</{name}-\1>$"
+    found = re.search(tag, prompt, re.DOTALL | re.MULTILINE)
+    return found[2] if found else ""
 
 
 def texts_of(seen: Seen) -> tuple[str, ...]:

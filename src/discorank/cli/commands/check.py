@@ -19,10 +19,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from ...integrations.judges.injection import audited
+from ...integrations.judges.judge import JudgeMetric
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.by_sentence import compared, is_by_units, lift
@@ -32,7 +34,7 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_without_code
 from ...metrics.representations import Block, Reps
 from ...metrics.scorer import Scorer
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.spec.user_code import CodeRefusedError
 from ...metrics.text.texts import NO_CONTEXT, Comparison, Document, Text
 from ...rerank.budget.budgeted import check_features
@@ -43,6 +45,7 @@ from ...rerank.choice import Choice
 from ...rerank.engines.sharing import loads_at_once
 from ...rerank.estimator import Estimator
 from ...rerank.lists import CandidateList, Distinct
+from ...rerank.mbr import MBRDecoder
 from ...rerank.order import Order
 from ...rerank.pool import Pool
 from ...rerank.runs.run import RunSettings
@@ -300,6 +303,39 @@ class PassCounts:
         return prepared, block
 
 
+class JudgeAudit:
+    """The first lists of an input, in which copies with words to the judge are planted.
+
+    Args:
+        costs: those of the utility.
+        num_lists: how many lists; 0: none, and no judge is asked.
+
+    Raises:
+        InputError: the utility has no judge.
+    """
+
+    def __init__(self, costs: UtilityCosts | None, num_lists: int) -> None:
+        self._num_lists = num_lists
+        self._lists: list[CandidateList] = []
+        self._utility = None if costs is None else costs.utility
+        parts = () if self._utility is None else self._utility.parts
+        if num_lists and not any(isinstance(part, JudgeMetric) for _, part in parts):
+            fix = "Name one as utility: -u 'judge-qe(model=...)'"
+            raise InputError("there is no judge", where="--judge-audit", fix=fix)
+
+    def add(self, record: CandidateList) -> None:
+        """Keeps a list that there is a choice in, as long as there are not enough."""
+        is_choice = not record.context_only and len(record.candidates) > 1
+        if is_choice and len(self._lists) < self._num_lists:
+            self._lists.append(record)
+
+    def report(self) -> dict[str, Any]:
+        """How often planted copies are chosen, as JSON data; errors as `audited`."""
+        if not self._lists or self._utility is None:
+            return {}
+        return {"judge_audit": audited(MBRDecoder(utility=self._utility, nbest=None), self._lists)}
+
+
 SHOWN_ERRORS = 10
 
 
@@ -311,11 +347,14 @@ class CheckOptions:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
         against: what candidates are compared with: candidates, to choose among them; or references, those of their
             lists, as score and compare do.
+        judge_audit: plant copies of candidates with words to the judge in so many lists, and count how often they are
+            chosen. This asks the judge of the utility, for every list some times as much as a decision does.
         format: text or json.
     """
 
     utility: str | None = None
     against: Literal["candidates", "references"] = "candidates"
+    judge_audit: Annotated[int, Field(ge=1)] | None = None
     format: Literal["text", "json"] = "text"
 
 
@@ -388,6 +427,7 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     counts, num_shown = InputCounts(), 0
     utility = _costs_in(values)
+    audit = JudgeAudit(utility, values["judge_audit"] or 0)
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
@@ -396,6 +436,7 @@ def run(arguments: Sequence[str]) -> int:
             if utility is not None:
                 utility.add(entry.record)
             if entry.record is not None:
+                audit.add(entry.record)
                 counts.add(entry.record)
                 progress(counts.totals["lists"])
                 continue
@@ -407,6 +448,7 @@ def run(arguments: Sequence[str]) -> int:
     if num_hidden > 0:
         say(f"and {num_hidden} more errors")
     report = {"input": lists.name, **counts.report()}
+    report |= audit.report()
     if utility is not None:
         is_plain = lists.lines is not None and lists.lines.text_bytes() is not None
         report["utility"] = utility.report(report, is_plain)
