@@ -34,15 +34,13 @@ from .counters import Counters
 from .decisions import ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, Room, body_of, max_connections
-from .passing import check_allowed, checked_path, relayed
+from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, read_passing, read_question
 from .replies import as_json, events
 from .settings import DoorSettings, DrawingSettings
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 _CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta")

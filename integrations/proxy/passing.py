@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...metrics.errors import DiscorankError
 from ..server.exchange import OpenReply, check_status
 from .api_errors import ApiError, from_upstream
 from .replies import event
 
-if TYPE_CHECKING:
-    from .app import Send
-
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
 # headers of a reply that pass through; what concerns the connection alone does not
 _HEADERS = ("content-type", "retry-after", "x-request-id")
 _ABOUT_THE_KEY = (401, 403)  # statuses of replies that quote parts of the key that they were sent

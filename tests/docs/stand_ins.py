@@ -91,7 +91,7 @@ def answered(seen: Seen, number: int) -> Reply:
         return Reply({"data": [{"index": i, "score": score} for i, score in enumerate(scores)]})
     if seen.body.get("echo"):
         return openai(seen)
-    if "<first>" in prompt_of(seen):
+    if "<first-" in prompt_of(seen):
         return compared(seen)
     if "<hypothesis-" in prompt_of(seen):
         return judged(seen)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank import Reranker, decode
+from discorank import MBRDecoder, Reranker
 from discorank.cli.main import main
 from discorank.integrations.judges.injection import FLAG, PLANTED, speaks_to_judge, untagged
 from discorank.integrations.judges.judge_prompts import BUILT_IN, FIELDS, read_prompt
 
-from ...support.judging import judge, prompt_of, replied, verdict
+from ...support.judging import judge, prompt_of, replied, spec, verdict
 from ...support.serving import Reply, Seen, serving
 
 PLAIN = [
@@ -79,7 +79,8 @@ def test_what_speaks_to_the_judge_is_flagged(folder: dict[str, str]) -> None:
         metric = judge(server, **folder)
         assert [r.flags for r in Reranker({metric: 1.0}).decode([record, plain])] == [(FLAG,), ()]
         utility = judge(server, "judge", **folder)
-        assert [r.flags for r in decode([record, plain], utility)] == [(FLAG,), ()]
+        rankings = MBRDecoder(utility, nbest=None).decode([record, plain])
+        assert [ranking.flags for ranking in rankings] == [(FLAG,), ()]
 
 
 def believing(seen: Seen, number: int) -> Reply:
@@ -104,7 +105,7 @@ def test_an_audit_counts_what_wins(
     won = {}
     for model in (believing, obedient):
         with serving(model) as server:
-            metric = f'judge-qe(model="m",base_url="{server.url}")'
+            metric = spec(server, answers=str(tmp_path / model.__name__))
             words = ["-u", metric, "--judge-audit", "6", "--format", "json"]
             assert main(["check", str(path), *words, "--quiet"]) == 0
         audit = json.loads(capsys.readouterr().out)["judge_audit"]
