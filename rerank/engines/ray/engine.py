@@ -24,7 +24,7 @@ from ....metrics.storage.stop_signals import ignored
 from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, Kind, stolen_by
-from .cluster import Cluster, put_off, reason
+from .cluster import FIX, Cluster, put_off, reason
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult
@@ -32,7 +32,6 @@ from .worker import LoadResult, StepResult
 STORE_SHARE = 0.3  # of Ray's object store that lists may fill before another is begun
 LOOK_SECONDS = 1.0  # how often time limits are looked at
 BOTH: tuple[Kind, ...] = ("model", "compare")
-FIX = "The same command resumes from here, with any engine"
 
 
 class RayEngine:
@@ -144,7 +143,7 @@ class RayEngine:
         """Stops the actors, and Ray if it was started here."""
         with ignored():  # Ray that is interrupted while it stops leaves processes behind
             self._count_faults()
-            if self.ray.is_initialized():
+            if self.ray.is_initialized() and self.cluster.has_ended() is None:
                 for actor in self.actors:
                     self.ray.kill(actor.handle)
             self.actors = []
@@ -205,6 +204,7 @@ class RayEngine:
 
     def _wait(self) -> None:
         """Waits until something is ready, a little while at most, and takes all that is."""
+        self.cluster.check()
         awaited = [reference for actor in self.actors for reference in actor.awaited()]
         start = monotonic()
         self.ray.wait(awaited, num_returns=1, timeout=LOOK_SECONDS)

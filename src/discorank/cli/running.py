@@ -90,14 +90,16 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
         raise InputError("is empty", where="--output", fix=_NAME_A_FILE)
     path = None if output in (None, "-") else Path(str(output))
     if path is not None:
-        check_plain(path, "--output")
+        check_plain(output, "--output")
         for suffix in ("", ".run.json", ".run.json.tmp", ".rows.jsonl", ".errors.jsonl", ".lock"):
             check_not_input(f"{path}{suffix}", inputs)
     return path
 
 
 def check_plain(path: str | Path | None, where: str) -> None:
-    """Raises InputError for an output whose name says that it is compressed, which nothing here is."""
+    """Raises InputError for an output whose name says that it is a folder, or compressed, which nothing here is."""
+    if str(path or "").endswith(("/", os.sep)):
+        raise InputError(f"names a folder ({path}), not a file", where=where, fix=_NAME_A_FILE)
     ending = Path(path or "").suffix.lower()
     if ending in COMPRESSED:
         problem = "files are written plain, so that a run can resume and rows can be checked"
@@ -149,7 +151,7 @@ def check_writable(path: str, fix: str = "Name a file", *, table: bool = False) 
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
     if not path:
         raise InputError("is empty", where="the output", fix=fix)
-    check_plain(path, path)
+    check_plain(path, "the output")
     if not table and is_table(path):
         problem = "what is written here is no table of columns"
         raise InputError(problem, where=path, fix=f"Leave {Path(path).suffix} off")

@@ -28,7 +28,7 @@ from discorank.rerank.runs.row_forms import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
-from ...support.ray_nodes import Nodes, actors
+from ...support.ray_nodes import Nodes, actors, descendants
 from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 ray: Any = pytest.importorskip("ray")
@@ -330,6 +330,45 @@ def test_a_driver_that_dies_leaves_no_actor(
     gated.open(2)
     ends(begun(words), 0)
     assert out.read_bytes() == gated.bytes
+
+
+@pytest.mark.parametrize("name", ["raylet", "ray::RuntimeEnvAgent"])
+def test_ray_of_its_own_that_dies_is_told(
+    name: str, gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    out = tmp_path / "out"
+    gated.open(0, 1)
+    words = command(gated.source, out, gated.utility, "--engine", "ray", "--set", "ray.actors=1")
+    process = begun(words)
+    gated.reached(2, process)
+    wait_until(lambda: entries(out) > 0)
+    for number in descendants(process.pid, name):
+        os.kill(number, signal.SIGKILL)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode in (1, 5), err
+    assert "raylet" in err
+    assert "The same command resumes from here, with any engine" in err
+    gated.has_some(out)
+    gated.open(2)
+    ends(begun(command(gated.source, out, gated.utility)), 0)
+    assert out.read_bytes() == gated.bytes
+
+
+def test_an_end_from_outside_has_a_last_word(tmp_path: Path) -> None:
+    program = (
+        "import os; from discorank.rerank.engines.ray.cluster import LastWords\n"
+        "words = LastWords(); words.prepare(); {end}"
+    )
+    for end, spoken in (("os._exit(1)", True), ("words.drop()", False), ("", False)):
+        ended = subprocess.run(
+            [sys.executable, "-c", program.format(end=end)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ("The same command resumes" in ended.stderr) == spoken, ended.stderr
+        assert ended.returncode == spoken
 
 
 def test_a_late_answer_of_an_actor_given_up_changes_nothing(
