@@ -76,6 +76,7 @@ OUTPUTS = {
     "a folder": "{folder}",
     "beneath a file": "{folder}/lists.jsonl/x",
     "in no folder": "{folder}/no/folder",
+    "a folder that is not there": "{folder}/new/",
     "here": ".",
     "the root": "/",
     "bytes": "{folder}/\udcff",
@@ -120,6 +121,7 @@ def test_an_output_that_cannot_be_is_refused(
         if name in ("decode", "rerank", "convert") and not is_possible:
             assert code == 2, (kind, err)
         assert "another process" not in err, kind
+    assert not (folder / "new").is_file()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

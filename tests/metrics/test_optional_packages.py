@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -29,6 +30,20 @@ sys.meta_path[sys.meta_path.index(machinery.PathFinder)] = Without
 from discorank.cli.main import main
 sys.exit(main({arguments}))
 """
+
+
+def test_versions_are_pinned_with_the_digests_of_their_files() -> None:
+    pins = (ROOT / "constraints.txt").read_text().replace("\\\n", " ").splitlines()
+    pins = [pin for pin in pins if not pin.startswith("#")]
+    assert len(pins) > 100
+    for pin in pins:
+        assert re.fullmatch(r"[\w.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+", pin), pin[:80]
+
+
+def test_kernels_look_for_libraries_nowhere() -> None:
+    kernels = list((ROOT / "metrics").rglob("_*.so"))
+    folder = sysconfig.get_config_var("LIBDIR")
+    assert not [path for path in kernels if f"{folder}\0".encode() in path.read_bytes()]
 
 
 def test_every_extra_brings_its_packages() -> None:
