@@ -25,6 +25,7 @@ from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.cost import bounded
 from discorank.integrations.proxy.door import LimitedReport, body_of, max_connections
 from discorank.integrations.proxy.passing import whole_events
+from discorank.integrations.proxy.questions import read_question
 from discorank.integrations.proxy.settings import DrawingSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
@@ -37,7 +38,7 @@ KEY = "sk-upstream-0123456789"
 HEAD = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
 
 
-def ask(proxy: Proxy, path: str = "completions", **body: Any) -> httpx2.Response:
+def ask(proxy: Proxy, path: str = "completions", /, **body: Any) -> httpx2.Response:
     if path == "completions":
         body = {"model": "m", "prompt": "p", **body}
     return send("POST", f"{proxy.url}/{path}", json=body)
@@ -138,7 +139,7 @@ def test_a_room_comes_before_the_body() -> None:
 
 def test_long_json_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
-    read = app.read_question
+    read = read_question
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread().name)
@@ -222,7 +223,7 @@ def test_lines_are_limited_in_rate() -> None:
 
 # cost
 
-LIMITS = {"max_n": 16, "max_candidate_tokens": 100, "max_request_tokens": 800}
+LIMITS: dict[str, Any] = {"max_n": 16, "max_candidate_tokens": 100, "max_request_tokens": 800}
 TOO_DEAR: list[tuple[str, dict[str, Any], str]] = [
     ("completions", {"n": 500, "logprobs": 1}, "n"),
     ("completions", {"n": 500}, "n"),
@@ -280,7 +281,7 @@ def _cost(body: dict[str, Any]) -> int:
     names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens")
     tokens = [body[name] for name in (*names, "min_tokens") if name in body]
     tokens += [inner["num_predict"]] if "num_predict" in inner else []
-    return prompts * int(texts) * max(tokens)
+    return int(prompts * int(texts) * max(tokens))
 
 
 numbers = st.integers(-2, 2000) | st.sampled_from([None, 1.5, "7", True])
@@ -475,7 +476,7 @@ def test_no_reply_is_an_internal_error(
 ) -> None:
     proxy, content = scripted
     content[0] = json.dumps(reply).encode()
-    own = {"discorank": {"explain": explain}, "stream": stream}
+    own: dict[str, Any] = {"discorank": {"explain": explain}, "stream": stream}
     if chat:
         answer = ask(proxy, "chat/completions", messages=[{"role": "user", "content": "p"}], **own)
     else:
@@ -516,8 +517,8 @@ def test_the_key_is_masked_in_what_is_chosen(monkeypatch: pytest.MonkeyPatch) ->
             escaped.encode(),
             KEY.encode(),
         )
-        for more in ({}, {"stream": True}):
-            reply = ask(proxy, **more)
+        for is_stream in (False, True):
+            reply = ask(proxy, stream=is_stream)
             assert reply.status_code == 200
             assert KEY not in reply.text
             assert "[key]" in reply.text
