@@ -33,7 +33,7 @@ from .candidate_draw import Upstream
 from .counters import Counters
 from .decisions import ChoosingThread, Decisions
 from .document_streams import DocumentStreams
-from .door import LimitedReport, Room, body_of, max_connections
+from .door import LimitedReport, RequestRoom, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, read_passing, read_question
 from .replies import as_json, events
@@ -77,7 +77,7 @@ class App:
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
         self._last_report = ""
-        self._room = Room(door.max_open, door.max_waiting)
+        self._room = RequestRoom(door.max_open, door.max_waiting)
         self._parsing = ThreadPoolExecutor(1, "discorank-json")
         counters.watch("open", "Requests being worked at", lambda: self._room.num_open)
         counters.watch("waiting", "Requests waiting", lambda: self._room.num_waiting)

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_BYTES = 1 << 16
 MAX_AT_ONCE = 32  # connections that are accepted before others are looked at
-LEAST_IDLE_SECONDS = 0.1  # before a connection may have to go: its request may be on the way
+MIN_IDLE_SECONDS = 0.1  # before a connection may have to go: its request may be on the way
 PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
 
 
@@ -60,9 +60,9 @@ class Connections:
         try:
             while self._num_open >= self._max_connections:
                 self._changed.clear()
-                self._drop(loop.time() - LEAST_IDLE_SECONDS)
+                self._drop(loop.time() - MIN_IDLE_SECONDS)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LEAST_IDLE_SECONDS)
+                    await asyncio.wait_for(self._changed.wait(), MIN_IDLE_SECONDS)
         except asyncio.CancelledError:
             accepted.close()
             raise

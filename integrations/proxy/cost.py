@@ -24,7 +24,7 @@ TOKEN_KEYS = (
     "num_predict",
     "maxOutputTokens",
 )
-LEAST_TOKEN_KEYS = ("min_tokens", "min_new_tokens", "min_length", "budget_tokens")
+MIN_TOKEN_KEYS = ("min_tokens", "min_new_tokens", "min_length", "budget_tokens")
 # how many texts a prompt has
 TEXT_KEYS = ("n", "best_of", "num_return_sequences", "num_beams", "beam_width", "candidate_count")
 # where these may stand beside the request itself
@@ -103,7 +103,7 @@ def tokens_of_choices(
     if drawing.max_request_tokens is not None:
         share = max(1, drawing.max_request_tokens // wanted)
         what = f"are given to each of {wanted}"
-        keep_below(body, (*TOKEN_KEYS, *LEAST_TOKEN_KEYS), share, drawing, what)
+        keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), share, drawing, what)
     return cost_of(body).tokens
 
 
@@ -145,7 +145,7 @@ def keep_below(
 def _keep_tokens(body: MutableMapping[str, Any], drawing: DrawingSettings) -> None:
     """Keeps every number of tokens within the bound of a text."""
     cap = drawing.max_candidate_tokens
-    keep_below(body, (*TOKEN_KEYS, *LEAST_TOKEN_KEYS), cap, drawing, "tokens are given")
+    keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), cap, drawing, "tokens are given")
 
 
 def _keep_total(body: MutableMapping[str, Any], cost: Cost, drawing: DrawingSettings) -> None:
@@ -157,7 +157,7 @@ def _keep_total(body: MutableMapping[str, Any], cost: Cost, drawing: DrawingSett
     if drawing.over_limit == "refuse" or share < 1:
         problem = f"{cost.num_texts} texts of {cost.tokens} tokens, at most {budget} are given"
         raise bad(problem, "n")
-    keep_below(body, (*TOKEN_KEYS, *LEAST_TOKEN_KEYS), share, drawing, "tokens are given")
+    keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), share, drawing, "tokens are given")
 
 
 def _found(

@@ -24,8 +24,8 @@ BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one
 BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
 
 
-class Room:
-    """Room for requests.
+class RequestRoom:
+    """RequestRoom for requests.
 
     Args:
         max_open: how many are worked at at a time.
@@ -46,8 +46,8 @@ class Room:
         return self.num_requests - self.num_open
 
     @contextmanager
-    def request(self) -> Iterator[Share]:
-        """Room for one request within the block.
+    def request(self) -> Iterator[RequestShare]:
+        """RequestRoom for one request within the block.
 
         Raises:
             ApiError: there is none.
@@ -56,7 +56,7 @@ class Room:
             problem = f"{self.num_open} requests are open and {self.num_waiting} wait"
             raise ApiError(429, problem, code="too_many_requests")
         self.num_requests += 1
-        share = Share(self)
+        share = RequestShare(self)
         try:
             yield share
         finally:
@@ -77,10 +77,10 @@ class Room:
                 self.num_open -= 1
 
 
-class Share:
+class RequestShare:
     """What one request takes of the memory for all."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: RequestRoom) -> None:
         self._room = room
         self.num_bytes = 0
 
@@ -101,7 +101,7 @@ class Share:
         self._room.num_bytes += num_bytes
 
 
-async def body_of(pieces: AsyncIterator[bytes], share: Share, seconds: float) -> bytes:
+async def body_of(pieces: AsyncIterator[bytes], share: RequestShare, seconds: float) -> bytes:
     """The body of a request, whose memory is accounted for as it comes.
 
     Args:

@@ -101,7 +101,7 @@ def test_what_is_taken_is_given_back(pieces: list[bytes], open_bytes: int) -> No
     refused: list[int] = []
 
     async def read() -> None:
-        room = door.Room(1, 0)
+        room = door.RequestRoom(1, 0)
         try:
             with room.request() as share:
                 content = await body_of(coming(), share, 1.0)

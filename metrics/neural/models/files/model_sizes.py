@@ -50,7 +50,7 @@ NEEDED: Mapping[str, re.Pattern[str]] = {
 PARTS = 4  # configurations inside configurations
 FIX = "Fetch the model's files again"
 # How many times the numbers of its files a model may have: copies, and parts that no metric reads.
-MOST_OVER, FEW_NUMBERS = 2, 1 << 22
+MAX_RATIO, FEW_NUMBERS = 2, 1 << 22
 # Of the length of the header, with which a safetensors file begins.
 LENGTH_BYTES = 8
 
@@ -128,10 +128,10 @@ def check_needed(config: Mapping[str, Any], where: str) -> None:
             raise InputError(problem, where=f"{where}: {name}", fix=FIX)
 
 
-def check_elements(needed: int, found: int, where: str) -> None:
+def check_elements(needed: int, held: int, where: str) -> None:
     """Raises ModelLoadError for a model of far more numbers than its files hold, before it takes their memory."""
-    if needed > MOST_OVER * found + FEW_NUMBERS:
-        problem = f"its configuration needs {needed} numbers, its files hold {found}"
+    if needed > MAX_RATIO * held + FEW_NUMBERS:
+        problem = f"its configuration needs {needed} numbers, its files hold {held}"
         raise ModelLoadError(problem, where=where, fix=FIX)
 
 
