@@ -106,11 +106,11 @@ class Connections:
 
 def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
     """Connections that wait to be accepted, so many at most."""
-    found = []
+    accepted = []
     with suppress(OSError):  # none waits, or there is no descriptor
         for _ in range(most):
-            found.append(listening.accept()[0])
-    return found
+            accepted.append(listening.accept()[0])
+    return accepted
 
 
 class TimedProtocol(H11Protocol):

@@ -65,7 +65,7 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for piece in pieces:
         searched = max(0, len(kept) - 3)
         kept += piece
-        ends = [found.end() for found in _EVENT_END.finditer(kept, searched)]
+        ends = [match.end() for match in _EVENT_END.finditer(kept, searched)]
         if ends:
             yield bytes(kept[: ends[-1]])
             del kept[: ends[-1]]
