@@ -26,6 +26,7 @@ STDERR, CRASHED = pytest.StashKey[int](), pytest.StashKey[bool]()
 MEMORY = pytest.StashKey[int]()  # bytes, after it was last given back
 MUCH_BYTES = 128 << 20
 STATM = Path("/proc/self/statm")
+RAY = "ray"
 CACHED = type(functools.cache(len))
 
 
@@ -81,13 +82,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    def group_of(nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return "ray" if Path(path).name.startswith("test_ray") else path
-
+    config.option.loadscopereorder = False  # in the order below
     scheduling = LoadScopeScheduling(config, log)
     scheduling._split_scope = group_of
     return scheduling
+
+
+def group_of(nodeid: str) -> str:
+    """What one process runs: a file of tests, or all that need Ray's workers."""
+    path = nodeid.partition("::")[0]
+    return RAY if Path(path).name.startswith("test_ray") else path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest group comes first, so that no process waits for it at the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) != RAY)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -154,5 +163,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 # No test is judged by the clock: a busy machine is no fault of the code.
-hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=50)
+# every property with as many examples as hypothesis has by default: pytest --hypothesis-profile thorough
+hypothesis.settings.register_profile("thorough", deadline=None)
 hypothesis.settings.load_profile("untimed")

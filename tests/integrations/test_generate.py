@@ -704,7 +704,7 @@ load({str(folder / "bart")!r})
 
 
 def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
-    source = written(tmp_path / "in.jsonl", sentences(300))
+    source = written(tmp_path / "in.jsonl", sentences(120))
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     small = ["--sequences-at-once", "4", "--quiet"]
     assert main(command(folder, source, whole, *small)) == 0
@@ -716,9 +716,9 @@ def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
     process.wait()
     about = json.loads(Path(f"{out}.run.json").read_text())
     assert not about["complete"]
-    assert about["input"]["entries"] < 300
+    assert about["input"]["entries"] < 120
     assert main(command(folder, source, out, *small)) == 0
     assert out.read_bytes() == whole.read_bytes()
     decoded = tmp_path / "chosen.jsonl"
     assert main(["decode", str(out), "-u", "chrf", "-o", str(decoded), "--quiet"]) == 0
-    assert len(rows(decoded)) == 300
+    assert len(rows(decoded)) == 120

@@ -401,7 +401,7 @@ def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None
     ids = ["d"] * 4 + ["e"] * 3
     wanted = metric.pairwise(texts, texts, SOURCE, context)
     aligned = metric.score(texts, texts[::-1], texts, ids)
-    for way, other in in_ways(kind, [(1, 1), (7, 2), (64, 3), (4096, 4)]):
+    for way, other in in_ways(kind, [(1, 1), (64, 3), (4096, 4)]):
         order = np.random.default_rng(len(way)).permutation(len(texts))
         assert other.pairwise(texts, texts, SOURCE, context).tobytes() == wanted.tobytes(), way
         matrix = other.pairwise([texts[i] for i in order], texts, SOURCE, context)
