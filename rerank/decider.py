@@ -109,6 +109,10 @@ class Decider(ABC):
         Raises:
             InputError: a list that cannot be decoded; the error names its id.
         """
+        return self.rankings(lists, engine)
+
+    def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
+        """The rankings of `decode`, list by list."""
         return decide_all(self, lists, engine)
 
     def outcomes(

@@ -9,7 +9,7 @@ Features of candidates for reranking, read off the list or by reference-free met
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -26,14 +26,15 @@ from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
-from .choice import Choice, Spent, choose
+from .choice import Choice, Ranking, Spent, choose
 from .decider import Decider, remarked
-from .engines.interface import Result, Task
+from .engines.interface import Engine, Result, Task
 from .engines.part_sums import Normalize, normalized
-from .lists import Candidate, CandidateList, Distinct, finite, number_field
+from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number_field
 from .mbr import MBRDecoder
 from .order import Order
 from .scheduler import Program
+from .shrinkage import Shrinkage, first_pass_row, in_memory
 
 
 @settings
@@ -47,6 +48,8 @@ class Reranker(Decider):
             utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
+        shrinkage: how far the sum is moved towards the mean of the candidate's system; its features are then
+            standardised ("zscore").
         choice: what is chosen, as for `MBRDecoder`.
         order: where context comes from in lists of a document.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
@@ -60,6 +63,7 @@ class Reranker(Decider):
         Mapping[Any, float] | WeightedFeatures, Converted(weighted_features), Internal()
     ]
     normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
+    shrinkage: Annotated[Shrinkage, Composed()] = Shrinkage()
     choice: Annotated[Choice, Composed()] = Choice()
     order: Annotated[Order, Composed()] = Order()
     decoder: Annotated[MBRDecoder | None, Internal()] = None
@@ -71,6 +75,7 @@ class Reranker(Decider):
             self,
             features: Mapping[Any, float] | WeightedFeatures,
             normalize: Normalize = ...,
+            shrinkage: Shrinkage = ...,
             choice: Choice = ...,
             order: Order = ...,
             decoder: MBRDecoder | None = ...,
@@ -86,6 +91,12 @@ class Reranker(Decider):
         check_together(self, "a reranker", lacks=(MATRIX,))
         if self.decoder is not None:
             check_together(self.decoder, "a reranker", needs=(EVERY_VALUE,))
+        if self.shrinkage.shrink and self.normalize not in ("none", "zscore"):
+            problem = f"found {self.normalize!r}, but what is shrunk is standardised"
+            raise InputError(problem, where="normalize", fix="Leave it out")
+        if self.shrinkage.shrink and self.decides_documents:
+            problem = "does not go with shrinking, which is of single lists"
+            raise InputError(problem, where="choose", fix="Leave one of them out")
         if self._budget is not None:
             check_features(self._budget, self._metrics)
         # refused now, not when the first list is decided
@@ -94,6 +105,10 @@ class Reranker(Decider):
     @property
     def _features(self) -> WeightedFeatures:
         return cast(WeightedFeatures, self.features)  # checked when it was made
+
+    @property
+    def _normalize(self) -> Normalize:
+        return "zscore" if self.shrinkage.shrink else self.normalize
 
     @property
     def _metrics(self) -> tuple[Utility, ...]:
@@ -117,7 +132,8 @@ class Reranker(Decider):
         return {
             "decoder": "rerank",
             "features": {name_of(feature): weight for feature, weight in self._features},
-            "normalize": self.normalize,
+            "normalize": self._normalize,
+            **self.shrinkage.identity,
             **self.choice.identity,
             "strategy": self.resolved_strategy,
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
@@ -154,6 +170,8 @@ class Reranker(Decider):
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
+        if self.shrinkage.shrink:
+            record, scores = self._shrunk(record, scores)
         ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         ranking = replace(ranking, context=context)
         if self._budget is None:
@@ -161,6 +179,24 @@ class Reranker(Decider):
         all_read = np.ones((len(distinct), 1), bool)
         spent = Spent.everything(scores, len(distinct), all_read)
         return replace(ranking, budget=spent)
+
+    def _shrunk(
+        self, record: CandidateList, scores: FloatArray
+    ) -> tuple[CandidateList, FloatArray]:
+        """The list with its scores [N] shrunk; before the means are known, with what the second pass reads of it."""
+        systems = self.shrinkage.systems_of(record.candidates)
+        means = self.shrinkage.means
+        if means is not None:
+            return record, means.shrunk(scores, systems, self.shrinkage.shrink)
+        extra = {**record.extra, **first_pass_row(systems, scores)}
+        return replace(record, extra=extra), scores
+
+    def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
+        """Those of `decode`; where means of systems must be found, all lists are read before the first."""
+        if not self.shrinkage.needs_means:
+            return super().rankings(lists, engine)
+        records = list(list_rows(lists))
+        return in_memory(super().rankings(records, engine), self, self.shrinkage)
 
     def _sums(
         self, columns: Mapping[Feature, FloatArray], num_candidates: int, checked: bool
@@ -171,7 +207,7 @@ class Reranker(Decider):
             if weight and feature in columns:
                 if checked:
                     check_finite(feature, columns[feature])
-                column = normalized(columns[feature], self.normalize)
+                column = normalized(columns[feature], self._normalize)
                 scores = added(scores, weight, column, f"feature {name_of(feature)}")
         return scores
 

@@ -6,7 +6,7 @@ Rows that a command writes into one file: JSON lines, or a Parquet or Arrow file
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -43,8 +43,19 @@ class OutputOptions:
     output: str | None = None
 
 
-def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int:
-    """Decides every list of the input; returns the exit code."""
+def run_decider(
+    values: dict[str, Any],
+    decider: Decider,
+    engine: Engine,
+    made_of: Callable[[Iterable[Any]], Iterable[Any]] = iter,
+    unit: str = "lists",
+) -> int:
+    """Decides every list of the input; returns the exit code.
+
+    Args:
+        made_of: makes the entries that are decided of those that are read.
+        unit: what lists are called where progress is shown.
+    """
     quiet = values["quiet"]
     names = ("input", "sources", "documents", "requests", "utilities", "prior")
     inputs = [values.get(name) for name in names]
@@ -56,13 +67,13 @@ def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int
     try:
         with (
             open_input(values) as lists,
-            Progress("lists", lists.fraction, quiet, watch) as progress,
+            Progress(unit, lists.fraction, quiet, watch) as progress,
         ):
             if isinstance(engine, LocalEngine):
                 engine.meter.on_count = progress.refresh
             counts = run_lists(
                 decider,
-                watch.reading(lists),
+                made_of(watch.reading(lists)),
                 lists.name,
                 path,
                 engine,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import setting_names, settings
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
+from ...rerank.engines.interface import Engine
+from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker, feature_of
+from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.runs.run import RunSettings
+from ...rerank.shrinkage import SecondPass
 from ..options import Options, build, flag_of, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.engines import GROUPS, engine_in
@@ -23,7 +29,8 @@ from ..options.inputs import (
     metric_in,
 )
 from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
-from ..running import OutputOptions, run_decider
+from ..running import OutputOptions, check_not_input, run_decider
+from ..terminal.console import say
 
 
 @settings
@@ -41,6 +48,7 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
+_MEANS = "means of an earlier run (--system-means)"
 # what only the feature "expected" has
 _OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Reranker))
 OPTIONS = Options(
@@ -78,7 +86,36 @@ def run(arguments: Sequence[str]) -> int:
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
+        if reranker.shrinkage.needs_means:
+            return _in_two_passes(values, reranker, engine)
         return run_decider(values, reranker, engine)
+
+
+def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -> int:
+    """Finds the means of systems, and decides by them; returns the exit code."""
+    if not values["output"] or values["output"] == "-":
+        problem = "is needed: the scores of a first pass are kept beside it"
+        raise InputError(problem, where="--output", fix=f"Give a file, or {_MEANS}")
+    if values["input"] == "-":
+        problem = "is read once, and shrinking reads its lists twice"
+        raise InputError(problem, where="stdin", fix=f"Give a file, or {_MEANS}")
+    if EXPECTED in dict(reranker.features):
+        say(
+            "--shrink: a consensus prefers systems that are like the others; it is not known to gain"
+        )
+    out = Path(values["output"])
+    files = (first_path(out), means_path(out))
+    for path in files:
+        check_not_input(path, [values["input"], values.get("prior"), values.get("sources")])
+    plain = {"output_format": None, "format": "jsonl", "save_utilities": None}
+    first_values = {**values, **plain, "output": str(first_path(out))}
+    run_decider(first_values, reranker.with_settings(nbest=1), engine, unit="lists scored")
+    means = saved_means(out)
+    shrinkage = replace(reranker.shrinkage, system_means=means)
+    second = SecondPass(reranker, shrinkage)
+    code = run_decider(values, second, LocalEngine(), lambda entries: with_scores(entries, out))
+    say(f"{means_path(out)}: systems by their mean score: {means}", values["quiet"])
+    return code
 
 
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
