@@ -40,6 +40,7 @@ KIND, FORMAT = "system means", 1
 INTERVAL = 1.96  # standard errors on either side of a mean: 95 % of a normal distribution
 VALUES = "system_values"  # the key of a first pass's row: [system, value] of every candidate
 _FIX = "Give the file OUT.systems.json of an earlier run with --shrink"
+_MEND = "Mend the lists, or leave --shrink out"
 _EDITED = "Restore it, or run the first pass again"
 
 
@@ -72,8 +73,10 @@ class SystemMeans:
                 if np.isfinite(value):
                     sums.setdefault(name, _Sum()).add(value)
             limits().check("systems", len(sums), "systems of candidates")
+        if not sums:
+            raise InputError("no candidate has a score that is a number", where="shrink", fix=_MEND)
         if len(sums) < 2:
-            of_one = f"all candidates are of one system ({excerpt(next(iter(sums), None))})"
+            of_one = f"all candidates are of one system ({excerpt(next(iter(sums)))})"
             fix = "Leave --shrink out, or name a field with several values (--system-field prompt)"
             raise InputError(
                 f"{of_one}, whose mean tells none from another", where="shrink", fix=fix

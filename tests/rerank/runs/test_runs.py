@@ -492,8 +492,16 @@ def crashes(arguments: list[str], point: int) -> bool:
         os._exit(0)
 
 
+def of_systems(row: dict[str, Any]) -> dict[str, Any]:
+    """A list whose candidates name their systems."""
+    candidates = [{**candidate, "system": f"s{i}"} for i, candidate in enumerate(row["candidates"])]
+    return {**row, "candidates": candidates}
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("kind", ["rows", "text with context", "systems with utilities"])
+@pytest.mark.parametrize(
+    "kind", ["rows", "text with context", "systems with utilities", "two passes"]
+)
 def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
     """A run that dies again and again, one step further each time, ends as one that nobody stopped."""
     lists = list(made_lists(9))
@@ -503,6 +511,9 @@ def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
         "text with context": ["-u", CONTEXTUAL, "--format", "text"],
     }
     options = ["--quiet", "--max-errors", "9", *by_kind.get(kind, ["-u", "chrf"])]
+    if kind == "two passes":
+        write_lists(source, [of_systems(row) for row in lists])
+        options = [*options[:3], "-m", "length", "--shrink", "0.75"]
     if kind == "systems with utilities":
         systems = {name: [f"{name} says {i % 3}" for i in range(6)] for name in "abc"}
         source = write_lists(source, [{"id": "s", "source": ["x"] * 6, "systems": systems}])
@@ -510,10 +521,12 @@ def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
 
     def command(name: str) -> list[str]:
         more = ["--save-utilities", str(tmp_path / f"{name}.u")] if "utilities" in kind else []
-        return ["decode", str(source), *options, *more, "-o", str(tmp_path / name)]
+        verb = "rerank" if "--shrink" in options else "decode"
+        return [verb, str(source), *options, *more, "-o", str(tmp_path / name)]
 
     def content(name: str) -> list[bytes]:
-        paths = [tmp_path / name, tmp_path / f"{name}.u", tmp_path / f"{name}.errors.jsonl"]
+        endings = ("", ".u", ".errors.jsonl", ".first", ".systems.json")
+        paths = [tmp_path / f"{name}{ending}" for ending in endings]
         return [path.read_bytes() for path in paths if path.exists()]
 
     assert main(command("whole")) in (0, 3)
