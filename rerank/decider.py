@@ -48,6 +48,11 @@ class Decider(ABC):
         """Every metric it uses, in the order of use."""
 
     @property
+    def scored_by(self) -> tuple[Utility, ...]:
+        """The metrics whose values it decides by; other than `metrics` where these are known already."""
+        return self.metrics
+
+    @property
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""

@@ -165,10 +165,10 @@ def _alone(name: Any, value: Any) -> SystemMean:
     """A mean of which nothing else is known."""
     number = finite(value)
     if number is None or not isinstance(name, str):
-        found = (
+        problem = (
             f"found {excerpt(name)}: {excerpt(value)}, expected the name of a system and a number"
         )
-        raise InputError(found, where="system_means", fix=_FIX)
+        raise InputError(problem, where="system_means", fix=_FIX)
     return SystemMean(number, number, number, 0)
 
 
@@ -273,6 +273,11 @@ class SecondPass(Decider):
     def metrics(self) -> tuple[Utility, ...]:
         """None: all is known."""
         return ()
+
+    @property
+    def scored_by(self) -> tuple[Utility, ...]:
+        """The metrics of the first pass."""
+        return self.first.metrics
 
     @property
     def reads_logprobs(self) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
-from ..expectation import NO_WEIGHT, expected_utility
+from ..engines.expectation import NO_WEIGHT, expected_utility
 from .evidence import state
 from .posterior import Observed, Problem
 from .requests import Estimate, Found, Plan, Request, Search

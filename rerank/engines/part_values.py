@@ -22,7 +22,7 @@ from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
-from ..expectation import (
+from .expectation import (
     TiledSums,
     expected_of_sums,
     expected_utilities,

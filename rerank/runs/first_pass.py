@@ -70,9 +70,9 @@ def with_scores(
 def _with_row(record: CandidateList, row: dict[str, Any], out: Path) -> CandidateList:
     """A list with the row of its first pass."""
     if row.get("id") != record.id:
-        found = f"found list {excerpt(row.get('id'))}, expected {excerpt(record.id)}"
+        problem = f"found list {excerpt(row.get('id'))}, expected {excerpt(record.id)}"
         fix = "Remove it, its run file and OUT, and run again"
-        raise InputError(f"{found}: the input has changed", where=str(first_path(out)), fix=fix)
+        raise InputError(f"{problem}: the input has changed", where=str(first_path(out)), fix=fix)
     return replace(record, extra={**record.extra, VALUES: row})
 
 

@@ -198,7 +198,7 @@ def identity_of(decider: Decider, form: RowForm, saves_utilities: bool) -> dict[
 
 def parts_of(decider: Decider) -> list[Metric]:
     """The metrics that sums are made of."""
-    return [part for metric in decider.metrics for _, part in metric.parts]
+    return [part for metric in decider.scored_by for _, part in metric.parts]
 
 
 def _portable(value: Any) -> Any:
@@ -212,7 +212,7 @@ def _portable(value: Any) -> Any:
 
 def signature_of(decider: Decider) -> str | list[str]:
     """The signature of every metric, or the only one."""
-    signatures = [metric.signature() for metric in decider.metrics]
+    signatures = [metric.signature() for metric in decider.scored_by]
     return signatures[0] if len(signatures) == 1 else signatures
 
 

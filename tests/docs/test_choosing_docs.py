@@ -12,9 +12,13 @@ import pytest
 
 from discorank.cli.main import main
 
+from .stand_ins import GOLDEN_MODELS
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "choosing.md"
 ROWS = {
+    "best.jsonl": 48,
+    "in-context.jsonl": 48,
     "consensus.jsonl": 48,
     "chosen.jsonl": 48,
     "to-judge.jsonl": 20,
@@ -29,6 +33,8 @@ ROWS = {
 def blocks() -> list[str]:
     """The commands of the page, the examples of the checkout in them."""
     text = PAGE.read_text(encoding="utf-8").replace("examples/", f"{ROOT}/examples/")
+    for name, path in GOLDEN_MODELS.items():
+        text = text.replace(name, str(path))
     return re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 

@@ -50,7 +50,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-BOUNDED = bounded(max_examples=12, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
 
 
 @settings

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discorank import Candidate, CandidateList, InputError
 from discorank.rerank.choice import TIE, choose, in_order
-from discorank.rerank.expectation import expected_utility
+from discorank.rerank.engines.expectation import expected_utility
 from discorank.rerank.lists import Distinct
 from discorank.rerank.pool import Pool
 
@@ -191,7 +191,7 @@ def test_logprob_sums_distinct_pairs() -> None:
         {"a": 1, "b": exp(-1)}
     )
     assert pooled([Candidate("a", -1.0), Candidate("b", -inf)], "logprob") == {"a": 1, "b": 0}
-    assert pooled([Candidate("a", 3), Candidate("b", 2)], "logprob") == pytest.approx(
+    assert pooled([Candidate("a", -2), Candidate("b", -3)], "logprob") == pytest.approx(
         {"a": 1, "b": exp(-1)}
     )
 

@@ -37,7 +37,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison, Item, Truncation
-from ...expectation import TiledSums
+from ..expectation import TiledSums
 from ..interface import Loaded, Result, SentLine, Task, loaded_as
 from ..local import LocalEngine
 from ..part_values import (

@@ -48,13 +48,13 @@ def run_decider(
     decider: Decider,
     engine: Engine,
     made_of: Callable[[Iterable[Any]], Iterable[Any]] = iter,
-    unit: str = "lists",
+    done: str = "decided",
 ) -> int:
     """Decides every list of the input; returns the exit code.
 
     Args:
         made_of: makes the entries that are decided of those that are read.
-        unit: what lists are called where progress is shown.
+        done: what the closing line says of the lists.
     """
     quiet = values["quiet"]
     names = ("input", "sources", "documents", "requests", "utilities", "prior")
@@ -67,7 +67,7 @@ def run_decider(
     try:
         with (
             open_input(values) as lists,
-            Progress(unit, lists.fraction, quiet, watch) as progress,
+            Progress("lists", lists.fraction, quiet, watch) as progress,
         ):
             if isinstance(engine, LocalEngine):
                 engine.meter.on_count = progress.refresh
@@ -90,7 +90,7 @@ def run_decider(
         if watch.read:
             watch.close()
         raise
-    say(closing_line(counts, lists.name, path, "lists", "decided"), quiet)
+    say(closing_line(counts, lists.name, path, "lists", done), quiet)
     watch.close()
     return 3 if counts.get("errors") else 0
 

@@ -23,7 +23,7 @@ from discorank.metrics.execution.evaluate import (
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import Context
-from discorank.rerank.expectation import (
+from discorank.rerank.engines.expectation import (
     TiledSums,
     expected_of_sums,
     expected_utility,

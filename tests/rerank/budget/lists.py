@@ -9,7 +9,7 @@ import numpy as np
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import drive, plan
 from discorank.rerank.budget.requests import Estimate, Request
-from discorank.rerank.expectation import expected_utility
+from discorank.rerank.engines.expectation import expected_utility
 
 
 def matrices(seed: int, size: int = 16, noise: float = 0.6) -> tuple[FloatArray, FloatArray]:

@@ -15,7 +15,7 @@ from discorank import InputError
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import METHODS, drive, num_pairs, plan
 from discorank.rerank.budget.requests import Request
-from discorank.rerank.expectation import expected_utility
+from discorank.rerank.engines.expectation import expected_utility
 
 from .lists import blocks_of, estimate_of, matrices, regret_of
 

@@ -21,7 +21,7 @@ from ...integrations.formats.open_lists import Lists
 from ...metrics.errors import InputError, MetricError, near_files
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
 from ...report.choices import ChosenRun, explained, read_run
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
@@ -35,6 +35,7 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
 from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
+from ...rerank.shrinkage import Shrinkage
 from ..options import Options, build, needed
 from ..options.inputs import CodeOptions, InputOptions, adapted, cache_in, open_input
 from ..running import check_not_input, check_writable, complete_or_absent
@@ -264,8 +265,10 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
     budget = None
     if "budget" in saved:
         budget = _budget(saved["budget"], metrics)
+    shrinkage = {name: saved[name] for name in setting_names(Shrinkage) if name in saved}
     return Reranker(
         features,
+        **shrinkage,
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],

@@ -109,7 +109,7 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
         check_not_input(path, [values["input"], values.get("prior"), values.get("sources")])
     plain = {"output_format": None, "format": "jsonl", "save_utilities": None}
     first_values = {**values, **plain, "output": str(first_path(out))}
-    run_decider(first_values, reranker.with_settings(nbest=1), engine, unit="lists scored")
+    run_decider(first_values, reranker.with_settings(nbest=1), engine, done="scored")
     means = saved_means(out)
     shrinkage = replace(reranker.shrinkage, system_means=means)
     second = SecondPass(reranker, shrinkage)

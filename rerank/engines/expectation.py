@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.execution.evaluate import Folded, Tile, middle
-from ..metrics.representations import Block, FloatArray, Reps
-from ..metrics.scorer import Scorer
+from ...metrics.execution.evaluate import Folded, Tile, middle
+from ...metrics.representations import Block, FloatArray, Reps
+from ...metrics.scorer import Scorer
 
 CELLS = 1 << 20  # of a matrix that are weighted at once
 NO_WEIGHT = 1e-9  # a smaller share of all weights is rounding: nothing remains
