@@ -66,7 +66,8 @@ def standardised(scores: FloatArray) -> FloatArray:
     """Scores standardised within each list, [n, S]."""
     centred = scores - scores.mean(axis=1, keepdims=True)
     spread = centred.std(axis=1, keepdims=True)
-    return np.divide(centred, spread, out=np.zeros(scores.shape), where=spread > 1e-12)
+    z: FloatArray = np.divide(centred, spread, out=np.zeros(scores.shape), where=spread > 1e-12)
+    return z
 
 
 def shrunk(z: FloatArray, share: float, means: FloatArray | None = None) -> FloatArray:
@@ -78,7 +79,8 @@ def shrunk(z: FloatArray, share: float, means: FloatArray | None = None) -> Floa
 def errors(values: FloatArray, mqm: FloatArray) -> FloatArray:
     """The MQM of the choice in every list, [n]; equal values share it."""
     best = values >= values.max(axis=1, keepdims=True) - 1e-12
-    return (best * mqm).sum(axis=1) / best.sum(axis=1)
+    of_lists: FloatArray = (best * mqm).sum(axis=1) / best.sum(axis=1)
+    return of_lists
 
 
 def read_set(folder: Path, pair: str) -> ScoredSet:
