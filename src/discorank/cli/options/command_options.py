@@ -43,6 +43,8 @@ from ...metrics.storage.limits import limits_of, set_limits
 from ...rerank.capabilities import refuse_conflicts
 from ..terminal.argument_parser import HelpAll, PrintableParser
 
+# options that name a sum of metrics or features, with their flags
+OTHER_NAMES = {"utility": ("-u", "--utility"), "metric": ("-m", "--metric")}
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 # the headings of options in the help, in order, and what stands under them
 HEADINGS = {
@@ -115,6 +117,7 @@ class Options:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
             self._declare_group(group, component)
+        self._declare_other_names()
         self.passed_over: dict[str, tuple[Any, tuple[Mark, ...]]] = {}
         for component in passed_over:
             marks = marks_of(component)
@@ -169,6 +172,22 @@ class Options:
             name = f"{group}.{field.name}"
             self.types[name] = hints[field.name]
             self.defaults[name] = field.default
+
+    def _declare_other_names(self) -> None:
+        """Flags for the sum that decides, where a command has one of -u and -m: the other means the same."""
+        for name, flags in OTHER_NAMES.items():
+            own = next((own for own in OTHER_NAMES if own != name and own in self.types), None)
+            if name in self.types or own is None:
+                continue
+            several: dict[str, Any] = {"nargs": "+", "action": "extend"}
+            is_tuple = get_origin(plain_type(self.types[own])) is tuple
+            self.parser.add_argument(
+                *flags,
+                dest=own,
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+                **(several if is_tuple else {}),
+            )
 
     def given(self, values: Mapping[str, Any]) -> list[str]:
         """The options with flags that are not at their defaults."""

@@ -12,10 +12,11 @@ from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric, wrapped
+from ...metrics.registry import aliases_in, load_metric, without_aliases, wrapped
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
+from ..terminal.console import say
 from . import MODEL_OPTIONS, needed
 
 if TYPE_CHECKING:
@@ -97,8 +98,17 @@ def open_input(values: Mapping[str, Any]) -> Lists:
 
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
-    """The metric that an option names, with the language, device and model that are set."""
+    """The metric that an option names, with the language, device and model that are set; aliases are said."""
+    say_aliases(spec, values)
+    if isinstance(spec, str) and values.get("model"):
+        spec = without_aliases(spec)
     return adapted(load_metric(spec, allow_code=values["allow_code"]), values)
+
+
+def say_aliases(spec: Any, values: Mapping[str, Any]) -> None:
+    """Says which metrics the aliases in a signature are."""
+    for note in aliases_in(spec):
+        say(note, values.get("quiet", False))
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
