@@ -131,8 +131,12 @@ _KEYS = frozenset(
 )
 
 
-def read_list(data: Any) -> CandidateList:
+def read_list(data: Any, number: int | None = None) -> CandidateList:
     """A candidate list from its JSON form.
+
+    Args:
+        data: the object; prompt and responses are read as source and candidates.
+        number: its place, which is its id where it has none.
 
     Raises:
         InputError: something is missing, of the wrong type, or a number that is not one; `where` names the place.
@@ -140,20 +144,20 @@ def read_list(data: Any) -> CandidateList:
     if isinstance(data, CandidateList):
         return data
     try:
-        return _read_list(data)
+        return _read_list(data, number)
     except RecursionError:
         raise InputError("nested too deeply", fix="A candidate list is flat") from None
 
 
-def _read_list(data: Any) -> CandidateList:
+def _read_list(data: Any, number: int | None) -> CandidateList:
     if not isinstance(data, Mapping):
-        raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
-    identity = data.get("id")
+        raise InputError(f"found {_kind(data)}, expected an object with candidates")
+    if "responses" in data and "candidates" not in data:
+        data = _of_responses(data)
+    identity = _name(data.get("id", number))
     if not isinstance(identity, str) or not identity:
-        is_number = type(identity) is int and abs(identity) < _NUMBER_BOUND
-        fix = f'Write it as text: "{identity}"' if is_number else ""
-        problem = f"found {_shown(data, 'id')}, expected a non-empty string"
-        raise InputError(problem, where="id", fix=fix)
+        problem = f"found {_shown(data, 'id')}, expected a text or a whole number"
+        raise InputError(problem, where="id")
     candidates = _candidates(data, "candidates")
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():
@@ -167,13 +171,29 @@ def _read_list(data: Any) -> CandidateList:
         identity,
         candidates,
         None if source is None else _text(source, "source"),
-        _optional(data, "document", str, "a string"),
+        _optional({"document": _name(data.get("document"))}, "document", str, "a string"),
         _optional(data, "position", int, "a whole number"),
         _candidates(data, "pseudo_references"),
         _references(data),
         bool(_optional(data, "context_only", bool, "true or false")),
         extra,
     )
+
+
+def _name(value: Any) -> Any:
+    """An id as text: of a whole number its digits; what is neither stays."""
+    return str(value) if type(value) is int and abs(value) < _NUMBER_BOUND else value
+
+
+def _of_responses(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A list whose texts are the responses to a prompt; of a conversation the last message is the source."""
+    names = {"prompt": "source", "responses": "candidates"}
+    names = {key: name for key, name in names.items() if name not in data}
+    renamed = {names.get(key, key): value for key, value in data.items()}
+    source = renamed.get("source")
+    if isinstance(source, list) and source and isinstance(source[-1], Mapping):
+        renamed["source"] = source[-1].get("content")
+    return renamed
 
 
 def plain(text: Text) -> str | list[str]:
@@ -420,7 +440,7 @@ def list_of(data: Any, number: int) -> CandidateList:
     if isinstance(data, CandidateList):
         return data
     if isinstance(data, Mapping):
-        return read_list(data if "id" in data else {"id": str(number), **data})
+        return read_list(data, number)
     return read_list({"id": str(number), "candidates": candidates_of(data)})
 
 

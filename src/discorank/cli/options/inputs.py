@@ -30,7 +30,7 @@ class InputOptions:
     """Where candidate lists come from.
 
     Args:
-        input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
+        input: the file (.gz too; .csv, .tsv, .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: {formats}.
         num_candidates: {formats:num_candidates}: lines per source, read from the counts if not given.
         sources: {formats:sources}: the file of sources, one per line.
@@ -39,8 +39,8 @@ class InputOptions:
         human: {formats:human}: keys that hold human scores, such as mqm:lower.
         as_systems: {formats:as_systems}: references to treat as systems.
         include: {formats:include}: further keys that hold systems.
-        columns: {formats:columns} in a Parquet or Arrow file: which column is which key, such as id=prompt_id
-            candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
+        columns: {formats:columns}: which column of a table, or key of JSON lines, is which key, such as id=prompt_id
+            candidates=samples, or of a candidate a row text=output; =COLUMN leaves one out, id=# numbers the rows.
         language_pair: {formats:language_pair}: the language pair of the folder.
     """
 
@@ -90,11 +90,13 @@ class JudgeOptions:
 
 def open_input(values: Mapping[str, Any]) -> Lists:
     """The lists that the options name; errors as `open_lists`."""
-    return open_lists(
+    lists = open_lists(
         needed(values, "input", "INPUT"),
         values["input_format"],
         **{field.name: values[field.name] for field in fields(ListOptions)},
     )
+    lists.tell(lambda remark: say(remark, values["quiet"]))
+    return lists
 
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
