@@ -11,6 +11,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,10 @@ class TextTable:
                 keys = tuple(row)
                 if keys not in fitted:
                     place = f"{self.name}:{number}"
-                    fitted[keys] = self._names.fitted(keys, place, self._kind)
+                    # a key that is left out need not stand in every object
+                    left_out = self._names.left_out & set(keys)
+                    names = replace(self._names, left_out=left_out)
+                    fitted[keys] = names.fitted(keys, place, self._kind)
                 is_flat = fitted[keys].is_flat
                 yield number, fitted[keys].keyed(row, number)
 

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.errors import InputError, excerpt, near_files, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import without_trailing_blanks
 from ...rerank.lists import finite
@@ -71,6 +71,9 @@ def read_score_columns(
 def _scores(path: str, names: Mapping[str, str], segments: int) -> dict[str, Scores]:
     """The scores in one file, by system."""
     scores: dict[str, Scores] = {}
+    if not Path(path).exists():
+        fix = near_files(path) or f"Name a file such as mqm.csv:lower. {_FORMS}"
+        raise InputError("is no file of human scores", where=path, fix=fix)
     with closing(open_rows(path)) as source:
         rows = 0
         for number, line in without_trailing_blanks(source):

@@ -226,7 +226,7 @@ class SystemsDocument:
 def _id_or_number(data: Any, number: int | None) -> str:
     """The id of a document, its number where it has none; raises InputError without either."""
     document_id = id_of(data)
-    if document_id is None and number is not None and "id" not in data:
+    if number is not None and isinstance(data, Mapping) and "id" not in data:
         return str(number)
     if document_id is None:
         raise InputError("found no id, expected an object with id and systems", where="id")
