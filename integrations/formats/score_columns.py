@@ -112,15 +112,15 @@ def _of_row(
                 f"found {excerpt(place)}, expected the number of a segment", fix=_FORMS
             )
         return [(names[system], int(str(place)), _number(row.get("score"), "score"))]
-    found = [(names[column], column) for column in row if column in names]
-    if not found and number == 1:
+    own = [(names[column], column) for column in row if column in names]
+    if not own and number == 1:
         raise InputError(
             f"no column of a system; there are: {', '.join(row):.300}",
             fix=f"Name columns {', '.join(sorted(set(names.values())))}",
         )
     return [
         (name, number, _number(row[column], column))
-        for name, column in found
+        for name, column in own
         if row[column] is not None
     ]
 

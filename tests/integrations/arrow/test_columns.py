@@ -218,5 +218,5 @@ def test_columns_of_a_text_file(tmp_path: Path) -> None:
         {"id": "7", "candidates": ["x"]},
         {"id": "b", "candidates": ["y"]},
     ]
-    with pytest.raises(InputError, match="l.jsonl:2: unknown column 'k'"):
+    with pytest.raises(InputError, match=r"l.jsonl:2: unknown column 'k'"):
         read(path, "id=pid", "candidates=outs", "score=k")

@@ -24,7 +24,7 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
 from ...tables import escaped
-from ..options import Options
+from ..options import EngineOptions, Options, ReadingOptions
 from ..terminal.console import say
 
 # of the methods of decoding under a budget, by name, and of diverse k-best lists
@@ -81,6 +81,13 @@ OPTIONS = Options(
     "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
     [CiteOptions],
     positional={"metrics": "*"},
+    first=["metrics", "tests"],
+    examples=[
+        "cite chrf",
+        "cite doc-comet bleu --tests",
+        "cite chosen.jsonl.run.json",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 

@@ -161,6 +161,12 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n", "utility": "u"},
+    first=["input", "generator", "num_candidates", "output", "prompt", "utility"],
+    examples=[
+        "generate examples:inputs.jsonl --generator smollm2 -n 4 --max-new-tokens 8 -o lists.jsonl",
+        "generate examples:src.txt --from text --generator Helsinki-NLP/opus-mt-de-en -n 16 -o lists.jsonl",
+        "generate inputs.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
+    ],
 )
 
 

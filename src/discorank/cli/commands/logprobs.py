@@ -22,7 +22,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.prompt_template import SEPARATOR, Template, read_examples
-from ..options import MODEL_OPTIONS, Options, build, needed
+from ..options import MODEL_OPTIONS, Options, ReadingOptions, build, needed
 from ..options.inputs import InputOptions, file_key, open_input, reading_in
 from ..running import OutputOptions, check_output, closing_line
 from ..terminal.console import Progress, say
@@ -84,6 +84,13 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
+    first=["input", "generator", "output", "prompt", "field", "backend"],
+    examples=[
+        "logprobs examples:demo.jsonl --generator smollm2 --overwrite -o scored.jsonl",
+        "logprobs examples:summaries.jsonl --generator smollm2 --prompt '{source} In short: ' -o scored.jsonl",
+        "logprobs lists.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
+    ],
+    idle=[ReadingOptions],
 )
 
 

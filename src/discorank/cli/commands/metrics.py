@@ -12,7 +12,7 @@ from typing import Any
 from ...metrics.registry import WRAPPERS, metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
-from ..options import Options, field_helps
+from ..options import EngineOptions, Options, ReadingOptions, field_helps
 
 
 @settings
@@ -27,7 +27,17 @@ class MetricsOptions:
 
 
 OPTIONS = Options(
-    "metrics", "List the metrics, or show one.", [MetricsOptions], positional={"metric_name": "?"}
+    "metrics",
+    "List the metrics, or show one.",
+    [MetricsOptions],
+    positional={"metric_name": "?"},
+    first=["metric_name"],
+    examples=[
+        "metrics",
+        "metrics chrf",
+        "metrics discoscore",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 

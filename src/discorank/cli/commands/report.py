@@ -72,6 +72,12 @@ OPTIONS = Options(
     positional={"run": "*"},
     short={"output": "o"},
     hidden=["input_format", "num_candidates", "human", "as_systems", "include", "columns"],
+    first=["run", "output", "input", "limit", "title", "optimised"],
+    examples=[
+        "report chosen.jsonl -o chosen.html",
+        "report compared -o compared.html",
+        "report first.jsonl second.jsonl -o differences.html",
+    ],
 )
 
 

@@ -81,6 +81,12 @@ OPTIONS = Options(
     needs=(PSEUDO_REFERENCES,),
     lacks=(MATRIX, FIRST_STAGE),
     groups=GROUPS,
+    first=["input", "metric", "output", "input_format", "normalize", "config"],
+    examples=[
+        "rerank examples:demo.jsonl -m logprob/length -o reranked.jsonl",
+        "rerank examples:demo.jsonl -m '0.5*logprob + length' --normalize zscore --nbest 3",
+        "rerank examples:demo.jsonl -m 'expected + 10*logprob/length' -u chrf",
+    ],
 )
 
 

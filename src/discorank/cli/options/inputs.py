@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -11,13 +11,14 @@ from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
+from ...metrics.metric_settings import MetricSettings
 from ...metrics.mixture import Utility
 from ...metrics.registry import aliases_in, load_metric, without_aliases, wrapped
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
 from ..terminal.console import say
-from . import MODEL_OPTIONS, needed
+from . import MODEL_OPTIONS, flag_of, needed
 
 if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
@@ -137,8 +138,11 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     return metric
 
 
-def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
-    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
+def check_model(values: Mapping[str, Any], metrics: Collection[Any]) -> None:
+    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it.
+
+    Says which options have no effect.
+    """
     parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
     for name in ("model", "encoder_path", "tokenizer_path"):
         takers = {part.name for part in parts if hasattr(part.innermost, name)}
@@ -151,6 +155,38 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
                 where=f"--{name.replace('_', '-')}",
                 fix=f"Name it in each metric: {name}=..., or leave it out",
             )
+    say_idle(values, metrics)
+
+
+# what a metric has if an option has an effect on it, and what to say of one that has none
+_EFFECTS = {
+    "device": ("device", "runs no model"),
+    "dtype": ("dtype", "runs no model"),
+    "batch_tokens": ("batch_tokens", "runs no model"),
+    "cache": ("device", "runs no model"),
+    "max_calls": ("max_calls", "asks no server"),
+    "max_tokens": ("max_tokens", "asks no server"),
+}
+
+
+def say_idle(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
+    """Says which options have no effect on any of the metrics."""
+    parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
+    inner = [part.innermost for part in parts]
+    names = ", ".join(dict.fromkeys(part.name for part in parts))
+    for option, (setting, why) in _EFFECTS.items():
+        has_effect = any(hasattr(part, setting) for part in inner)
+        if inner and values.get(option) is not None and not has_effect:
+            say(f"{flag_of(option)} has no effect: {names} {why}", values.get("quiet", False))
+    if (
+        inner
+        and values.get("strategy", "auto") != "auto"
+        and not any(p.reads.context for p in parts)
+    ):
+        say(f"--strategy has no effect: {names} reads no context", values.get("quiet", False))
+    plain = MetricSettings.for_language
+    if values.get("lang") and all(type(part).for_language is plain for part in inner) and inner:
+        say(f"--lang has no effect: {names} reads all languages alike", values.get("quiet", False))
 
 
 def check_references(values: Mapping[str, Any], metrics: Iterable[Utility]) -> None:

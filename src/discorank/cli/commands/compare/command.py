@@ -140,6 +140,12 @@ OPTIONS = Options(
     ],
     positional={"input": "*"},
     short={"metric": "m"},
+    first=["input", "metric", "human", "hypotheses", "references", "save"],
+    examples=[
+        "compare examples:systems.jsonl -m chrf bleu --human mqm:lower",
+        "compare --hypotheses examples:beam.txt examples:mbr.txt --references examples:ref.txt -m chrf",
+        "compare examples:systems.jsonl -m chrf --save compared --quiet",
+    ],
 )
 
 

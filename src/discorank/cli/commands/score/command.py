@@ -108,6 +108,12 @@ OPTIONS = Options(
     [ScoreOptions, EvalSetTexts, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
+    first=["hypotheses", "references", "metric", "sources", "documents", "output"],
+    examples=[
+        "score --hypotheses examples:beam.txt --references examples:ref.txt -m chrf bleu",
+        "score examples:segments.parquet -m chrf ter -o scores.jsonl",
+        "score --lists examples:demo.jsonl -m chrf",
+    ],
 )
 
 

@@ -1,0 +1,38 @@
+"""Files that come with the package: examples, which ``examples:NAME`` names wherever a file is, and pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..errors import unknown
+
+PREFIX = "examples:"
+_FACE = Path(__file__).parents[2]  # the package, in a checkout or installed
+_DIRECTION = re.compile(r":(lower|higher)$")
+
+
+def bundled(path: str) -> str:
+    """The path of a bundled example, of any other file the path itself.
+
+    Raises:
+        InputError: there is no such example.
+    """
+    if not path.startswith(PREFIX):
+        return path
+    name = path.removeprefix(PREFIX)
+    file = _DIRECTION.sub("", name)
+    if file not in example_names():
+        raise unknown("example", file, example_names())
+    return str(_FACE / "examples" / name)
+
+
+def example_names() -> list[str]:
+    """The names of all examples that are inputs."""
+    files = sorted((_FACE / "examples").glob("*"))
+    return [path.name for path in files if path.suffix not in (".py", ".md") and path.is_file()]
+
+
+def pages() -> dict[str, Path]:
+    """The pages of documentation by topic."""
+    return {path.stem: path for path in sorted((_FACE / "docs").glob("*.md"))}
