@@ -17,6 +17,7 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
+from ..metrics.text.library_values import is_column, library_of, plain_value
 from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
@@ -439,6 +440,7 @@ def list_of(data: Any, number: int) -> CandidateList:
     """
     if isinstance(data, CandidateList):
         return data
+    data = plain_value(data)
     if isinstance(data, Mapping):
         return read_list(data, number)
     return read_list({"id": str(number), "candidates": candidates_of(data)})
@@ -479,7 +481,7 @@ def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
         InputError: it is a dictionary of splits.
     """
     kind = type(lists)
-    if kind.__module__.partition(".")[0] != "datasets":
+    if library_of(lists) != "datasets" or is_column(lists):
         return lists
     if isinstance(lists, dict):
         problem = f"found a {kind.__name__} of the splits {', '.join(map(str, lists))!s:.80}"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ...metrics.registry import WRAPPERS, metric_class, names, registered_name
+from ...functions import metrics
+from ...metrics.registry import metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
 from ..options import EngineOptions, Options, ReadingOptions, field_helps
@@ -44,35 +45,8 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Lists the metrics; returns the exit code."""
     name = OPTIONS.parse(arguments)["metric_name"]
-    sys.stdout.write((_metric(name) if name else _all_metrics()) + "\n")
+    sys.stdout.write((_metric(name) if name else repr(metrics())) + "\n")
     return 0
-
-
-def _all_metrics() -> str:
-    """A row per metric."""
-    rows = [["name", "unit", "range", "better", "needs", "what it is"]]
-    for name in sorted(names()):
-        info = metric_class(name).info
-        low, high = info.bounds
-        needs = []
-        if info.needs_references:
-            needs.append("reference")
-        if info.needs_source:
-            needs.append("source")
-        if info.takes_source:
-            needs.append("source (if given)")
-        rows.append(
-            [
-                name,
-                info.unit,
-                f"{low:g}..{high:g}",
-                "higher" if info.higher_is_better else "lower",
-                "+".join(needs) or "-",
-                info.summary,
-            ]
-        )
-    wrappers = [f"{name}(METRIC)" for name in WRAPPERS]
-    return f"{aligned(rows)}\n\nAround a metric of segments, for whole documents: {', '.join(wrappers)}"
 
 
 def _metric(name: str) -> str:

@@ -20,6 +20,7 @@ from ...rerank.reranker import (
     compares_candidates,
     features_of_sums,
     reads_candidates_alone,
+    weighted_features,
 )
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.runs.run import RunSettings
@@ -125,7 +126,7 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
     if values["input"] == "-":
         problem = "is read once, and shrinking reads its lists twice"
         raise InputError(problem, where="stdin", fix=f"Give a file, or {_MEANS}")
-    if EXPECTED in dict(reranker.features):
+    if EXPECTED in dict(weighted_features(reranker.features)):
         say(
             "--shrink: a consensus prefers systems that are like the others; it is not known to gain"
         )
