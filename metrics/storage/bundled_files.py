@@ -27,6 +27,11 @@ def bundled(path: str) -> str:
     return str(_FACE / "examples" / name)
 
 
+def is_example(path: Path) -> bool:
+    """Whether a path is that of a bundled example."""
+    return path.parent == _FACE / "examples" and path.name in example_names()
+
+
 def example_names() -> list[str]:
     """The names of all examples that are inputs."""
     files = sorted((_FACE / "examples").glob("*"))
