@@ -18,10 +18,12 @@ from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
+from . import __version__
 from .integrations.arrow.columns import ColumnNames, as_lists
 from .integrations.formats.open_lists import open_lists
 from .metrics.errors import InputError, excerpt
 from .metrics.mixture import Utility
+from .metrics.quoted_signature import quoted
 from .metrics.registry import WRAPPERS, MetricLike, load_metric, metric_class, names
 from .metrics.representations import FloatArray
 from .metrics.scorer import Info
@@ -517,14 +519,21 @@ class Scores:
         signature: of the metric.
         corpus: the metric's own score of all texts together.
         segments: of every text, [n].
+        num_references: of each text; None where they have none, or not equally many.
     """
 
     signature: str
     corpus: float
     segments: FloatArray
+    num_references: int | None = None
 
     def __repr__(self) -> str:
-        return f"{self.signature} = {self.corpus:.4g} ({len(self.segments)} segments)"
+        return f"{self.quoted} = {self.corpus:.4g} ({len(self.segments)} segments)"
+
+    @property
+    def quoted(self) -> str:
+        """The signature as papers quote it."""
+        return quoted(self.signature, __version__, self.num_references)
 
 
 @overload
@@ -577,7 +586,11 @@ def score(
 
 
 def _scores(metric: Utility, columns: Sequence[Any]) -> Scores:
-    return Scores(metric.signature(), metric.corpus(*columns), metric.score(*columns))
+    references = columns[1]
+    counts = {1 if isinstance(one, str | Document) else len(one) for one in references or ()}
+    number = counts.pop() if len(counts) == 1 else None
+    corpus, segments = metric.corpus(*columns), metric.score(*columns)
+    return Scores(metric.signature(), corpus, segments, number)
 
 
 class KnownMetrics(dict[str, Info]):

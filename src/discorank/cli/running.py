@@ -109,7 +109,7 @@ CLOSEST = 3  # calls that are named
 
 
 class Decisions:
-    """What was decided, from the rows that are written: how often the first candidate was not chosen, what was close."""
+    """What was decided, from the rows as they are written: how often not the first candidate, and what was close."""
 
     def __init__(self) -> None:
         self.num_lists = self.num_others = 0

@@ -18,6 +18,7 @@ from ..integrations.formats.system_texts import TextsInMemory
 from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
+from ..metrics.quoted_signature import quoted
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.storage.bundled_files import bundled
 from ..metrics.text.library_values import plain_value
@@ -54,9 +55,14 @@ def answer_lines(comparison: KeptComparison) -> Iterator[str]:
 def _computed(comparison: KeptComparison) -> Iterator[str]:
     """The signatures of the metrics, how tests were made, and where more is told."""
     names = short_names([metric.name for metric in comparison.metrics])
+    num_references = len(comparison.documents[0].references)
     for metric in comparison.metrics:
         name = names[metric.name]
-        yield printable(metric.name if name == metric.name else f"{name}: {metric.name}")
+        if name != metric.name:
+            yield printable(f"{name}: {metric.name}")
+        yield printable(
+            quoted(metric.name, comparison.versions["discorank"], num_references or None)
+        )
     settings = comparison.settings
     units = " or ".join(dict.fromkeys(f"{m.units} {m.unit}s" for m in comparison.metrics))
     how = f"{settings['draws']} draws of {units}, seed {settings['seed']}"
