@@ -27,6 +27,16 @@ def bundled(path: str) -> str:
     return str(_FACE / "examples" / name)
 
 
+def hint(path: str | Path) -> str:
+    """Advice on a path that is not there, where an example has its name; empty otherwise.
+
+    >>> hint("examples/demo.jsonl"), hint("mine.jsonl")
+    ('The bundled one is examples:demo.jsonl', '')
+    """
+    name = Path(path).name
+    return f"The bundled one is {PREFIX}{name}" if name in example_names() else ""
+
+
 def is_example(path: Path) -> bool:
     """Whether a path is that of a bundled example."""
     return path.parent == _FACE / "examples" and path.name in example_names()

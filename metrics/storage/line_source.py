@@ -18,6 +18,7 @@ from typing import BinaryIO, Literal, Protocol
 
 from ..errors import InputError, near_files
 from . import bounded_inflation as inflation
+from .bundled_files import hint
 from .limits import limits, more
 
 Line = tuple[int, bytes]  # its number, from 1, and what stands there
@@ -319,7 +320,7 @@ def _open(path: str | Path) -> BinaryIO:
         raise InputError(
             f"cannot be opened: {reason}",
             where=str(path),
-            fix=near_files(path) or "Give a text file",
+            fix=hint(path) or near_files(path) or "Give a text file",
         ) from error
 
 

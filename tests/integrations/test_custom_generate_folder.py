@@ -84,8 +84,8 @@ def test_conversations() -> None:
     for ranking, text in zip(outside, inside, strict=True):
         assert text.strip().endswith(str(ranking.text).strip())
         assert ranking.id in ("0", "1")
+    tokenizer.chat_template = None
     with pytest.raises(InputError, match="the tokenizer has no chat template"):
-        tokenizer.chat_template = None
         huggingface.generate(model_of("llama"), tokenizer, messages)
     with pytest.raises(InputError, match="expected a text, or messages"):
         huggingface.generate(model_of("llama"), tokenizer, [["a", "b"]])

@@ -56,7 +56,7 @@ OPTIONS = Options(
     examples=[
         "decode examples:demo.jsonl -u chrf -o chosen.jsonl",
         "decode examples:nbest.moses --from moses -u '0.5*chrf + bleu' --format text",
-        "decode examples:context.jsonl --config mbr-doc-bertscore -o in-context.jsonl",
+        "decode examples:demo.jsonl --config mbr-lexical-mix --nbest 3",
     ],
 )
 

@@ -49,7 +49,7 @@ OPTIONS = Options(
     examples=[
         "explain examples:demo.jsonl -u chrf --id ferry:1",
         "explain examples:demo.jsonl -u 'chrf + 0.5*bleu' --limit 1 --nbest 1",
-        "explain examples:context.jsonl --config mbr-doc-bertscore --limit 2",
+        "explain examples:summaries.jsonl -u rouge-l --limit 1",
     ],
 )
 

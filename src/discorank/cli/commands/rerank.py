@@ -86,7 +86,7 @@ OPTIONS = Options(
     examples=[
         "rerank examples:demo.jsonl -m logprob/length -o reranked.jsonl",
         "rerank examples:demo.jsonl -m '0.5*logprob + length' --normalize zscore --nbest 3",
-        "rerank examples:demo.jsonl -m 'expected + 10*logprob/length' -u chrf",
+        "rerank examples:context.jsonl -m doc-lm -o in-context.jsonl",
     ],
 )
 

@@ -57,9 +57,9 @@ COMBINATION_OPTIONS = Options(
     [InputOptions, TrainCombinationOptions, Tuning, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
-    first=["input", "metric", "output", "human"],
+    first=["input", "metric", "teacher", "prefer", "output"],
     examples=[
-        "train combination examples:systems.jsonl --from systems --human mqm:lower -m chrf bleu -o weights.json",
+        "train combination examples:systems.jsonl --from systems -m chrf bleu --teacher ter -o weights.json",
         "decode examples:demo.jsonl -u 'combination(model=\"weights.json\")'",
         "metrics combination",
     ],
@@ -170,7 +170,7 @@ PRIOR_OPTIONS = Options(
     first=["input", "human", "judged", "output"],
     examples=[
         "train prior examples:systems.jsonl --human mqm:lower -o prior.json",
-        "decode examples:systems.jsonl --from systems -u chrf --prior prior.json -o chosen.jsonl",
+        "decode examples:systems.jsonl --from systems -u chrf --prior prior.json -o by-prior.jsonl",
         "sample examples:systems.jsonl -n 10 --human mqm:lower -o to-judge.jsonl",
     ],
 )
