@@ -29,7 +29,15 @@ FACE = ROOT / "src" / "discorank"
 LINKED = ("metrics", "rerank", "integrations", "configs")
 DATA = ("examples", "docs")  # linked too
 FOLDERS = ("src", *LINKED)
-SAME_NAME = {"__init__", "__main__", "metric", "settings", "generator", "command", "generate"}  # one in a room
+SAME_NAME = {
+    "__init__",
+    "__main__",
+    "metric",
+    "settings",
+    "generator",
+    "command",
+    "generate",
+}  # one in a room
 
 
 def python_files(folder: str) -> Iterator[Path]:

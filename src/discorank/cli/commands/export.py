@@ -68,9 +68,9 @@ OPTIONS = Options(
     hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
     first=["kind", "run", "output", "pairs", "prompt", "input"],
     examples=[
-        "export pairs chosen.jsonl -o pairs.jsonl",
-        "export sft chosen.jsonl -o texts.jsonl",
-        "export pairs chosen.jsonl --pairs best-each --conversational -o pairs.jsonl",
+        "decode examples:demo.jsonl -u chrf --nbest all -o ranked.jsonl",
+        "export pairs ranked.jsonl -o pairs.jsonl",
+        "export sft ranked.jsonl -o texts.jsonl",
     ],
     idle=[ReadingOptions, EngineOptions],
 )
