@@ -68,8 +68,11 @@ inner_products = Extension(
     py_limited_api=True,
     optional=True,
 )
+# where the pages of this build are to be read, if anywhere: the metadata names nothing that is not there
+pages = os.environ.get("DISCORANK_DOCS_URL")
 is_pure = bool(os.environ.get("DISCORANK_PURE"))
 setup(
+    project_urls={"Documentation": pages} if pages else {},
     cmdclass={"build_ext": BuildWithoutPaths, "build_py": BuildWithoutTools},
     package_dir=LINKED if are_linked else MAPPED,
     ext_modules=[] if is_pure else [kernels, inner_products],

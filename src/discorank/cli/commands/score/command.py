@@ -111,7 +111,7 @@ OPTIONS = Options(
     first=["hypotheses", "references", "metric", "sources", "documents", "output"],
     examples=[
         "score --hypotheses examples:beam.txt --references examples:ref.txt -m chrf bleu",
-        "score examples:segments.parquet -m chrf ter -o scores.jsonl",
+        "score examples:segments.parquet --columns hypothesis=answer -m chrf ter -o scores.jsonl",
         "score --lists examples:demo.jsonl -m chrf",
     ],
 )
