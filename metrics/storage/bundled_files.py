@@ -37,9 +37,11 @@ def hint(path: str | Path) -> str:
     return f"The bundled one is {PREFIX}{name}" if name in example_names() else ""
 
 
-def is_example(path: Path) -> bool:
-    """Whether a path is that of a bundled example."""
-    return path.parent == _FACE / "examples" and path.name in example_names()
+def shown_name(path: str | Path) -> str:
+    """A path as messages and run files name it: of a bundled example ``examples:NAME``."""
+    folder, name = Path(path).parent, Path(path).name
+    is_example = folder == _FACE / "examples" and name in example_names()
+    return f"{PREFIX}{name}" if is_example else str(path)
 
 
 def example_names() -> list[str]:

@@ -381,7 +381,7 @@ def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
 def test_convert_leaves_nothing_half_written(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": 7}])
     assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 3
-    assert "in.jsonl:4: stopped at an error record: id: " in capsys.readouterr().err
+    assert "in.jsonl:4: stopped at an error record: candidates: " in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
     assert (
         main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet", "--max-errors", "1"])

@@ -62,7 +62,7 @@ def run_decider(
         done: what the closing line says of the lists.
     """
     quiet = values["quiet"]
-    decisions = Decisions()
+    choices = ChoiceCounts()
     is_told = done == DECIDED and values["format"] == "jsonl" and not values["output_format"]
     names = ("input", "sources", "documents", "requests", "utilities", "prior")
     inputs = [values.get(name) for name in names]
@@ -90,7 +90,7 @@ def run_decider(
                 watch.meter,
                 form,
                 lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
-                decisions.note if is_told else lambda row: None,
+                choices.note if is_told else lambda row: None,
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
@@ -99,8 +99,8 @@ def run_decider(
             watch.close()
         raise
     say(closing_line(counts, lists.name, path, "lists", done), quiet)
-    if decisions.num_lists:
-        say(decisions.summary, quiet)
+    if choices.num_lists:
+        say(choices.summary, quiet)
     watch.close()
     return 3 if counts.get("errors") else 0
 
@@ -108,7 +108,7 @@ def run_decider(
 CLOSEST = 3  # calls that are named
 
 
-class Decisions:
+class ChoiceCounts:
     """What was decided, from the rows as they are written: how often not the first candidate, and what was close."""
 
     def __init__(self) -> None:

@@ -70,8 +70,8 @@ def shown(records: Sequence[CandidateList], rankings: Sequence[Ranking]) -> Iter
         yield printable(f"   {line}")
     yield ""
     yield "3  compare: are the chosen texts better than those of any one system, by references?"
-    told = summary(compared.kept)
-    for sentence in (told.headline, *told.sentences[:1]):
+    answer = summary(compared.kept)
+    for sentence in (answer.headline, *answer.sentences[:1]):
         yield fill(
             printable(sentence), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT + "  "
         )

@@ -22,7 +22,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.prompt_template import SEPARATOR, Template, read_examples
-from ..options import MODEL_OPTIONS, Options, ReadingOptions, build, needed
+from ..options import MODEL_OPTIONS, Options, build, needed
 from ..options.inputs import InputOptions, file_key, open_input, reading_in
 from ..running import OutputOptions, check_output, closing_line
 from ..terminal.console import Progress, say
@@ -90,7 +90,6 @@ OPTIONS = Options(
         "logprobs examples:summaries.jsonl --generator smollm2 --prompt '{source} In short: ' -o scored.jsonl",
         "logprobs lists.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
     ],
-    idle=[ReadingOptions],
 )
 
 
@@ -190,11 +189,15 @@ def _server(values: Mapping[str, Any]) -> TextScorer:
     )
 
 
+_OF_METRICS = ("lang", "align", "windows", "split_sentences")
+
+
 def _check_used(values: Mapping[str, Any]) -> None:
     """Raises InputError for an option that has no effect beside the others."""
     backend = values["backend"]
     problems = dict.fromkeys(FOREIGN[backend], f"is no option of the backend {backend}")
-    problems |= dict.fromkeys(("model", "encoder_path", "tokenizer_path"), "is that of a metric")
+    of_metrics = ("model", "encoder_path", "tokenizer_path", *_OF_METRICS)
+    problems |= dict.fromkeys(of_metrics, "is that of a metric")
     for name, problem in problems.items():
         if values[name] != OPTIONS.defaults[name]:
             fix = "Name the model with --generator" if name in MODEL_OPTIONS else "Leave it out"

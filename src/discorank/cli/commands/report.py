@@ -23,7 +23,7 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
-from ...metrics.storage.bundled_files import is_example
+from ...metrics.storage.bundled_files import bundled
 from ...report.choices import ChosenRun, explained, read_run
 from ...report.differences import Differences, differences, read_choices
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
@@ -396,7 +396,9 @@ def _input_of(run: ChosenRun) -> str:
     Raises:
         InputError: it was stdin; or no plain file in the working directory or in the run's folder.
     """
-    name = run.head.name
+    name = bundled(run.head.name)
+    if name != run.head.name:
+        return name
     if name in ("-", "stdin"):
         raise InputError(
             "the run read its lists from stdin",
@@ -409,8 +411,6 @@ def _input_of(run: ChosenRun) -> str:
         return str(beside)
     path = Path(os.path.abspath(name))
     is_near = path.is_relative_to(Path.cwd()) or path.is_relative_to(folder)
-    if is_example(path):
-        return str(path)
     if not is_near or (os.path.exists(path) and not os.path.isfile(path)):
         problem = (
             "the run file names an input that is no plain file near it or in the working directory"

@@ -272,9 +272,9 @@ class Options:
         for name, value in values.items():
             values[name] = _plain(value, name not in WRITTEN)
         self._check(values)
-        self._refuse_idle(given, values)
         if print_config:
             self._print(values)
+        self._refuse_idle(given, values)
         return values
 
     def _refuse_idle(self, given: Sequence[str], values: Mapping[str, Any]) -> None:

@@ -112,7 +112,7 @@ OPTIONS = Options(
     examples=[
         "score --hypotheses examples:beam.txt --references examples:ref.txt -m chrf bleu",
         "score examples:segments.parquet --columns hypothesis=answer -m chrf ter -o scores.jsonl",
-        "score --lists examples:demo.jsonl -m chrf",
+        "score --lists examples:answers.jsonl -m 'vote(answer=\"boxed\")'",
     ],
 )
 
