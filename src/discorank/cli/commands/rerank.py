@@ -85,6 +85,12 @@ def run(arguments: Sequence[str]) -> int:
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
+    if reranker.shrinkage.shrink and EXPECTED in chosen:
+        likes_average = "a consensus prefers systems that are like the others"
+        say(
+            f"warning: --shrink with -m expected: {likes_average}, and did not gain",
+            values["quiet"],
+        )
     with engine_in(values) as engine:
         if reranker.shrinkage.needs_means:
             return _in_two_passes(values, reranker, engine)
@@ -99,10 +105,6 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
     if values["input"] == "-":
         problem = "is read once, and shrinking reads its lists twice"
         raise InputError(problem, where="stdin", fix=f"Give a file, or {_MEANS}")
-    if EXPECTED in dict(reranker.features):
-        say(
-            "--shrink: a consensus prefers systems that are like the others; it is not known to gain"
-        )
     out = Path(values["output"])
     files = (first_path(out), means_path(out))
     for path in files:
