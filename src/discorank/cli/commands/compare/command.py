@@ -68,7 +68,6 @@ from .compared_sets import (
 )
 from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
-
 SHOWN = (
     "choosers",
     "system_means",
