@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...metrics.errors import InputError
+from ...metrics.errors import InputError, excerpt
 from ...metrics.spec.checked_settings import setting_names, settings
+from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
@@ -39,8 +40,8 @@ class FeatureOptions:
 
     Args:
         metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
-            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
-            --prior.
+            metric, qe, the one whose checkpoint --model names, or expected, the expected utility as decode computes it
+            from --utility, --weights, --self-pair and --prior.
     """
 
     heading: ClassVar = "utility"
@@ -48,6 +49,12 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
+QE = "qe"  # stands for the metric without references that a checkpoint is of
+_QE_BY_CLASS = {
+    "referenceless_regression_metric": "comet-qe",
+    "unified_metric": "comet-qe",
+    "xcomet_metric": "xcomet-qe",
+}
 _MEANS = "means of an earlier run (--system-means)"
 # what only the feature "expected" has
 _OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Reranker))
@@ -137,12 +144,34 @@ def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric", "-m logprob/length"):
         name, weight = split_weight(text)
+        name = qe_metric(values["model"]) if name == QE else name
         feature = feature_of(name, values["allow_code"])
         feature = feature if isinstance(feature, str) else adapted(feature, values)
         if feature in weights:
             raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
         weights[feature] = weight
     return weights
+
+
+def qe_metric(model: str | None) -> str:
+    """The metric without references that the checkpoint in a folder is of.
+
+    Raises:
+        InputError: no folder is named, or it holds another kind of model.
+    """
+    folder = Path(model or "").expanduser()
+    hparams, config = folder / "hparams.yaml", folder / "config.json"
+    if model and hparams.is_file():
+        kind = read_yaml(hparams).get("class_identifier")
+        if kind in _QE_BY_CLASS:
+            return _QE_BY_CLASS[str(kind)]
+    elif model and config.is_file():
+        settings = read_small_json(config, "Give the folder of a model")
+        if isinstance(settings, dict) and settings.get("model_type") == "mt5":
+            return "metricx-qe"
+    problem = f"{excerpt(model)} is no folder with a checkpoint of COMET-QE, xCOMET or MetricX"
+    fix = "Give one, or name the metric: -m comet-qe, metricx-qe or xcomet-qe"
+    raise InputError(problem if model else "is needed by -m qe", where="--model", fix=fix)
 
 
 def split_weight(text: str) -> tuple[str, float]:
