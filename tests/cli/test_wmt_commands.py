@@ -16,6 +16,8 @@ import pytest
 from benchmarks.speed.metric_tasks import write_folder
 from discorank.cli.main import main
 from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
+from discorank.rerank.selection.meta_evaluation.cell_permutation import DrawSettings
+from discorank.rerank.selection.meta_evaluation.task_results import num_steps, run_tasks, task_set
 
 from .test_compare import rows_of
 
@@ -411,3 +413,12 @@ def test_holes_in_scores_of_others_do_not_stop_scoring(
     run(capsys, *arguments, tmp_path)  # Gap lacks a system
     written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
     assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}
+
+
+@pytest.mark.parametrize("drawn", [None, DrawSettings(10)])
+def test_progress_ends_at_the_number_of_steps(wmt23: Path, drawn: DrawSettings | None) -> None:
+    tasks = task_set("wmt23")
+    sets = {pair: read_eval_set(wmt23, pair) for pair in tasks.language_pairs}
+    done: list[int] = []
+    run_tasks(tasks, sets, drawn, progress=done.append)
+    assert sum(done) == num_steps(tasks, sets, drawn) == 10 * (5 + (10 if drawn else 0))
