@@ -269,18 +269,19 @@ def estimated(sets: Sequence[ScoredSet], draws: int) -> str:
         own = [
             chosen(one, shrunk(one.z[name], share)) for one, share in zip(sets, shares, strict=True)
         ]
-        found = []
+        best_elsewhere = []
         for one in sets:
             others = [other for other in sets if other is not one]
             figures = [macro(by(others, name, share)) for share in SHARES]
-            found.append(SHARES[int(np.argmin(figures))])
+            best_elsewhere.append(SHARES[int(np.argmin(figures))])
         elsewhere = [
-            chosen(one, shrunk(one.z[name], share)) for one, share in zip(sets, found, strict=True)
+            chosen(one, shrunk(one.z[name], share))
+            for one, share in zip(sets, best_elsewhere, strict=True)
         ]
         fixed = by(sets, name, SHARE)
         rows.append([name, ", ".join(f"{share:.2f}" for share in shares)])
         rows[-1] += [f"{macro(fixed):.3f}", difference(fixed, own, draws)]
-        rows[-1] += [", ".join(f"{share:g}" for share in found)]
+        rows[-1] += [", ".join(f"{share:g}" for share in best_elsewhere)]
         rows[-1] += [difference(fixed, elsewhere, draws)]
     head = ["metric", "s within systems", f"s = {SHARE:g}", "with these instead"]
     return table([*head, "best s of the two other sets", "with these instead"], rows)

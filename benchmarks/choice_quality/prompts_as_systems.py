@@ -71,7 +71,7 @@ def write_inputs(source: Path, count: int, work: Path) -> Path:
 def drawn(inputs: Path, work: Path) -> Path:
     """Lists of the candidates of all prompts and temperatures, with log-probabilities."""
     merged: dict[str, dict[str, Any]] = {}
-    shown = ["--examples", work / "example.jsonl", "--stop", r"\n"]
+    shown = ["--examples", str(work / "example.jsonl"), "--stop", r"\n"]
     for name, prompt in PROMPTS.items():
         for temperature in TEMPERATURES:
             out = work / f"{name}-{temperature}.jsonl"
@@ -130,7 +130,7 @@ def tables(scored: Path, work: Path) -> str:
                 interval(values, documents) if share == "0" else interval(values - plain, documents)
             )
         lines.append([rule, *cells])
-    means = {}
+    means: dict[str, list[float]] = {}
     for of, row in zip(quality, rows, strict=True):
         for value, one in zip(of, row["candidates"], strict=True):
             means.setdefault(one["system"], []).append(value)

@@ -97,7 +97,7 @@ def _write_scores(stem: Path, scores: Mapping[str, FloatArray]) -> None:
         "".join(f"{name}\t{_shown(value)}\n" for name, row in scores.items() for value in row)
     )
     Path(f"{stem}.sys.score").write_text(
-        "".join(f"{name}\t{_shown(np.nanmean(row))}\n" for name, row in scores.items())
+        "".join(f"{name}\t{_shown(float(np.nanmean(row)))}\n" for name, row in scores.items())
     )
 
 

@@ -123,7 +123,7 @@ def calibrated(human: Any, scores: Any) -> float:
 
 
 def test_wmt23_needs_no_options(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
-    words = ["compare", "--tasks", "wmt23", wmt23.parent, "--task-draws", "20"]
+    words = ["compare", "--tasks", "wmt23", str(wmt23.parent), "--task-draws", "20"]
     found = json_of(capsys, *words)
     average = rows_of(found["values"], "metric", task="average")
     assert set(average) == {
@@ -152,7 +152,7 @@ def test_wmt23_needs_no_options(capsys: pytest.CaptureFixture[str], wmt23: Path)
 
 
 def test_task_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
-    words = ["compare", "--tasks", "wmt23", wmt23, "--task-draws", "20"]
+    words = ["compare", "--tasks", "wmt23", str(wmt23), "--task-draws", "20"]
     title, head, *rows = run(capsys, *words).splitlines()
     assert title == "Tasks of wmt23: ranks at p <= 0.05"
     assert head.split() == ["metric", "rank", "average"]

@@ -437,9 +437,9 @@ def systems_table(run: ChosenRun) -> Table | None:
     means = run.settings.get("system_means")
     if not isinstance(means, Mapping):
         return None
-    kept = means_path(Path(run.path))
-    found = load_means(str(kept)) if kept.exists() else None
-    known = found.systems if found is not None else {}
+    path = means_path(Path(run.path))
+    kept = load_means(str(path)) if path.exists() else None
+    known = {} if kept is None else kept.systems
     chosen = Counter(row.chosen_system for row in run.rows.values())
     rows: list[dict[str, Any]] = []
     for name, mean in means.items():
