@@ -120,9 +120,16 @@ def run(source: str | None, folder: Path, tasks: str) -> tuple[float, dict[str, 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
     """How far two outputs are apart."""
-    for key, field in (("values", "value"), ("values", "rank"), ("p", "p")):
-        gaps = [abs(a[field] - b[field]) for a, b in zip(first[key], second[key], strict=True)]
+    for table_name, field in (("values", "value"), ("values", "rank"), ("p", "p")):
+        one, other = (_numbers(output[table_name], field) for output in (first, second))
+        gaps = [abs(one[key] - other[key]) for key in one.keys() | other.keys()]
         yield f"{field}: {len(gaps)} numbers, at most {max(gaps):.2g} apart"
+
+
+def _numbers(rows: list[dict[str, Any]], field: str) -> dict[tuple[str | None, ...], float]:
+    """The numbers of a table by task and metric, or by task and pair of metrics."""
+    names = ("task", "metric", "better", "worse")
+    return {tuple(row.get(name) for name in names): row[field] for row in rows}
 
 
 def main() -> None:

@@ -277,7 +277,7 @@ def pair_permutation_test(
 Test = Callable[[str, str], Permutation | None]  # of two metrics by name, the better one first
 
 
-def tests_of(
+def paired_tests(
     human: FloatArray,
     metrics: Mapping[str, FloatArray],
     coefficient: Coefficient,

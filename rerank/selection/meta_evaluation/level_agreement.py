@@ -21,7 +21,7 @@ from .cell_permutation import (
     DrawSettings,
     Test,
     soft_accuracy_test,
-    tests_of,
+    paired_tests,
 )
 from .eval_set import EvalSet, Level
 from .soft_accuracy import soft_pairwise_accuracy
@@ -191,7 +191,7 @@ def _tested(
             test_of = _soft_test(soft_human, soft, drawn)
         else:
             of_order = {name: tables[name] for name in order}
-            test_of = tests_of(human, of_order, coefficients[key], drawn)
+            test_of = paired_tests(human, of_order, coefficients[key], drawn)
         for better, worse in combinations(order, 2):
             test = test_of(better, worse)
             of_key[better, worse] = 1.0 if test is None else test.p

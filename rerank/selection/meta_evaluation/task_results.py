@@ -32,7 +32,7 @@ from .cell_permutation import (
     joint_accuracy_test,
     share_as_large,
     soft_accuracy_test,
-    tests_of,
+    paired_tests,
 )
 from .eval_set import EvalSet, Level, MetricName
 from .level_agreement import LEVEL, metric_ranks
@@ -208,7 +208,7 @@ def _test_of(
             list(zip(human, metrics[better], metrics[worse], strict=True)), drawn
         )
     tables = {name: of_metric[0] for name, of_metric in metrics.items()}
-    return tests_of(human[0], tables, task.coefficient, drawn)
+    return paired_tests(human[0], tables, task.coefficient, drawn)
 
 
 def average_results(results: Sequence[TaskResult], level: float = LEVEL) -> TaskSetResult:

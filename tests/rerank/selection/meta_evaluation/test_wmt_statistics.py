@@ -31,7 +31,7 @@ from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     pair_permutation_test,
     permutation_test,
     soft_accuracy_test,
-    tests_of,
+    paired_tests,
 )
 from discorank.rerank.selection.meta_evaluation.level_agreement import metric_ranks
 from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
@@ -229,7 +229,7 @@ def test_sums_that_pairs_share_give_the_plain_test(
         for name, spread, shift in (("a", 3, 1.0), ("b", 3, 0.0), ("c", 9, 0.5), ("constant", 1, 0))
     }
     drawn, coefficient = DrawSettings(40, 3, block), Coefficient("pearson")
-    test_of = tests_of(human, metrics, coefficient, drawn)
+    test_of = paired_tests(human, metrics, coefficient, drawn)
     for better, worse in combinations(metrics, 2):
         plain = permutation_test(human, metrics[better], metrics[worse], coefficient, drawn)
         found = test_of(better, worse)
