@@ -20,8 +20,8 @@ from .averaged_correlations import AVERAGINGS, Averaged, Coefficient, averaged
 from .cell_permutation import (
     DrawSettings,
     Test,
-    soft_accuracy_test,
     paired_tests,
+    soft_accuracy_test,
 )
 from .eval_set import EvalSet, Level
 from .soft_accuracy import soft_pairwise_accuracy

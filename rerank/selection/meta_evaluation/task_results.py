@@ -30,9 +30,9 @@ from .cell_permutation import (
     DrawSettings,
     Test,
     joint_accuracy_test,
+    paired_tests,
     share_as_large,
     soft_accuracy_test,
-    paired_tests,
 )
 from .eval_set import EvalSet, Level, MetricName
 from .level_agreement import LEVEL, metric_ranks

@@ -29,9 +29,9 @@ from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     joint_accuracy_test,
     measure_of,
     pair_permutation_test,
+    paired_tests,
     permutation_test,
     soft_accuracy_test,
-    paired_tests,
 )
 from discorank.rerank.selection.meta_evaluation.level_agreement import metric_ranks
 from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
