@@ -267,11 +267,13 @@ class SecondPass(Decider):
 
     Args:
         first: the reranker of the first pass.
-        shrinkage: with the means.
+        shrinkage: its settings.
+        means: what the first pass gave.
     """
 
     first: Decider
     shrinkage: Shrinkage
+    means: SystemMeans
     order: Order = field(default_factory=lambda: Order(strategy="independent"))
 
     @property
@@ -297,7 +299,8 @@ class SecondPass(Decider):
     @property
     def identity(self) -> dict[str, Any]:
         """Those of the first pass, and the means."""
-        return {**self.first.identity, **self.shrinkage.identity}
+        known = replace(self.shrinkage, system_means=self.means)
+        return {**self.first.identity, **known.identity}
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, without a task."""
@@ -314,12 +317,9 @@ class SecondPass(Decider):
         flags: Sequence[str],
     ) -> Ranking:
         """The ranking of a list by (system, score) of every candidate, where None is no number."""
-        means = self.shrinkage.means
-        if means is None:
-            raise AssertionError
         systems = [name for name, _ in scores]
         values = np.array([np.nan if value is None else value for _, value in scores])
-        shrunk = means.shrunk(values, systems, self.shrinkage.shrink)
+        shrunk = self.means.shrunk(values, systems, self.shrinkage.shrink)
         return with_system(choose(record, shrunk, self.choice.nbest, flags), systems)
 
 
@@ -343,7 +343,7 @@ def in_memory(
     means = SystemMeans.of(
         [(name, np.nan if value is None else value) for name, value in row] for row in rows
     )
-    second = SecondPass(first, replace(shrinkage, system_means=means))
+    second = SecondPass(first, shrinkage, means)
     for ranking, row in zip(rankings, rows, strict=True):
         extra = {key: value for key, value in ranking.extra.items() if key != VALUES}
         record = CandidateList(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,8 +119,7 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
     first_values = {**values, **plain, "output": str(first_path(out))}
     run_decider(first_values, reranker.with_settings(nbest=1), engine, done="scored")
     means = saved_means(out)
-    shrinkage = replace(reranker.shrinkage, system_means=means)
-    second = SecondPass(reranker, shrinkage)
+    second = SecondPass(reranker, reranker.shrinkage, means)
     code = run_decider(values, second, LocalEngine(), lambda entries: with_scores(entries, out))
     say(f"{means_path(out)}: systems by their mean score: {means}", values["quiet"])
     return code
