@@ -88,7 +88,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Where gradients are needed torch computes it, as oneDNN's product has none.
     """
     is_trained = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    product = functional.linear
+    product: Any = functional.linear
     if x.device.type == "cpu" and not is_trained:
         if x.dtype == torch.float32:
             product = ONEDNN or linear_in_slices
