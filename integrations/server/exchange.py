@@ -28,6 +28,7 @@ from ...metrics.storage.limits import limits
 from .settings import Connection
 
 SHOWN = b"[key]"
+Hold = Callable[[int], None]
 
 
 async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -160,6 +161,7 @@ class Exchange:
         body: Mapping[str, Any] | bytes,
         retries: int | None = None,
         surrogates: bool = False,
+        hold: Hold | None = None,
     ) -> Any:
         """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
 
@@ -168,6 +170,7 @@ class Exchange:
             body: the request, or its JSON.
             retries: how often it is repeated at most; as the connection says if not given.
             surrogates: whether texts of the reply may hold half of a surrogate pair.
+            hold: takes the size of each piece of a reply as it comes; what it raises ends the request.
 
         Raises:
             ResourceError: the server cannot be reached.
@@ -189,7 +192,7 @@ class Exchange:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, url, content, surrogates)
+            return await retrying(self._attempt, url, content, surrogates, hold)
         except PassingError as error:
             raise error.at_last(attempts) from None
 
@@ -243,9 +246,11 @@ class Exchange:
         scattered = growing + wait_random(0, first_seconds)
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
-    async def _attempt(self, url: str, content: bytes, surrogates: bool) -> Any:
+    async def _attempt(
+        self, url: str, content: bytes, surrogates: bool, hold: Hold | None
+    ) -> Any:
         """The JSON value that one request brings; `PassingError` for what may pass."""
-        status, headers, reply = await self._sent(url, content)
+        status, headers, reply = await self._sent(url, content, hold)
         check_status(status, headers, reply, self.shown)
         _check_size(reply)
         try:
@@ -258,10 +263,12 @@ class Exchange:
             raise PassingError(f"a reply with an error: {shown}")
         return value
 
-    async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    async def _sent(
+        self, url: str, content: bytes, hold: Hold | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
         async with self._in_time(), self._pools.stream("POST", url, content, {}) as response:
-            reply = b"".join([piece async for piece in _bounded(response)])
+            reply = await whole(_bounded(response), hold)
         return response.status_code, response.headers, reply
 
     @asynccontextmanager
@@ -283,6 +290,16 @@ class Exchange:
             raise PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+
+
+async def whole(pieces: AsyncIterator[bytes], hold: Hold | None) -> bytes:
+    """All pieces of a reply, whose sizes `hold` takes as they come."""
+    reply = bytearray()
+    async for piece in pieces:
+        if hold is not None:
+            hold(len(piece))
+        reply += piece
+    return bytes(reply)
 
 
 async def _parsed(reply: bytes, surrogates: bool) -> Any:
