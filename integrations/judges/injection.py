@@ -31,16 +31,13 @@ _ALIKE |= {"t": "тτ", "u": "υ", "y": "у"}
 _OPEN, _CLOSE = "<＜﹤‹〈⟨", ">＞﹥›〉⟩"
 
 
-
 def _letter(letter: str) -> str:
     """A pattern of all that looks like a letter from a to z; of another character, itself."""
     wide = chr(ord(letter) + 0xFEE0)
     return f"[{letter}{wide}{_ALIKE.get(letter, '')}]"
 
 
-_NAME = "|".join(
-    _UNSEEN.join(map(_letter, name)) for name in sorted(FIELDS, key=len, reverse=True)
-)
+_NAME = "|".join(_UNSEEN.join(map(_letter, name)) for name in sorted(FIELDS, key=len, reverse=True))
 # a bracket, the name of a field, and a bracket, with no other bracket and not much else between them
 _TAG = re.compile(
     rf"[{_OPEN}]([^{_OPEN}{_CLOSE}]{{0,200}}?(?:{_NAME})[^{_OPEN}{_CLOSE}]{{0,200}})[{_CLOSE}]",

@@ -77,9 +77,7 @@ def bounded(body: Mapping[str, Any], path: str, drawing: DrawingSettings) -> dic
     return result
 
 
-def bounded_tokens(
-    body: MutableMapping[str, Any], path: str, default: int | None
-) -> int | None:
+def bounded_tokens(body: MutableMapping[str, Any], path: str, default: int | None) -> int | None:
     """The most tokens of each text of a request, once it has a key for them that no server of its path overlooks.
 
     Args:
@@ -151,7 +149,9 @@ def keep_below(
         # some servers take 0 tokens for as many as there may be
         least = 1 if key.casefold() in _FOLDED_TOKEN_KEYS else 0
         if type(number) is not int or not least <= number < MAX_COUNT:
-            problem = f"found {shown(number)}, expected a whole number from {least} below {MAX_COUNT}"
+            problem = (
+                f"found {shown(number)}, expected a whole number from {least} below {MAX_COUNT}"
+            )
             raise bad(problem, key)
         if bound is not None and number > bound:
             if drawing.over_limit == "refuse":

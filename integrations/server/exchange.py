@@ -246,9 +246,7 @@ class Exchange:
         scattered = growing + wait_random(0, first_seconds)
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
-    async def _attempt(
-        self, url: str, content: bytes, surrogates: bool, hold: Hold | None
-    ) -> Any:
+    async def _attempt(self, url: str, content: bytes, surrogates: bool, hold: Hold | None) -> Any:
         """The JSON value that one request brings; `PassingError` for what may pass."""
         status, headers, reply = await self._sent(url, content, hold)
         check_status(status, headers, reply, self.shown)

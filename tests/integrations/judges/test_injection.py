@@ -52,7 +52,9 @@ def test_what_looks_like_a_tag_is_written_out(tag: str) -> None:
     assert speaks_to_judge(f"a {tag} b")
 
 
-@pytest.mark.parametrize("text", ["<" * 10**6, "<a" * 10**5, "<source" * 10**5, "rate " * 10**5, "source" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["<" * 10**6, "<a" * 10**5, "<source" * 10**5, "rate " * 10**5, "source" * 10**5]
+)
 def test_no_text_takes_long(text: str) -> None:
     assert (untagged(text), speaks_to_judge(text)) == (text, False)
 

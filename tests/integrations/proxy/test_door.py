@@ -185,7 +185,8 @@ def test_idle_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunk", "count", "status"), [(b"x", 5000, b"400"), (b" " * 2000, 400, b"200"), (b" ", 200, b"200")]
+    ("chunk", "count", "status"),
+    [(b"x", 5000, b"400"), (b" " * 2000, 400, b"200"), (b" ", 200, b"200")],
 )
 def test_a_body_of_very_small_chunks_is_refused(chunk: bytes, count: int, status: bytes) -> None:
     head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
