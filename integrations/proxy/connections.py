@@ -128,6 +128,7 @@ def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
     return accepted
     """The events of HTTP that a client sends; a body of very small chunks, each of which takes its time, is refused."""
 
+
 class BoundedReader(h11.Connection):
     """The events of HTTP/1.1 that a client sends; a body of very small chunks, each of which takes its time, is none."""
 

@@ -300,9 +300,9 @@ class Question:
     stream: bool = False
     with_usage: bool = False
 
-    def content_with(self, more: Mapping[str, Any]) -> bytes:
-        """The JSON of a request upstream: the content, which may be long and is not written again, and these keys."""
-        return b"%b, %b" % (self.content[:-1], request_content(more)[1:])
+    def content_with(self, more: Mapping[str, Any]) -> tuple[memoryview, bytes]:
+        """The JSON of a request upstream: the content, which may be long and is not copied, and these keys."""
+        return memoryview(self.content)[:-1], b", " + request_content(more)[1:]
 
 
 def read_question(

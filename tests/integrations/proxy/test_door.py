@@ -224,6 +224,15 @@ def test_an_answer_counts_until_it_is_taken() -> None:
         wait_until(lambda: room.num_bytes == 0)
 
 
+def test_a_long_request_is_sent_whole_each_time() -> None:
+    prompt = "x" * 500_000 + "\u00e9"
+    with proxying(Script(ignores_n=True), num_candidates=3) as proxy:
+        assert ask(proxy, prompt=prompt).status_code == 200
+        assert [seen.body["prompt"] for seen in proxy.upstream.seen] == [prompt] * 3
+        lengths = [seen.headers["content-length"] for seen in proxy.upstream.seen]
+        assert all(int(length) > 500_000 for length in lengths)
+
+
 def test_replies_find_no_more_room_than_there_is() -> None:
     with (
         use_limits(open_bytes=1_000_000),
