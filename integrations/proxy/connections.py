@@ -19,10 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_BYTES = 1 << 15
 READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
-FEW_CHUNKS, CHUNK_BYTES = (
-    256,
-    1024,
-)  # of a body in more chunks, how many bytes each has at least, on average
+FEW_CHUNKS = 256  # of a body; each of more has at least so many bytes, on average:
+CHUNK_BYTES = 1024
 MAX_AT_ONCE = 32  # connections that are accepted before others are looked at
 MIN_IDLE_SECONDS = 0.1  # before a connection may have to go: its request may be on the way
 PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
@@ -126,11 +124,10 @@ def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
         for _ in range(most):
             accepted.append(listening.accept()[0])
     return accepted
-    """The events of HTTP that a client sends; a body of very small chunks, each of which takes its time, is refused."""
 
 
 class BoundedReader(h11.Connection):
-    """The events of HTTP/1.1 that a client sends; a body of very small chunks, each of which takes its time, is none."""
+    """The events of HTTP that a client sends; a body of very small chunks, each of which takes its time, is refused."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, HEADER_BYTES)
