@@ -84,7 +84,8 @@ def drawn(inputs: Path, work: Path) -> Path:
                     candidates.append({"text": text, "system": f"{name} {temperature:g}"})
     lists, out = work / "lists.jsonl", work / "scored.jsonl"
     lists.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in merged.values()))
-    called("logprobs", lists, *MODEL, *shown, "--prompt", PROMPTS["example"], "-o", out)
+    shown[2:] = ["--end-text", r"\n", "--prompt", PROMPTS["example"]]
+    called("logprobs", lists, *MODEL, *shown, "-o", out)
     return out
 
 
