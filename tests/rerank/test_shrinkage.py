@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,10 @@ def test_the_report_says_how_often_each_system_was_chosen(tmp_path: Path) -> Non
     table = systems_table(run)
     assert table is not None
     assert table.cells[0][2] == ""
+    # a run file whose means are none
+    settings = {**run.settings, "system_means": {"a": "much"}}
+    with pytest.raises(InputError, match="expected the name of a system and a number"):
+        systems_table(replace(run, head=replace(run.head, settings=settings)))
     assert rerank(source, tmp_path / "plain", "--shrink", "0") == 0
     assert systems_table(read_run(tmp_path / "plain")) is None
 

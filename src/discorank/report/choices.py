@@ -434,19 +434,19 @@ def story(run: ChosenRun) -> list[str]:
 
 def systems_table(run: ChosenRun) -> Table | None:
     """The systems of a run that shrank scores, best mean first, and how often each was chosen; None for other runs."""
-    means = run.settings.get("system_means")
-    if not isinstance(means, Mapping):
+    means = load_means(run.settings.get("system_means"))
+    if means is None:
         return None
     path = means_path(Path(run.path))
     kept = load_means(str(path)) if path.exists() else None
     known = {} if kept is None else kept.systems
     chosen = Counter(row.chosen_system for row in run.rows.values())
     rows: list[dict[str, Any]] = []
-    for name, mean in means.items():
-        row = {"system": name, "mean": mean, "chosen": chosen[name]}
+    for name, one in means.systems.items():
+        row = {"system": name, "mean": one.mean, "chosen": chosen[name]}
         row["share"] = chosen[name] / max(1, len(run.rows))
         # the file is of this run, or left by another
-        if name in known and known[name].mean == mean:
+        if name in known and known[name].mean == one.mean:
             row |= {key: getattr(known[name], key) for key in ("low", "high", "lists")}
         rows.append(row)
     columns = [

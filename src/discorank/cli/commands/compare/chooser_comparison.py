@@ -42,6 +42,7 @@ from ....rerank.selection.significance import (
     least_p,
 )
 from ....rerank.selection.system_scores import DocumentOutputs
+from ....rerank.shrinkage import load_means
 from ....tables import CORRECTED, Column, Table, between, number, text_table, whole, words
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
@@ -157,8 +158,10 @@ def _read_decoded(path: str, candidates: Choices) -> Chosen:
     source = LineSource(lines_of_run(path))
     name = Path(path).stem if is_table(path) else source.stem
     chosen = read_chosen(source, candidates, name, metrics)
-    means = (run or {}).get("settings", {}).get("system_means")
-    return chosen._replace(system_means=means) if means else chosen
+    means = load_means((run or {}).get("settings", {}).get("system_means"))
+    if means is None:
+        return chosen
+    return chosen._replace(system_means={name: one.mean for name, one in means.systems.items()})
 
 
 def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
