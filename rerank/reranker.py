@@ -34,7 +34,7 @@ from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number
 from .mbr import MBRDecoder
 from .order import Order
 from .scheduler import Program
-from .shrinkage import Shrinkage, first_pass_row, in_memory
+from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
 
 
 @settings
@@ -174,8 +174,9 @@ class Reranker(Decider):
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
         if self.shrinkage.shrink:
-            record, scores = self._shrunk(record, scores)
-        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+            ranking = self._shrunk(record, scores, flags, distinct)
+        else:
+            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         ranking = replace(ranking, context=context)
         if self._budget is None:
             return ranking
@@ -184,15 +185,17 @@ class Reranker(Decider):
         return replace(ranking, budget=spent)
 
     def _shrunk(
-        self, record: CandidateList, scores: FloatArray
-    ) -> tuple[CandidateList, FloatArray]:
-        """The list with its scores [N] shrunk; before the means are known, with what the second pass reads of it."""
+        self, record: CandidateList, scores: FloatArray, flags: tuple[str, ...], distinct: Distinct
+    ) -> Ranking:
+        """The ranking by shrunk scores; before the means are known by scores [N], with what the second pass reads."""
         systems = self.shrinkage.systems_of(record.candidates)
         means = self.shrinkage.means
         if means is not None:
-            return record, means.shrunk(scores, systems, self.shrinkage.shrink)
-        extra = {**record.extra, **first_pass_row(systems, scores)}
-        return replace(record, extra=extra), scores
+            scores = means.shrunk(scores, systems, self.shrinkage.shrink)
+            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+            return with_system(ranking, systems)
+        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+        return replace(ranking, extra={**ranking.extra, **first_pass_row(systems, scores)})
 
     def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
         """Those of `decode`; where means of systems must be found, all lists are read before the first."""
@@ -341,6 +344,7 @@ def features_of_sums(
     sums: Sequence[str],
     allow_code: Sequence[str] = (),
     change: Callable[[Utility], Utility] = lambda metric: metric,
+    rename: Callable[[str], str] = lambda name: name,
 ) -> dict[Feature, float]:
     """The weight of every feature in sums, each ``0.5*x + y`` or ``x*0.5 + y``.
 
@@ -348,6 +352,7 @@ def features_of_sums(
         sums: of names of plain features, and of metrics by name, signature or YAML file.
         allow_code: as of `load_metric`.
         change: what is made of the metrics among them.
+        rename: what is made of the name of a term.
 
     Raises:
         InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice.
@@ -355,7 +360,7 @@ def features_of_sums(
     weights: dict[Feature, float] = {}
     for text in sums:
         for weight, name in _terms(text):
-            feature = feature_of(name, allow_code)
+            feature = feature_of(rename(name), allow_code)
             if not isinstance(feature, str):
                 feature = change(feature)
             if feature in weights:
