@@ -83,8 +83,8 @@ REMARKS: Mapping[str, str] = MappingProxyType(
         "llm-judge": "A language model that judges is judge, or without references judge-qe",
         "cosine": "The cosine of sentence embeddings is embedding",
         "unite": "UniTE's checkpoints are read by comet: comet(model=FOLDER)",
-        "qe": "Without references score comet-qe, metricx-qe, xcomet-qe, embedding-qe and judge-qe; rerank -m qe takes the "
-        "one whose checkpoint --model names",
+        "qe": "Without references score comet-qe, metricx-qe, xcomet-qe, embedding-qe and judge-qe; rerank -m qe takes "
+        "the one whose checkpoint --model names",
         "moverscore": "Near it are bertscore and embedding, which compare by vectors too",
         "bertscore-f1": "bertscore is the F1",
         "edit-distance": "ter counts edits of words and shifts",

@@ -104,8 +104,8 @@ def _settings(term: Call, short: bool) -> Iterator[str]:
             value = settings.pop(key.setting, None)
             yield _pair(key.long, key.short, key.words.get(value, value), short)
         settings = {key: value for key, value in settings.items() if key in term.settings}
-    for key, value in settings.items():
-        yield from _other(key, value)
+    for setting, value in settings.items():
+        yield from _other(setting, value)
     for inner in term.inner:
         yield from _settings(inner, short)
 

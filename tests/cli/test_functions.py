@@ -59,7 +59,9 @@ def test_lists_of_any_library_are_several(kind: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize("kind", [list, np.array, np.float32, torch_of, series_of])
 def test_log_probabilities_of_any_library(kind: Callable[[Any], Any]) -> None:
-    logprobs = kind([-1.0, -9.0, -9.0]) if kind is not np.float32 else np.float32([-1, -9, -9])
+    logprobs = (
+        kind([-1.0, -9.0, -9.0]) if kind is not np.float32 else np.array([-1, -9, -9], np.float32)
+    )
     assert discorank.rerank(TEXTS, "logprob", logprobs=logprobs).text == TEXTS[0]
     of_two = discorank.rerank([TEXTS, OTHERS], "logprob", logprobs=[logprobs, logprobs])
     assert [ranking.index for ranking in of_two] == [0, 0]
@@ -70,7 +72,7 @@ def test_a_list_in_its_other_forms() -> None:
     assert discorank.decode(record, "chrf").text == BEST
     assert discorank.decode({"candidates": TEXTS}, "chrf").text == BEST
     assert discorank.decode({"prompt": "p", "responses": TEXTS}, "chrf").text == BEST
-    objects = [{"text": text, "logprob": np.float64(-1)} for text in TEXTS]
+    objects: Any = [{"text": text, "logprob": np.float64(-1)} for text in TEXTS]
     assert discorank.decode(objects, "chrf", weights="logprob").text == BEST
     documents = [Document([text]) for text in TEXTS]
     assert discorank.decode(documents, "chrf").text == Document([BEST])
@@ -165,7 +167,10 @@ def test_systems_of_a_file_and_of_a_frame() -> None:
     [
         (lambda: discorank.decode(5, "chrf"), "candidates: found 5. Give a list of texts, several"),
         (lambda: discorank.decode([], "chrf"), "no candidates, expected at least one"),
-        (lambda: discorank.decode(["a"], "chrf", nbst=1), "unknown setting 'nbst'. Did you mean"),
+        (
+            lambda: discorank.decode(["a"], "chrf", nbst=1),  # type: ignore[call-overload]
+            r"unknown setting 'nbst'. Did you mean",
+        ),
         (lambda: discorank.decode(["a"], "chrf", logprobs=[1, 2]), "expected a number of each"),
         (lambda: discorank.decode([["a"]], "chrf", source="s"), "expected a value of each of 1"),
         (
@@ -186,7 +191,7 @@ def test_refusals(call: Callable[[], Any], message: str) -> None:
 
 
 def test_beside_an_event_loop() -> None:
-    async def three() -> list[Any]:
+    async def three() -> tuple[Any, Any, Any]:
         return await asyncio.gather(
             discorank.decode_async(TEXTS, "chrf"),
             discorank.rerank_async(TEXTS, "length"),

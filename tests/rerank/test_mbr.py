@@ -480,7 +480,7 @@ def test_decode_refuses(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         discorank.decode(arguments[0], utility="chrf")
     with pytest.raises(InputError, match=r"unknown setting 'nbst'. Did you mean 'nbest'"):
-        discorank.decode(["a"], utility="chrf", nbst=2)
+        discorank.decode(["a"], utility="chrf", nbst=2)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

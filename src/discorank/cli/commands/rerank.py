@@ -47,8 +47,9 @@ class FeatureOptions:
 
     Args:
         metric: a sum of features, such as 'logprob/length + 0.5*comet-qe': logprob, logprob/tokens, length,
-            field:NAME, reference-free metrics, qe (the one whose checkpoint --model names), or expected, the expected utility as decode computes it from --utility,
-            --weights, --self-pair and --prior; --utility alone is -m expected.
+            field:NAME, reference-free metrics, qe (the one whose checkpoint --model names), or expected, the expected
+            utility as decode computes it from --utility, --weights, --self-pair and --prior; --utility alone is -m
+            expected.
     """
 
     heading: ClassVar = "utility"
