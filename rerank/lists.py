@@ -17,7 +17,13 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
-from ..metrics.text.library_values import is_column, library_of, plain_value
+from ..metrics.text.library_values import (
+    is_column,
+    is_data_frame,
+    library_of,
+    plain_value,
+    rows_of_frame,
+)
 from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
@@ -481,6 +487,8 @@ def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
         InputError: it is a dictionary of splits.
     """
     kind = type(lists)
+    if is_data_frame(lists):
+        return rows_of_frame(lists)
     if library_of(lists) != "datasets" or is_column(lists):
         return lists
     if isinstance(lists, dict):

@@ -218,7 +218,7 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
         for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
             record = records[ranking.id]
-            why = explanation(ranking, record, metrics, REASONS)
+            why = explanation(ranking, record, metrics, REASONS, context=ranking.context)
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
