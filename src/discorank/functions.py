@@ -123,13 +123,28 @@ _BY_KEY = ("source", "logprobs", "pseudo_references", "references")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class _Default:
+    """Stands for what the settings have where a keyword is left out."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_DEFAULT = _Default()
+
+
+def _written(kind: Any) -> str:
+    """A type as it is written in a TypedDict."""
+    return str(getattr(kind, "__forward_arg__", kind))
+
+
 def _with_keywords(function: F) -> F:
     """Has `inspect`, `help` and notebooks see the keywords that a TypedDict names, as type checkers do."""
-    hints = get_type_hints(function)["settings"].__args__[0]
+    named = get_type_hints(function)["settings"].__args__[0]
     given = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     keywords = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=..., annotation=kind)
-        for name, kind in get_type_hints(hints).items()
+        Parameter(name, Parameter.KEYWORD_ONLY, default=_DEFAULT, annotation=_written(kind))
+        for name, kind in named.__annotations__.items()
         if name not in {p.name for p in given}
     ]
     function.__signature__ = Signature([*given, *keywords])  # type: ignore[attr-defined]
