@@ -154,7 +154,7 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, str) for v in value)
 
 
-def _refuse_format(source: NumberedLines, number: int, line: bytes) -> None:
+def refuse_format(source: NumberedLines, number: int, line: bytes) -> None:
     """Raises InputError if the first line of a table of text is that of a format of its own."""
     if format := format_of_text(line):
         problem = f"found {format.title}, expected columns of lists"
@@ -191,7 +191,7 @@ def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
         from ..mtme.eval_set_folder import check_no_eval_set
 
         check_no_eval_set(path)
-    source = open_rows(path, options.columns, "list", _refuse_format)
+    source = open_rows(path, options.columns, "list", refuse_format)
     return [source], read_jsonl(source)
 
 

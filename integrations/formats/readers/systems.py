@@ -27,7 +27,7 @@ from ...files.entries import ListEntry, SeenKeys, error_entry, list_entry, place
 from ..documents import Row
 from ..format_table import DocumentFormat, Format, ListOptions, OpenedFiles
 from ..human_scores import ByDimension, HumanKey, Scores, human_scores
-from .jsonl import id_of, misspelt, read_objects
+from .jsonl import id_of, misspelt, read_objects, refuse_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +419,7 @@ def _open(path: str | Path, options: ListOptions) -> NumberedLines:
 
         if is_eval_set_folder(path):
             return open_folder(path, options)
-    return open_rows(path, options.columns, "document")
+    return open_rows(path, options.columns, "document", refuse_format)
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
