@@ -87,7 +87,7 @@ def test_data_frames_and_datasets() -> None:
     assert flat[0].candidates[0].fields == {"score": 0.5}
     assert flat[1].candidates[0].fields == {}
     frame = pandas.DataFrame({"id": [1, 2], "candidates": [TEXTS, OTHERS]})
-    assert [ranking.id for ranking in MBRDecoder("chrf").decode(frame)] == ["1", "2"]  # type: ignore[arg-type]
+    assert [ranking.id for ranking in MBRDecoder("chrf").decode(frame)] == ["1", "2"]
     whole = datasets.Dataset.from_dict({"samples": [TEXTS, OTHERS]})
     named = discorank.decode(whole, "chrf", columns=["candidates=samples"])
     assert [ranking.text for ranking in named] == [BEST, "y y"]

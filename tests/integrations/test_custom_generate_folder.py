@@ -88,7 +88,7 @@ def test_conversations() -> None:
     with pytest.raises(InputError, match="the tokenizer has no chat template"):
         huggingface.generate(model_of("llama"), tokenizer, messages)
     with pytest.raises(InputError, match="expected a text, or messages"):
-        huggingface.generate(model_of("llama"), tokenizer, [["a", "b"]])  # type: ignore[list-item]
+        huggingface.generate(model_of("llama"), tokenizer, [["a", "b"]])  # type: ignore[arg-type]
 
 
 def test_without_a_tokenizer_it_is_asked_for() -> None:
