@@ -2,7 +2,7 @@
 
     P = x / |h|,   R = x / |r|,   F = 2 P R / (P + R) = 2 x / (|h| + |r|)
 ROUGE-N (equation 1, with precision beside recall): |h| and |r| count n-grams, and x those that both texts have, each as
-often as the text that has it less often. ROUGE-L (equations 2 to 4 with beta = 1): x is the length of the longest common
+often as the text that has it less often. ROUGE-L (equations 2 to 4, beta = 1): x is the length of the longest common
 subsequence. ROUGE-W (equations 13 to 15) favours consecutive matches: x = f^-1(WLCS) with f(k) = k^weight, where
     c(i, j) = c(i-1, j-1) + f(k) - f(k-1)      if h_i = r_j, the k-th match in a row on this diagonal,
               max(c(i-1, j), c(i, j-1))        otherwise,       WLCS = c(|h|, |r|);

@@ -182,6 +182,7 @@ MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
 ENCODER = {"encoder_path": str(MODELS / "tiny-xlmr")}
 GOLDEN = MODELS.parents[1]
 EMBEDDINGS = GOLDEN / "sentence_embedding" / "models"
+CLASSIFIERS = GOLDEN / "classifiers" / "models"
 METRICX: dict[str, Any] = {
     "tokenizer_path": str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
     "regression_token_id": 11,
@@ -221,6 +222,8 @@ TINY: dict[
     "doc-lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "lm-pair": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "rouge": {"n": 3},
+    "reward": {"model": str(CLASSIFIERS / "tiny-llama-reward"), "output": "helpful"},
+    "entail": {"model": str(CLASSIFIERS / "tiny-roberta-nli")},
     "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
@@ -239,6 +242,15 @@ TINY: dict[
 
 # computations that are settings of a metric
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "entail without contradiction": (
+        "entail",
+        {
+            "model": str(CLASSIFIERS / "tiny-roberta-nli"),
+            "contradiction": True,
+            "agg": "min",
+            "window_words": 8,
+        },
+    ),
     "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
     "dr-lex by relation": ("dr-lex", {"words": "relation"}),
     "dr-lex by both": ("dr-lex", {"words": "both"}),
@@ -841,6 +853,10 @@ FROZEN: dict[str, str] = {
     "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "role-match": 'role-match(model="@sha256:779bb3f4b629e4e0")',
+    "reward": 'reward(model="@sha256:2844a19ac6864295",output="helpful")',
+    "entail": 'entail(model="@sha256:1577b18de7efda34")',
+    "entail without contradiction": 'entail(model="@sha256:1577b18de7efda34",contradiction=true,agg="min",'
+    "window_words=8)",
     "rouge-1": "rouge(n=1)",
     "rouge-2": "rouge(n=2)",
     "rouge": "rouge(n=3)",

@@ -1,0 +1,1 @@
+"""Metrics whose model is a sequence classifier: reward models, and entailment."""
