@@ -254,6 +254,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
     "dr-lex by relation": ("dr-lex", {"words": "relation"}),
     "dr-lex by both": ("dr-lex", {"words": "both"}),
+    "ds-sent by greedy alignment": (
+        "ds-sent",
+        {"model": str(MODELS / "tiny-xlmr"), "align": "greedy", "adjacency": False},
+    ),
+    "ds-sent by optimal alignment": (
+        "ds-sent",
+        {"model": str(MODELS / "tiny-xlmr"), "align": "optimal"},
+    ),
     "cohesion by rc": ("cohesion", {"measure": "rc"}),
     "entity-graph of similar nouns": (
         "entity-graph",
@@ -836,6 +844,8 @@ FROZEN: dict[str, str] = {
     "dr-lex by nuclearity": 'dr-lex(words="nuclearity")',
     "dr-lex by relation": 'dr-lex(words="relation")',
     "dr-lex by both": 'dr-lex(words="both")',
+    "ds-sent by greedy alignment": 'ds-sent(model="@sha256:bb13ed768c1130e7",adjacency=false,align="greedy")',
+    "ds-sent by optimal alignment": 'ds-sent(model="@sha256:bb13ed768c1130e7",align="optimal")',
     "cohesion by rc": 'cohesion(measure="rc")',
     "entity-graph of similar nouns": 'entity-graph(model="@sha256:2162f708afb7ed95",focus="entity")',
     "dr-nolex": "dr",
@@ -884,7 +894,8 @@ SEARCHES = {
 def test_costly_pairs_are_declared(metric: Metric) -> None:
     """A model that reads pairs, and nothing else but the known searches, makes pairs costly."""
     runs_a_model = type(metric.scorer).pair_cost is not Scorer.pair_cost
-    assert metric.costly_pairs == (runs_a_model or metric.name in SEARCHES)
+    searches = metric.name in SEARCHES or getattr(metric, "align", None) == "optimal"
+    assert metric.costly_pairs == (runs_a_model or searches)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTERED))
