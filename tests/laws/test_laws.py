@@ -222,7 +222,7 @@ TINY: dict[
     "doc-lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "lm-pair": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "rouge": {"n": 3},
-    "reward": {"model": str(CLASSIFIERS / "tiny-llama-reward"), "output": "helpful"},
+    "reward": {"model": str(CLASSIFIERS / "tiny-llama-reward")},
     "entail": {"model": str(CLASSIFIERS / "tiny-roberta-nli")},
     "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
@@ -863,9 +863,9 @@ FROZEN: dict[str, str] = {
     "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "role-match": 'role-match(model="@sha256:779bb3f4b629e4e0")',
-    "reward": 'reward(model="@sha256:2844a19ac6864295",output="helpful")',
-    "entail": 'entail(model="@sha256:1577b18de7efda34")',
-    "entail without contradiction": 'entail(model="@sha256:1577b18de7efda34",contradiction=true,agg="min",'
+    "reward": 'reward(model="@sha256:eb651e7a0bd36113")',
+    "entail": 'entail(model="@sha256:b52d59acf5fd9912")',
+    "entail without contradiction": 'entail(model="@sha256:b52d59acf5fd9912",contradiction=true,agg="min",'
     "window_words=8)",
     "rouge-1": "rouge(n=1)",
     "rouge-2": "rouge(n=2)",
