@@ -241,6 +241,7 @@ class RewardServer(ServedMetric):
     name: ClassVar[str] = "reward-server"
     info: ClassVar[Info] = Info(
         summary="output of a reward model on a server for the source as prompt and the text as reply",
+        papers=("ouyang2022training",),
         needs_source=True,
         needs_references=False,
         costly_pairs=True,

@@ -39,8 +39,7 @@ from ..representations import (
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
-from .word_bits import WordBits, row
-from .word_columns import numbered, packed
+from .word_columns import WordBits, numbered, packed, row
 
 Normalize = Literal["default", "standardize"]
 

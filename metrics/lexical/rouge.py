@@ -39,8 +39,7 @@ from . import compiled
 from .compiled.pairs_of_rows import by_reference, word_arguments
 from .ngrams import matches
 from .tokenizers import porter_stemmer
-from .word_bits import WordBits, row
-from .word_columns import equal_texts, numbered, packed, word_columns
+from .word_columns import WordBits, equal_texts, numbered, packed, row, word_columns
 
 # x [H, R] of every block of words as numbers.
 Common = Callable[[Ragged, Sequence[Block]], list[FloatArray]]

@@ -194,6 +194,7 @@ TINY: dict[
     "bertscore": {"model": str(MODELS / "tiny-bert"), "layer": 2},
     "doc-bertscore": {"model": str(MODELS / "tiny-xlmr"), "layer": 2},
     "comet": {"model": str(MODELS / "tiny-unite"), **ENCODER},
+    "comet-poly": {"model": str(MODELS / "tiny-comet-poly"), **ENCODER},
     "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
     "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
@@ -294,6 +295,7 @@ SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
 # trained, or by weights of n-grams
 IDENTITY_IS_NOT_BEST = {
     "comet",
+    "comet-poly",
     "prism",
     "bartscore",
     "nist",
@@ -850,6 +852,7 @@ FROZEN: dict[str, str] = {
     "entity-graph of similar nouns": 'entity-graph(model="@sha256:2162f708afb7ed95",focus="entity")',
     "dr-nolex": "dr",
     "comet": 'comet(model="@sha256:5e0dfe8ac7bfd0f0",encoder_path="@sha256:9026ac1908ab09ae")',
+    "comet-poly": 'comet-poly(model="@sha256:11d9499d135c3888",encoder_path="@sha256:9026ac1908ab09ae")',
     "comet-qe": 'comet-qe(model="@sha256:f31f0ec2b4cfe32a",encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-bertscore": 'bertscore(model="@sha256:bb13ed768c1130e7",context=2,layer=2)',
     "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',

@@ -424,7 +424,7 @@ def _agree(states: Array, others: Array, tolerance: float) -> bool:
     return at_all and bool(differences.mean() <= tolerance * MEAN_TOLERANCE)
 
 
-class PairTokens(NamedTuple):
+class ReadPairs(NamedTuple):
     """The tokens of n pairs of texts."""
 
     ids: Ragged
@@ -432,11 +432,11 @@ class PairTokens(NamedTuple):
     truncation: IntArray  # [n], a `Truncation` each
 
 
-def read_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> PairTokens:
+def read_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> ReadPairs:
     """Pairs of texts as the tokenizer joins them; of those that are too long the longer text loses its right end."""
     if not pairs:
         empty = Ragged.of_lengths(np.empty(0, np.int64), np.empty(0, np.int64))
-        return PairTokens(empty, None, np.empty(0, np.int64))
+        return ReadPairs(empty, None, np.empty(0, np.int64))
     first, second = map(list, zip(*pairs, strict=True))
     read = tokenizer(first, second, verbose=False)
     rows = list(read.input_ids)
@@ -451,7 +451,7 @@ def read_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int
             rows[row] = cut.input_ids[0]
             if types is not None:
                 types[row] = cut["token_type_ids"][0]
-    return PairTokens(_ragged(rows), None if types is None else _ragged(types), truncation)
+    return ReadPairs(_ragged(rows), None if types is None else _ragged(types), truncation)
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:

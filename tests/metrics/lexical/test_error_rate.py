@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
-from discorank.metrics.lexical import word_bits
+from discorank.metrics.lexical import word_columns
 from discorank.metrics.lexical.error_rate import CER, WER, normalized
 
 WORKED = [  # metric, hypothesis, reference, rate
@@ -84,7 +84,7 @@ def test_long_texts_equal_the_plain_table(monkeypatch: pytest.MonkeyPatch) -> No
     long = [" ".join(map(str, chance.integers(40, size=n))) for n in (300, 7, 63, 64, 65, 128)]
     expected = -np.array(table(WER(), long, long))
     assert (WER().pairwise(long, long) == expected).all()
-    monkeypatch.setattr(word_bits, "PLACE_BYTES", 100)
+    monkeypatch.setattr(word_columns, "PLACE_BYTES", 100)
     assert (WER().pairwise(long, list(long)) == expected).all()
 
 

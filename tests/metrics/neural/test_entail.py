@@ -11,7 +11,7 @@ import pytest
 
 from discorank import Document, load_metric
 from discorank.metrics.errors import InputError, ModelLoadError, TruncationWarning
-from discorank.metrics.neural.classifiers.entail import _windows_of_words
+from discorank.metrics.neural.entail import _windows_of_words
 from discorank.metrics.neural.models.pretrained import quietly
 
 from ...support.tiny_classifiers import write_classifier

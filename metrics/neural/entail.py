@@ -27,8 +27,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import InputError
-from ...representations import (
+from ..errors import InputError
+from ..representations import (
     Block,
     FloatArray,
     IntArray,
@@ -37,20 +37,20 @@ from ...representations import (
     by_hypothesis,
     hypothesis_rows,
 )
-from ...scorer import Info, Passes, Scorer
-from ...spec.checked_settings import Field, settings
-from ...text.sentence_splitting import splitter
-from ...text.texts import Document, Item, Text, Truncation
-from ..models.context_tokens import PlainTexts
-from ..models.pretrained import tokenizer_of
-from ..models.sequence_classifier import (
-    PairTokens,
+from ..scorer import Info, Passes, Scorer
+from ..spec.checked_settings import Field, settings
+from ..text.sentence_splitting import splitter
+from ..text.texts import Document, Item, Text, Truncation
+from .models.context_tokens import PlainTexts
+from .models.pretrained import tokenizer_of
+from .models.sequence_classifier import (
+    ReadPairs,
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
     read_pairs,
 )
-from ..models.settings import ModelMetric
+from .models.settings import ModelMetric
 
 # Names of the output that is asked for, where none is named.
 SUPPORTED = ("entailment", "entails", "aligned", "supported", "consistent", "factual")
@@ -196,7 +196,7 @@ class EntailScorer(Scorer):
             p[:, 1] = softmax[:, self.contradicted]
         return p
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> PairTokens:
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> ReadPairs:
         return read_pairs(self.tokenizer, pairs, self.max_tokens)
 
     def _aggregated(self, support: Sequence[float]) -> float:
@@ -205,7 +205,7 @@ class EntailScorer(Scorer):
             return 0.0
         return min(support) if self.metric.agg == "min" else sum(support) / len(support)
 
-    def _read_block(self, reps: Reps, block: Block) -> PairTokens:
+    def _read_block(self, reps: Reps, block: Block) -> ReadPairs:
         """The distinct pairs of windows and sentences of a block."""
         rows = [self._pairs(reps, h, block.source) for h in block.hypotheses.tolist()]
         pairs = dict.fromkeys(pair for of_text in rows for row in of_text for pair in row)
@@ -226,12 +226,12 @@ class EntailScorer(Scorer):
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Every sentence with its support and the window that supports it most."""
-        told = []
+        sentences = []
         for row in self._pairs(reps, int(block.hypotheses[hypothesis]), block.source):
             p = self._probabilities(row)
             best = row[int(p[:, 0].argmax())]
-            told.append({"sentence": best[1], "support": _support(p), "window": best[0]})
-        return {"sentences": sorted(told, key=lambda one: one["support"])}
+            sentences.append({"sentence": best[1], "support": _support(p), "window": best[0]})
+        return {"sentences": sorted(sentences, key=lambda one: one["support"])}
 
 
 def named_output(

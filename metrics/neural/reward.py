@@ -27,8 +27,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError, ModelLoadError
-from ...representations import (
+from ..errors import InputError, ModelLoadError
+from ..representations import (
     Block,
     FloatArray,
     IntArray,
@@ -37,22 +37,22 @@ from ...representations import (
     by_hypothesis,
     hypothesis_rows,
 )
-from ...scorer import Info, Passes, Scorer
-from ...spec.checked_settings import settings
-from ...storage import checksums
-from ...storage.bounded_files import read_small_file
-from ...text.texts import Item, Truncation
-from ..models.context_tokens import PlainTexts, control_tokens
-from ..models.files import model_files
-from ..models.pretrained import tokenizer_of
-from ..models.prompt_pass import num_common
-from ..models.sequence_classifier import (
+from ..scorer import Info, Passes, Scorer
+from ..spec.checked_settings import settings
+from ..storage import checksums
+from ..storage.bounded_files import read_small_file
+from ..text.texts import Item, Truncation
+from .models.context_tokens import PlainTexts, control_tokens
+from .models.files import model_files
+from .models.pretrained import tokenizer_of
+from .models.prompt_pass import num_common
+from .models.sequence_classifier import (
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
     read_pairs,
 )
-from ..models.settings import ModelMetric
+from .models.settings import ModelMetric
 
 # The longest sequence if none is set, where the model has positions for more.
 MAX_TOKENS = 4096

@@ -1,1 +1,0 @@
-"""Metrics whose model is a sequence classifier: reward models, and entailment."""
