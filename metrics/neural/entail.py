@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -91,7 +92,7 @@ class Entail(ModelMetric):
         unit="document",
         needs_source=True,
         needs_references=False,
-        bounds=(-1, 1),
+        bounds=(0, 1),
         bucketed=True,
     )
 
@@ -101,6 +102,8 @@ class Entail(ModelMetric):
             problem = f"window={self.window} beside window_words"
             raise InputError(problem, where=self.name, fix="Leave one of them out")
         splitter(self.sentences)
+        if self.contradiction:
+            object.__setattr__(self, "info", replace(self.info, bounds=(-1, 1)))
 
     def load(self) -> EntailScorer:
         """The classifier.

@@ -28,8 +28,8 @@ from ...metrics.discourse.roles.pdd import PDD, counts
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, Ragged
 from ...metrics.rst.metric import TreeSource
-from ...metrics.rst.trees import RSTTree, Tree, coarse, walk
-from ...metrics.text.texts import Document, Item, Text
+from ...metrics.rst.trees import Tree, coarse, walk
+from ...metrics.text.texts import Document, Item, RSTTree, Text
 from .statistics import DRAWS, assignments, share_as_large
 
 REFERENCE, ALL, GOOD, BAD = "reference", "all", "good", "bad"
@@ -66,7 +66,7 @@ def grouped(documents: Sequence[JudgedTexts], top: int, by_system: bool) -> list
     """
     judged = any(document.human for document in documents)
     means = _system_means(documents) if judged and by_system else {}
-    groups = []
+    groups: list[Groups] = []
     for document in documents:
         texts: dict[str, Sequence[Text]] = {
             REFERENCE: document.references,
@@ -236,17 +236,28 @@ def _rows_of_group(
         pairs = [(x, y) for r, h in both for x in r[:, column] for y in h[:, column]]
         of_r, of_h = zip(*pairs, strict=True)
         lower, higher = discriminativeness(of_r, of_h), discriminativeness(of_h, of_r)
-        means = [
-            float(np.concatenate(values)[:, column].mean()) for values in zip(*both, strict=True)
-        ]
         row = FocusRow(
-            feature, group, *means, lower, 1 - lower - higher, higher, tests[column].p, len(pairs)
+            feature,
+            group,
+            _mean_of([r for r, _ in both], column),
+            _mean_of([h for _, h in both], column),
+            lower,
+            1 - lower - higher,
+            higher,
+            tests[column].p,
+            len(pairs),
         )
         rows.append(row)
     return rows
 
 
-class LabelRow(NamedTuple):
+def _mean_of(values: Sequence[FloatArray], column: int) -> float:
+    """The mean of a column over all texts of all documents."""
+    return float(np.concatenate(values)[:, column].mean())
+
+
+@dataclass(frozen=True)
+class LabelRow:
     """A label of discourse trees: its share of all labels of its kind in every group, and good against bad."""
 
     label: str

@@ -258,8 +258,8 @@ def _optimal(cosines: FloatArray) -> float:
     n, m = cosines.shape
     if n == m:
         # Then an assignment of rows to columns is among the best.
-        chosen = cosines[optimize.linear_sum_assignment(cosines, maximize=True)]
-        return math.fsum(chosen.tolist()) / n
+        chosen: FloatArray = cosines[optimize.linear_sum_assignment(cosines, maximize=True)]
+        return float(math.fsum(chosen.tolist()) / n)
     # In units of 1 / (n m) a row has m and a column n to give; the plan is a matrix, row after row.
     sums = np.zeros((n + m, n, m))
     sums[np.arange(n), np.arange(n)] = 1
@@ -269,8 +269,8 @@ def _optimal(cosines: FloatArray) -> float:
         -cosines.ravel(), A_eq=sums.reshape(n + m, -1), b_eq=shares, method="highs-ds"
     )
     # The best plans of whole shares are whole numbers.
-    whole = np.rint(plan.x)
-    return math.fsum((whole * cosines.ravel()).tolist()) / (n * m)
+    whole: FloatArray = np.rint(plan.x)
+    return float(math.fsum((whole * cosines.ravel()).tolist()) / (n * m))
 
 
 def _graph_vector(x: FloatArray) -> FloatArray:

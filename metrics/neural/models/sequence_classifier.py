@@ -279,8 +279,10 @@ class DecoderClassifier(SequenceClassifier):
         rows, first = [], []
         for row in range(len(ids)):
             tokens = ids.values[ids.offsets[row] : ids.offsets[row + 1]]
-            is_read = np.flatnonzero(tokens != padding) if padding is not None else ()
-            end = int(is_read[-1]) + 1 if len(is_read) else (1 if padding is not None else None)
+            end = len(tokens)
+            if padding is not None:
+                is_read = np.flatnonzero(tokens != padding)
+                end = int(is_read[-1]) + 1 if len(is_read) else 1
             rows.append(np.concatenate((tokens[:end], tokens[:1])))
             first.append(min(max(1, int(shared[row])), len(rows[-1]) - 1))
         return Prompted(Ragged.of_rows(rows), np.array(first, np.int64))

@@ -21,6 +21,10 @@ SOURCE = "The cat sat on a mat. The dog sees a man! A man reads the old house."
 TEXTS = ["The cat sat. A man reads the house.", "The dog sees. The cat reads", "", "A man."]
 
 
+def loaded(name: str, **settings: Any) -> Any:
+    return load_metric(name, **settings)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     folders: dict[str, Path] = {}
@@ -63,9 +67,9 @@ SINGLE = ["The cat sat on a mat.", "The dog sees a man!", "A man reads the old h
 @pytest.mark.parametrize("family", ["DebertaV2", "Roberta", "Bert"])
 def test_equals_transformers(family: str, made: Callable[..., Path]) -> None:
     folder = made(family)
-    metric: Any = load_metric("entail", model=str(folder), device="cpu")
-    least: Any = load_metric("entail", model=str(folder), device="cpu", agg="min")
-    less: Any = load_metric("entail", model=str(folder), device="cpu", contradiction=True)
+    metric = loaded("entail", model=str(folder), device="cpu")
+    least = loaded("entail", model=str(folder), device="cpu", agg="min")
+    less = loaded("entail", model=str(folder), device="cpu", contradiction=True)
     for text in (TEXTS[0], TEXTS[1]):
         p = probabilities(folder, SINGLE, text)
         assert np.ptp(p[..., 2]) > 1e-3
@@ -86,7 +90,7 @@ def test_windows(made: Callable[..., Path]) -> None:
         ({"window_words": 11}, pairs),
         ({"window_words": 100}, whole),
     ):
-        metric: Any = load_metric("entail", model=str(folder), device="cpu", **settings)
+        metric = loaded("entail", model=str(folder), device="cpu", **settings)
         assert metric.scorer.windows(SINGLE) == windows
         p = probabilities(folder, windows, TEXTS[0])[..., 2].max(axis=1).mean()
         assert metric.score([TEXTS[0]], None, [SOURCE])[0] == pytest.approx(p, abs=2e-5)
@@ -95,7 +99,7 @@ def test_windows(made: Callable[..., Path]) -> None:
 
 
 def test_documents_are_read_by_their_sentences(made: Callable[..., Path]) -> None:
-    metric: Any = load_metric("entail", model=str(made("Roberta")), device="cpu")
+    metric = loaded("entail", model=str(made("Roberta")), device="cpu")
     plain = metric.pairwise(TEXTS, [], SOURCE)
     split = [Document(["The cat sat.", " ", "A man reads the house."]), *TEXTS[1:]]
     assert metric.pairwise(split, [], Document(SINGLE)).tobytes() == plain.tobytes()
@@ -107,7 +111,7 @@ def test_documents_are_read_by_their_sentences(made: Callable[..., Path]) -> Non
 
 def test_one_output_is_a_probability_of_its_own(made: Callable[..., Path]) -> None:
     folder = made("DebertaV2", 1)
-    metric: Any = load_metric("entail", model=str(folder), device="cpu")
+    metric = loaded("entail", model=str(folder), device="cpu")
     (told,) = metric.explain(TEXTS[1], source=SOURCE)
     supports = [one["support"] for one in told["sentences"]]
     assert supports == sorted(supports)
@@ -120,21 +124,21 @@ def test_one_output_is_a_probability_of_its_own(made: Callable[..., Path]) -> No
 def test_outputs_are_found_or_named(made: Callable[..., Path]) -> None:
     plain = made("Roberta", ["LABEL_0", "LABEL_1"])
     with pytest.raises(InputError, match=r"2 outputs.*LABEL_0, LABEL_1"):
-        load_metric("entail", model=str(plain)).scorer  # noqa: B018
-    by_number: Any = load_metric("entail", model=str(plain), output=1, device="cpu")
-    by_name: Any = load_metric("entail", model=str(plain), output="LABEL_1", device="cpu")
+        loaded("entail", model=str(plain)).scorer  # noqa: B018
+    by_number = loaded("entail", model=str(plain), output=1, device="cpu")
+    by_name = loaded("entail", model=str(plain), output="LABEL_1", device="cpu")
     values = [m.pairwise(TEXTS, [], SOURCE).tobytes() for m in (by_number, by_name)]
     assert values[0] == values[1]
     with pytest.raises(InputError, match=r"contradiction.*2 outputs"):
-        load_metric("entail", model=str(plain), output=1, contradiction=True).scorer  # noqa: B018
+        loaded("entail", model=str(plain), output=1, contradiction=True).scorer  # noqa: B018
     with pytest.raises(InputError, match="window=2 beside window_words"):
-        load_metric("entail", model=str(plain), window=2, window_words=9)
+        loaded("entail", model=str(plain), window=2, window_words=9)
     with pytest.raises(ModelLoadError, match="no model is named"):
-        load_metric("entail").scorer  # noqa: B018
+        loaded("entail").scorer  # noqa: B018
 
 
 def test_what_is_too_long_is_cut_and_told(made: Callable[..., Path]) -> None:
-    metric: Any = load_metric("entail", model=str(made("Roberta")), device="cpu", window=0)
+    metric = loaded("entail", model=str(made("Roberta")), device="cpu", window=0)
     long = "the cat sat on a mat " * 40
     with pytest.warns(TruncationWarning):
         value = metric.pairwise(["A man."], [], long)
@@ -145,7 +149,7 @@ def test_the_cost_counts_windows_and_sentences(made: Callable[..., Path]) -> Non
     from discorank.metrics.representations import Block
     from discorank.metrics.text.texts import Item
 
-    metric: Any = load_metric("entail", model=str(made("Roberta")))
+    metric = loaded("entail", model=str(made("Roberta")))
     scorer = metric.unloaded()
     reps, _ = scorer.prepare([Item(SOURCE), Item(TEXTS[0]), Item("The cat sat.")])
     passes = scorer.passes(reps, Block(np.array([1, 2]), np.array([], np.int64), 0))

@@ -31,6 +31,10 @@ REPLIES = [
 SAID = [text.replace("</s>", "< /s>").replace("<s>", "< s>") for text in REPLIES]
 
 
+def loaded(name: str, **settings: Any) -> Any:
+    return load_metric(name, **settings)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """The folder of a model, made once."""
@@ -78,7 +82,7 @@ def chats(replies: list[str], system: str = "") -> list[str]:
 @pytest.mark.parametrize("family", DECODERS)
 def test_decoders_equal_transformers(family: str, made: Callable[..., Path]) -> None:
     folder = made(family)
-    metric: Any = load_metric("reward", model=str(folder), device="cpu")
+    metric = loaded("reward", model=str(folder), device="cpu")
     values = metric.pairwise(REPLIES, [], PROMPT)[:, 0]
     expected = by_transformers(folder, chats(SAID), add_special_tokens=False)[:, 0]
     assert np.ptp(expected) > 0.05
@@ -91,7 +95,7 @@ def test_decoders_equal_transformers(family: str, made: Callable[..., Path]) -> 
 @pytest.mark.parametrize("family", ["DebertaV2", "Roberta", "Bert"])
 def test_encoders_without_a_template_read_two_texts(family: str, made: Callable[..., Path]) -> None:
     folder = made(family, 1, False)
-    metric: Any = load_metric("reward", model=str(folder), device="cpu")
+    metric = loaded("reward", model=str(folder), device="cpu")
     values = metric.pairwise(REPLIES, [], PROMPT)[:, 0]
     expected = by_transformers(folder, [(PROMPT, reply) for reply in SAID])[:, 0]
     np.testing.assert_allclose(values, expected, atol=2e-4)
@@ -99,7 +103,7 @@ def test_encoders_without_a_template_read_two_texts(family: str, made: Callable[
 
 def test_a_reply_does_not_know_its_company(made: Callable[..., Path]) -> None:
     for folder in (made("Llama"), made("DebertaV2", 1, False)):
-        metric: Any = load_metric("reward", model=str(folder), device="cpu")
+        metric = loaded("reward", model=str(folder), device="cpu")
         together = metric.pairwise(REPLIES, [], PROMPT)
         alone = [metric.pairwise([reply], [], PROMPT)[0, 0] for reply in REPLIES]
         assert together[:, 0].tolist() == alone
@@ -107,13 +111,13 @@ def test_a_reply_does_not_know_its_company(made: Callable[..., Path]) -> None:
 
 def test_system_text_and_template_file(made: Callable[..., Path], tmp_path: Path) -> None:
     folder = made("Qwen2")
-    metric: Any = load_metric("reward", model=str(folder), device="cpu", system="Be kind.")
+    metric = loaded("reward", model=str(folder), device="cpu", system="Be kind.")
     expected = by_transformers(folder, chats(SAID, "Be kind."), add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
 
     file = tmp_path / "own.jinja"
     file.write_text("{{ messages[0]['content'] }} => {{ messages[-1]['content'] }}")
-    metric = load_metric("reward", model=str(folder), device="cpu", template=str(file))
+    metric = loaded("reward", model=str(folder), device="cpu", template=str(file))
     texts = [f"{PROMPT} => {reply}" for reply in SAID]
     expected = by_transformers(folder, texts, add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
@@ -127,14 +131,14 @@ def test_one_of_several_outputs(made: Callable[..., Path]) -> None:
     folder = made("Llama", ["helpful", "honest", "brief"])
     expected = by_transformers(folder, chats(SAID), add_special_tokens=False)
     for output, column in (("honest", 1), (2, 2)):
-        metric: Any = load_metric("reward", model=str(folder), device="cpu", output=output)
+        metric = loaded("reward", model=str(folder), device="cpu", output=output)
         values = metric.pairwise(REPLIES, [], PROMPT)[:, 0]
         np.testing.assert_allclose(values, expected[:, column], atol=2e-4)
     (told,) = metric.explain(REPLIES[0], source=PROMPT)
     assert told["outputs"]["helpful"] == pytest.approx(expected[0, 0], abs=2e-4)
     for wrong, problem in ((None, "3 outputs.*helpful, honest"), ("kind", "no output 'kind'")):
         with pytest.raises(InputError, match=problem):
-            load_metric("reward", model=str(folder), output=wrong).scorer  # noqa: B018
+            loaded("reward", model=str(folder), output=wrong).scorer  # noqa: B018
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -158,7 +162,7 @@ def test_a_declared_head(layers: int, made: Callable[..., Path], tmp_path: Path)
         state |= {"score.0.weight": first, "score.0.bias": bias, "score.2.weight": last}
     save_file(state, own / "model.safetensors", metadata={"format": "pt"})
     head = {"head": "regression_layer"} if layers == 1 else {}
-    metric: Any = load_metric("reward", model=str(own), device="cpu", output=2, **head)
+    metric = loaded("reward", model=str(own), device="cpu", output=2, **head)
 
     import transformers as library
 
@@ -179,7 +183,7 @@ def test_a_declared_head(layers: int, made: Callable[..., Path], tmp_path: Path)
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-3)
     if layers == 1:
         with pytest.raises(ModelLoadError, match=r"no weights score\.weight.*head="):
-            load_metric("reward", model=str(own), output=2).scorer  # noqa: B018
+            loaded("reward", model=str(own), output=2).scorer  # noqa: B018
 
 
 def test_the_last_token_that_is_no_padding_counts(
@@ -189,14 +193,14 @@ def test_the_last_token_that_is_no_padding_counts(
     file = tmp_path / "t.jinja"
     file.write_text("{{ messages[0]['content'] }}\n{{ messages[-1]['content'] }}</s></s>")
     folder = made("Llama")
-    metric: Any = load_metric("reward", model=str(folder), device="cpu", template=str(file))
+    metric = loaded("reward", model=str(folder), device="cpu", template=str(file))
     texts = [f"{PROMPT}\n{reply}</s></s>" for reply in SAID]
     expected = by_transformers(folder, texts, add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
 
 
 def test_what_is_too_long_keeps_the_end_of_the_reply(made: Callable[..., Path]) -> None:
-    metric: Any = load_metric("reward", model=str(made("Llama")), device="cpu", max_tokens=40)
+    metric = loaded("reward", model=str(made("Llama")), device="cpu", max_tokens=40)
     long = f"{'an old house ' * 30}{PROMPT}"
     with pytest.warns(TruncationWarning):
         cut = metric.pairwise(REPLIES[:2], [], long)
@@ -218,17 +222,17 @@ def test_refusals(made: Callable[..., Path], tmp_path: Path) -> None:
     del settings["chat_template"]
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(ModelLoadError, match=r"no chat template.*template=FILE"):
-        load_metric("reward", model=str(folder)).scorer  # noqa: B018
+        loaded("reward", model=str(folder)).scorer  # noqa: B018
     settings["chat_template"] = CHAT + "{{ raise_exception('no system') }}"
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"chat template refuses it: .*no system"):
-        load_metric("reward", model=str(folder)).scorer  # noqa: B018
+        loaded("reward", model=str(folder)).scorer  # noqa: B018
     with pytest.raises(ModelLoadError, match="no model is named"):
-        load_metric("reward").scorer  # noqa: B018
+        loaded("reward").scorer  # noqa: B018
 
 
 def test_the_cost_is_counted_without_weights(made: Callable[..., Path]) -> None:
-    metric: Any = load_metric("reward", model=str(made("Llama")))
+    metric = loaded("reward", model=str(made("Llama")))
     scorer = metric.unloaded()
     counted = metric.with_scorer(scorer)
     reps, _ = scorer.prepare(counted.split([]) or [])

@@ -16,8 +16,8 @@ from discorank.cli.main import main
 from discorank.metrics.discourse.coherence.cohesion import Cohesion
 from discorank.metrics.discourse.roles.pdd import PDD
 from discorank.metrics.rst.metric import TreeSource
-from discorank.metrics.rst.trees import RSTTree, Tree
-from discorank.metrics.text.texts import Text
+from discorank.metrics.rst.trees import Tree
+from discorank.metrics.text.texts import RSTTree, Text
 from discorank.rerank.selection.discourse_features import (
     JudgedTexts,
     focus_rows,

@@ -139,9 +139,10 @@ def _documents(path: str, values: dict[str, Any]) -> list[JudgedTexts]:
         with open_lists(path, "jsonl") as lists:
             records = []
             for entry in lists:
-                if entry.record is None:
+                if entry.error is not None:
                     raise entry.error
-                records.append(entry.record)
+                if entry.record is not None:
+                    records.append(entry.record)
         return [_of_list(record, key) for record in records if not record.context_only]
     options = SystemsOptions(() if key is None else (key,), (), ())
     documents = read_documents(open_documents(path, "systems"), options)
