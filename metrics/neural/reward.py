@@ -47,6 +47,7 @@ from .models.files import model_files
 from .models.pretrained import tokenizer_of
 from .models.prompt_pass import num_common
 from .models.sequence_classifier import (
+    EncoderClassifier,
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
@@ -114,7 +115,8 @@ class Reward(ModelMetric):
             check_output(self.output, model.names, self.name)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
-        reader = ConversationReader(tokenizer, limit, self.system, self._template())
+        joins = isinstance(model, EncoderClassifier)
+        reader = ConversationReader(tokenizer, limit, self.system, self._template(), joins)
         return RewardScorer(self, model, reader)
 
     def _template(self) -> str | None:
@@ -225,9 +227,10 @@ class ConversationReader:
         max_tokens: the longest sequence.
         system: the system text; "" or None for none.
         template: the chat template; the tokenizer's own if not given.
+        joins: whether the model reads two texts, joined by the tokenizer, where there is no template.
 
     Raises:
-        ModelLoadError: there is no template, and the tokenizer joins no two texts.
+        ModelLoadError: there is no template, and the model reads no two texts.
         InputError: the template refuses such a conversation.
     """
 
@@ -237,6 +240,7 @@ class ConversationReader:
         max_tokens: int,
         system: str | None = None,
         template: str | None = None,
+        joins: bool = False,
     ) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
@@ -246,7 +250,7 @@ class ConversationReader:
         self.is_chat = bool(template or getattr(tokenizer, "chat_template", None))
         if self.is_chat:
             self._written([*self.begins, _said("user", "a"), _said("assistant", "b")])
-        elif system or tokenizer.num_special_tokens_to_add(pair=True) == 0:
+        elif system or not joins:
             fix = "Give one: template=FILE, in Jinja as transformers writes them"
             where = str(tokenizer.name_or_path)
             raise ModelLoadError("the tokenizer has no chat template", where=where, fix=fix)
