@@ -7,16 +7,17 @@ both, the window first. With ``agg="min"`` the least supported sentence counts. 
 probability of the output of this name over all windows is taken away from every sentence, as the code of SummaC-ZS
 does. A model with one output gives its logistic function. From 0 to 1 (-1 with contradiction), higher is better,
 reference-free; a text or a source without sentences has 0. Of a window and a sentence that do not fit the longer one
-loses its right end.
+loses its right end. With ``join="eos"`` window and sentence are one text with the end-of-sequence token between, as
+MiniCheck's encoders are trained, in place of the tokenizer's form for two texts.
 
 The forms of released models are settings:
 
     SummaC-ZS    entail(model="...mnli")                      windows of one sentence, entailment
     AlignScore   entail(model="...",window_words=350)         windows of whole sentences up to 350 words, aligned
-    MiniCheck    entail(model="...",window_words=400)         the same up to 400 words, the second of two outputs
+    MiniCheck    entail(model="...",window_words=300,join="eos",output=1)    the second of two outputs
 
 as far as their weights are a model for sequence classification of transformers (MiniCheck's RoBERTa and DeBERTa are;
-AlignScore's own checkpoint is not).
+AlignScore's own checkpoint is not). MiniCheck's code fills windows by tokens (about 400), not words.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from .models.sequence_classifier import (
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
+    read_joined,
     read_pairs,
 )
 from .models.settings import ModelMetric
@@ -69,6 +71,7 @@ class Entail(ModelMetric):
         agg: the mean over sentences, or the least (min).
         window: sentences of a window of the source; 0 for all.
         window_words: a window is as many sentences as have so many words together, in place of `window`.
+        join: window and sentence as the tokenizer's pair, or as one text with the end-of-sequence token between (eos).
         sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function.
         max_tokens: the longest sequence of window and sentence, in tokens; the model's limit if not given.
     """
@@ -80,6 +83,7 @@ class Entail(ModelMetric):
     agg: Literal["mean", "min"] = "mean"
     window: Annotated[int, Field(ge=0)] = 1
     window_words: Annotated[int, Field(ge=1)] | None = None
+    join: Literal["pair", "eos"] = "pair"
     sentences: str = "rule"
     name: ClassVar[str] = "entail"
     info: ClassVar[Info] = Info(
@@ -200,7 +204,8 @@ class EntailScorer(Scorer):
         return p
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> ReadPairs:
-        return read_pairs(self.tokenizer, pairs, self.max_tokens)
+        read = read_joined if self.metric.join == "eos" else read_pairs
+        return read(self.tokenizer, pairs, self.max_tokens)
 
     def _aggregated(self, support: Sequence[float]) -> float:
         """The value of a text by the support of its sentences."""

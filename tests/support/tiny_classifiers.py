@@ -87,9 +87,10 @@ def write_classifier(
     from tokenizers import Tokenizer
 
     joined: Any = Tokenizer.from_file(str(path))
+    between = "</s> </s>" if family == "Roberta" else "</s>"
     joined.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>",
-        pair="<s> $A </s> $B:1 </s>:1",
+        pair=f"<s> $A {between} $B:1 </s>:1",
         special_tokens=[("<s>", 0), ("</s>", 1)],
     )
     joined.save(str(path))

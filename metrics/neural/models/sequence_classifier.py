@@ -437,8 +437,7 @@ class ReadPairs(NamedTuple):
 def read_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> ReadPairs:
     """Pairs of texts as the tokenizer joins them; of those that are too long the longer text loses its right end."""
     if not pairs:
-        empty = Ragged.of_lengths(np.empty(0, np.int64), np.empty(0, np.int64))
-        return ReadPairs(empty, None, np.empty(0, np.int64))
+        return _nothing_read()
     first, second = map(list, zip(*pairs, strict=True))
     read = tokenizer(first, second, verbose=False)
     rows = list(read.input_ids)
@@ -454,6 +453,40 @@ def read_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int
             if types is not None:
                 types[row] = cut["token_type_ids"][0]
     return ReadPairs(_ragged(rows), None if types is None else _ragged(types), truncation)
+
+
+def read_joined(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> ReadPairs:
+    """Pairs of texts as one text with the end-of-sequence token between; too long ones are cut as `read_pairs` does.
+
+    Raises:
+        InputError: the tokenizer has no such token.
+    """
+    if tokenizer.eos_token is None:
+        raise InputError("the tokenizer has no end-of-sequence token to join two texts by")
+    if not pairs:
+        return _nothing_read()
+    texts = [tokenizer.eos_token.join(pair) for pair in pairs]
+    rows = list(tokenizer(texts, verbose=False).input_ids)
+    truncation = np.full(len(rows), int(Truncation.NONE), np.int64)
+    for row, ids in enumerate(rows):
+        if len(ids) > max_tokens:
+            truncation[row] = Truncation.TEXT
+            rows[row] = _cut_joined(ids, tokenizer.eos_token_id, max_tokens)
+    return ReadPairs(_ragged(rows), None, truncation)
+
+
+def _nothing_read() -> ReadPairs:
+    empty = Ragged.of_lengths(np.empty(0, np.int64), np.empty(0, np.int64))
+    return ReadPairs(empty, None, np.empty(0, np.int64))
+
+
+def _cut_joined(ids: list[int], eos: int, max_tokens: int) -> list[int]:
+    """Two texts with a token between them and one at the end, cut: the longer loses its right end."""
+    middle = ids.index(eos)
+    kept = max_tokens - 2  # of the first, with what begins it, and the second
+    shorter = min(middle, len(ids) - middle - 2, kept // 2)
+    first = shorter if middle <= len(ids) - middle - 2 else kept - shorter
+    return [*ids[:first], eos, *ids[middle + 1 :][: kept - first], ids[-1]]
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
