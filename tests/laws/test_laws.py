@@ -250,6 +250,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "contradiction": True,
             "agg": "min",
             "window_words": 8,
+            "join": "eos",
         },
     ),
     "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
@@ -869,7 +870,7 @@ FROZEN: dict[str, str] = {
     "reward": 'reward(model="@sha256:eb651e7a0bd36113")',
     "entail": 'entail(model="@sha256:b52d59acf5fd9912")',
     "entail without contradiction": 'entail(model="@sha256:b52d59acf5fd9912",contradiction=true,agg="min",'
-    "window_words=8)",
+    'window_words=8,join="eos")',
     "rouge-1": "rouge(n=1)",
     "rouge-2": "rouge(n=2)",
     "rouge": "rouge(n=3)",
