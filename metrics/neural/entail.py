@@ -46,14 +46,12 @@ from ..text.texts import Document, Item, Text, Truncation
 from .models.context_tokens import PlainTexts
 from .models.pretrained import tokenizer_of
 from .models.sequence_classifier import (
-    ReadPairs,
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
-    read_joined,
-    read_pairs,
 )
 from .models.settings import ModelMetric
+from .models.text_pairs import ReadPairs, read_joined, read_pairs
 
 # Names of the output that is asked for, where none is named.
 SUPPORTED = ("entailment", "entails", "aligned", "supported", "consistent", "factual")

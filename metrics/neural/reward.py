@@ -51,9 +51,9 @@ from .models.sequence_classifier import (
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
-    read_pairs,
 )
 from .models.settings import ModelMetric
+from .models.text_pairs import read_pairs
 
 # The longest sequence if none is set, where the model has positions for more.
 MAX_TOKENS = 4096

@@ -14,7 +14,7 @@ from discorank import Document, load_metric
 from discorank.metrics.errors import InputError, ModelLoadError, TruncationWarning
 from discorank.metrics.neural.entail import _windows_of_words
 from discorank.metrics.neural.models.pretrained import quietly
-from discorank.metrics.neural.models.sequence_classifier import _cut_joined, read_joined
+from discorank.metrics.neural.models.text_pairs import _cut_joined, read_joined
 
 from ...support.tiny_classifiers import write_classifier
 
