@@ -25,7 +25,6 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "bert-score": "bertscore",
         "doc-bert-score": "doc-bertscore",
         "bart-score": "bartscore",
-        "rouge": "rouge-l",
         "rougel": "rouge-l",
         "rougew": "rouge-w",
         "rouge1": "rouge-1",

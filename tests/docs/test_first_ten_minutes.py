@@ -120,7 +120,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ("discorank decode examples/demo.jsonl -u chrf", "The bundled one is examples:demo.jsonl"),
     ("discorank decode lists.jsonl -u chfr", "Did you mean 'chrf'"),
     ("discorank decode lists.jsonl -u chrf+", "Did you mean chrf++"),
-    ("discorank decode lists.jsonl -u rogue", "Did you mean 'rouge-w' or 'rouge-l'"),
+    ("discorank decode lists.jsonl -u rogue", "Did you mean 'rouge'"),
     ("discorank decode lists.jsonl -u perplexity", "is lm, or in its document doc-lm"),
     ("discorank decode lists.jsonl -u moverscore", "Near it are bertscore and embedding"),
     ("discorank decode lists.jsonl -u rougeLsum", "reads a text as one sequence"),
