@@ -34,6 +34,7 @@ from .lists import CandidateList, Distinct, candidates_of, refuse_plain_document
 from .order import Order
 from .pool import Pool
 from .scheduler import Program
+from .votes import voted
 
 
 @settings
@@ -95,8 +96,13 @@ class MBRDecoder(Decider):
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
-        """Every utility it uses, in the order of use."""
-        return (*self.estimator.metrics, self.loaded_utility)
+        """Every utility it uses, in the order of use, with what it may be for a list."""
+        return (*self.estimator.metrics, *self.utilities)
+
+    @property
+    def utilities(self) -> tuple[Utility, ...]:
+        """The utility that decides, and before it those that may stand for it in a list."""
+        return (*self.loaded_utility.variants, self.loaded_utility)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -144,7 +150,7 @@ class MBRDecoder(Decider):
         left_out.update(kept[i] for i in expected.given_up)
         left_out.update(kept[self.choice.alike(expected.values, expected.matrix)].tolist())
         matrix = expected.matrix if self.choice.keep_matrix else None
-        return choose(
+        ranking = choose(
             record,
             values[distinct.of],
             self.choice.nbest,
@@ -155,6 +161,17 @@ class MBRDecoder(Decider):
             budget=expected.spent,
             context=context,
         )
+        if self.pool.oracle:
+            return ranking
+        pool = record.pseudo_references or record.candidates
+        return voted(ranking, self._utility_in(record), pool, self.pool.weights_of)
+
+    def _utility_in(self, record: CandidateList) -> Utility:
+        """The utility as it reads a list; against human references each text is read alone."""
+        if self.pool.oracle or not self.loaded_utility.variants:
+            return self.loaded_utility
+        texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
+        return self.loaded_utility.in_list(texts)
 
     def expected(
         self,
@@ -165,8 +182,9 @@ class MBRDecoder(Decider):
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
-        task = self._task(self.loaded_utility, record, distinct, kept, context)
-        parts = [part for _, part in self._parts]
+        utility = self._utility_in(record)
+        task = self._task(utility, record, distinct, kept, context)
+        parts = [part for _, part in utility.parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
         flags = remarked(flags, parts, task.comparisons)

@@ -122,7 +122,7 @@ class Reranker(Decider):
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
-        expected = () if self.decoder is None else (self.decoder.metrics[-1],)
+        expected = () if self.decoder is None else self.decoder.utilities
         cheap = None if self._budget is None else self._budget.cheap
         return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
 

@@ -1,5 +1,7 @@
 r"""Where the answer stands in a text: all of it, its last line, a box of LaTeX, a match of a pattern, a JSON value.
 
+Where models are not told how to write it, `written_answers` looks for it.
+
 An answer has no white space around it and is not empty; a text may have none. Every search is bounded: a box and a JSON
 value are found in one pass, and a pattern has `PATTERN_SECONDS` of the processor for a text.
 """
@@ -8,17 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import regex
 
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
 
-Place = Literal["text", "last-line", "boxed", "pattern", "json"]
-Find = Callable[[str], str | None]
 
 PATTERN_SECONDS = 1.0
 MAX_CHARACTERS = 1_000  # of a pattern or a path
@@ -29,30 +27,12 @@ _PATH = re.compile(rf"(?:{_KEY}|{_INDEX})(?:\.{_KEY}|{_INDEX})*")
 _STEP = re.compile(rf"({_KEY})|{_INDEX}")
 
 
-def finder(place: Place, pattern: str | None, path: str | None) -> Find:
-    """A finder of the answer of a text, None where it has none.
-
-    Args:
-        place: where it stands.
-        pattern: the regular expression, for "pattern".
-        path: the JSON path, for "json".
-
-    Raises:
-        InputError: a pattern or a path that cannot be read.
-    """
-    plain: dict[str, Find] = {"text": _whole, "last-line": _last_line, "boxed": boxed}
-    if place == "pattern":
-        return partial(matched, compiled(pattern or ""))
-    if place == "json":
-        return partial(json_value, steps_of(path or ""))
-    return plain[place]
-
-
-def _whole(text: str) -> str | None:
+def whole(text: str) -> str | None:
+    """All of the text."""
     return text.strip() or None
 
 
-def _last_line(text: str) -> str | None:
+def last_line(text: str) -> str | None:
     """The last line that is not blank."""
     lines = text.strip().splitlines()
     return lines[-1].strip() or None if lines else None
