@@ -17,7 +17,6 @@ import regex
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
 
-
 PATTERN_SECONDS = 1.0
 MAX_CHARACTERS = 1_000  # of a pattern or a path
 _BRACES = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
