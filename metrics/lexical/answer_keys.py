@@ -50,7 +50,9 @@ _WITH_UNIT = re.compile(
 )
 _EQUATION = re.compile(r"[A-Za-z]\w{0,2}\s*=\s*(?=\S)")
 _CURRENCY = re.compile(r"(?<=\d)\s?[$€£]$")
-_ENTITY = re.compile(r"[\u00a0\u202f'](?=\d{3}(?!\d))")
+_BETWEEN_THOUSANDS = re.compile(r"(?<=\d)[ \u00a0\u202f'](?=\d{3}(?!\d))")
+_DEGREES = re.compile(r"\s*(?:\^\{?\\circ\}?|°)")
+_AROUND_SIGNS = re.compile(r"\s*([^\w\s'])\s*")
 MAX_UNIT_WORDS = 4
 
 MAX_CHARACTERS, MAX_EXPONENT = 400, 400
@@ -161,7 +163,7 @@ def value_key(answer: str) -> str:
     >>> value_key("42 apples"), value_key("$42.00"), value_key("(B) Paris"), value_key("Yes, it is")
     ('#42', '#42', "'b", "'yes")
     """
-    text = bare(answer)
+    text = _DEGREES.sub("", bare(answer))
     if _WHOLE_DATE.fullmatch(text):
         return f"'{_folded(text)}"
     text = _EQUATION.sub("", text, count=1) if text.count("=") == 1 else text
@@ -176,7 +178,7 @@ def value_key(answer: str) -> str:
 
 def _value(text: str) -> object | None:
     """The value of a number, with or without a unit behind it."""
-    plain = _ENTITY.sub(",", _CURRENCY.sub("", text))
+    plain = _BETWEEN_THOUSANDS.sub(",", _CURRENCY.sub("", text))
     value = number(plain)
     if value is not None:
         return value
@@ -187,7 +189,8 @@ def _value(text: str) -> object | None:
 
 
 def _folded(text: str) -> str:
-    return _SPACES_OF_LATEX.sub(" ", text).strip().casefold()
+    spaced = _SPACES_OF_LATEX.sub(" ", text).strip().casefold()
+    return _AROUND_SIGNS.sub(r"\1", spaced)
 
 
 def _exact(answer: str) -> str:

@@ -24,7 +24,7 @@ from .answers import boxed
 Rule = Literal["boxed", "marked", "number", "text"]
 
 MOST = 0.75
-SHORT_WORDS, SHORT_CHARACTERS = 8, 80
+SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 5
 MAX_ANSWER = 200  # characters behind a mark that are looked at
 MAX_TEXT = 1 << 16  # characters at the end of a text that are searched; an answer stands at the end
 
@@ -51,9 +51,13 @@ MARKS: Mapping[str, str] = {
 }
 _TAGGED = re.compile(rf"<answer>(.{{0,{MAX_ANSWER}}}?)</answer>", re.IGNORECASE | re.DOTALL)
 _MARKED = re.compile(
-    rf"(?<!\w)(?:{'|'.join(MARKS.values())})[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}(?P<answer>[^\n]{{1,{MAX_ANSWER}}})",
+    rf"(?<!\w)(?:{'|'.join(MARKS.values())})[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}"
+    rf"(?=(?P<answer>[^\n]{{1,{MAX_ANSWER}}}))",
     re.IGNORECASE,
 )
+# a text that begins with the letter of a choice, or ends with one in brackets
+_CHOSEN = re.compile(r"\W*\(?([A-J])[).:](?=\s)|.*\(([A-J])\)\W*$", re.DOTALL)
+_REASON = re.compile(r",?\s+(?:because|since|as|which|where|so|for)\b.*$", re.DOTALL)
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
 _SENTENCE_END = re.compile(r"(?<!^\w)(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？]")
 _DIGITS = r"\d{1,3}(?:(?:,|\{,\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
@@ -78,7 +82,8 @@ def marked(text: str) -> str | None:
     for _, answer in sorted(found, reverse=True):
         if shown := bare(answer):
             return _shown(shown)
-    return None
+    chosen = _CHOSEN.match(text)
+    return chosen and (chosen[1] or chosen[2])
 
 
 def _sentence(text: str) -> str:
@@ -89,10 +94,18 @@ def _sentence(text: str) -> str:
 
 def _shown(answer: str) -> str:
     """The letter of a choice, yes or no; of a sentence its last number; a shorter answer as it is."""
+    answer = _REASON.sub("", answer) or answer
     word = letter_of(answer) or yes_or_no(answer)
-    if word is None and len(answer.split()) > SHORT_WORDS:
+    if word is None and _is_sentence(answer):
         return last_number(answer) or answer
     return word or answer
+
+
+def _is_sentence(answer: str) -> bool:
+    """Whether an answer is many words, or some around a number."""
+    num_words = len(answer.split())
+    numbers = _NUMBER.findall(answer) if num_words >= FEW_WORDS else []
+    return num_words > SHORT_WORDS or (len(numbers) == 1 and not answer.startswith(numbers[0]))
 
 
 def last_number(text: str) -> str | None:
