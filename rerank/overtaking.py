@@ -1,8 +1,8 @@
 """The chance that another answer has the most votes when all draws are made: exact, under a Dirichlet model of answers.
 
 Of N draws n have been made; c_j of them are of answer j, of which D have been seen, and i has the votes now. The draws
-are those of one of K answers whose shares are p ~ Dirichlet(a, ..., a), of which K and a are not known: each pair (K, a)
-of a grid is a model m, as likely beforehand as any other (`models`). What has been seen weighs them,
+are those of one of K answers whose shares are p ~ Dirichlet(a, ..., a), of which K and a are not known: each pair of a
+grid is a model, as likely beforehand as any other (`models`). What has been seen weighs them,
 
     P(m | c) ~ K! / (K - D)!  G(K a) / G(K a + n)  prod_j G(c_j + a) / G(a)           G: the gamma function
 
@@ -10,10 +10,10 @@ and in each of them x_j more draws of answer j come with the chance
 
     P(x) = prod_j nb(x_j; c_j + a) / nb(N - n; n + K a),   nb(x; r) = G(r + x) / (G(r) x!) q^x (1 - q)^r
 
-over the D answers seen and the K - D not seen (c = 0); q cancels. So an answer that was seen once may come again, and one
-that was not seen may come. The votes stay with i where w_j (c_j + x_j) is less than w_i (c_i + x_i) for every other j,
-or the same where j came later, w the weight of a vote. For every x_i the chance of that is a coefficient of a product
-of polynomials, one for each j, cut off where j would win: O((D + log K) k^2 log k) for k draws that are left.
+over the D answers seen and the K - D not seen (c = 0); q cancels. So an answer that was seen once may come again, and
+one that was not seen may come. The votes stay with i where w_j (c_j + x_j) is less than w_i (c_i + x_i) for every other
+j, or the same where j came later, w the weight of a vote. For every x_i the chance of that is a coefficient of a
+product of polynomials, one for each j, cut off where j would win: O((D + log K) k^2 log k) for k draws that are left.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def overtaking(leader: tuple[int, float], rivals: tuple[Rival, ...], cap: int) -
     """The chance that the votes are another's when the cap is met.
 
     Args:
-        leader: the draws of the answer that has the votes now, and the weight of one.
+        leader: the draws of the answer that has the votes now, and the weight of one; 0 of texts without an answer.
         rivals: the other answers seen.
         cap: N.
     """
@@ -94,7 +94,8 @@ def overtaking(leader: tuple[int, float], rivals: tuple[Rival, ...], cap: int) -
     counts = (count, *(rival.count for rival in rivals))
     drawn = sum(counts)
     left = min(cap - drawn, MAX_LEFT)
-    new = Rival(0, float(np.mean([weight, *(r.weight for r in rivals)])), is_earlier=False)
+    weights = [w for w in (weight, *(rival.weight for rival in rivals)) if w > 0] or [1.0]
+    new = Rival(0, float(np.mean(weights)), is_earlier=False)
     if left <= 0 or not any(_may_win(rival, leader, left) for rival in (*rivals, new)):
         return 0.0
     stays = [p * _stays(leader, rivals, new, left, model) for p, model in models(counts, cap)]

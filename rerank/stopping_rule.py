@@ -240,10 +240,7 @@ class _Seen(NamedTuple):
         """Whether every kind agrees fully with itself alone, or with nothing, as a text without an answer."""
         own = np.diagonal(self.utilities)
         is_alone = np.count_nonzero(self.utilities) == np.count_nonzero(own)
-        agreeing = own[own != 0]
-        return bool(
-            is_alone and len(agreeing) and (agreeing == agreeing[0]).all() and own.max() > 0
-        )
+        return bool(is_alone and np.isin(own, (0, own.max())).all() and own.max() >= 0)
 
     def overtaking(self, chosen: int, cap: int) -> float:
         """The chance that the answer chosen is another when the cap is met."""
@@ -253,7 +250,8 @@ class _Seen(NamedTuple):
             for j in range(len(own))
             if j != chosen
         ]
-        leader = int(self.counts[chosen]), float(self.weights[chosen])
+        weight = float(self.weights[chosen]) if own[chosen] > 0 else 0.0
+        leader = int(self.counts[chosen]), weight
         return overtaking(leader, tuple(sorted(rivals)), cap)
 
     def coming(self, cap: int, worlds: int, random: np.random.Generator) -> _Coming:

@@ -2,8 +2,8 @@
 
     share(a) = sum_{r: a(r) = a} w(r) / sum_r w(r)
 
-Where the utility compares answers (`Metric.answers_of`), a ranking tells the answer of the chosen text, the share of each
-answer, and as its gap how far that of the chosen one is ahead of the next, 0 of an answer that is behind.
+Where the utility compares answers (`Metric.answers_of`), a ranking tells the answer of the chosen text, the share of
+each answer, and as its gap how far that of the chosen one is ahead of the next, 0 of an answer that is behind.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def voted(
             count[answer.key] = count.get(answer.key, 0) + 1
     order = sorted(share, key=share.__getitem__, reverse=True)
     shares = tuple(AnswerShare(written[key], min(1.0, share[key]), count[key]) for key in order)
-    (chosen,) = part.answers_of([ranking.text]) or (None,)
+    chosen = dict(zip(texts, answers, strict=True)).get(ranking.text)
     votes = Votes(None if chosen is None else chosen.text, shares, part.answer_rule)
     for key in votes.as_json():
         if key in ranking.extra:

@@ -6,8 +6,8 @@ r"""When two answers agree: where their keys are equal.
   ``\frac{1}{2}``, and 50% is not 50. A sign of dollars, euros or pounds before it, the ``$`` of LaTeX around it and a
   full stop behind it do not count. A comma stands between thousands, never before decimals: 1,5 is no number. Nor are
   units (5 km), mixed numbers (1 1/2), or what has more than 400 characters or an exponent beyond 400.
-* value: as models write answers. Numbers by value, without a unit behind them or ``x =`` before (42 apples = 42; 3 hours
-  15 minutes is no number); the letter of a choice, "(B)", "B) Paris", "option B"; yes or no with what follows;
+* value: as models write answers. Numbers by value, without a unit behind them or ``x =`` before (42 apples = 42; 3
+  hours 15 minutes is no number); the letter of a choice, "(B)", "B) Paris", "option B"; yes or no with what follows;
   anything else by its words, without case, marks of LaTeX and Markdown, and punctuation around it. Dates and times are
   left as they are written.
 """

@@ -12,8 +12,8 @@ no text has an answer; the list is flagged ``no-answer``. In `score` against ref
 answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
 their sentences are the lines of a text.
 
-Two answers are one where their keys are equal (`answer_keys`). With ``answer="auto"`` the texts of a list are read by one
-rule (`written_answers.rule_of`), which its row tells; a text that is scored alone by all of them, one after the other.
+Two answers are one where their keys are equal (`answer_keys`). With ``answer="auto"`` the texts of a list are read by
+one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class Vote(Metric):
             return None
         answers = []
         for text in texts:
-            shown, key = self.answer_of(text), self.key_of(text)
-            answers.append(None if shown is None or key is None else Answer(shown, key))
+            shown = self.answer_of(text)
+            answers.append(None if shown is None else Answer(shown, KEYS[self.agreement](shown)))
         return answers
 
     @property
