@@ -273,7 +273,7 @@ def stopped(texts: list[str], metric: Metric, bounds: list[float]) -> list[tuple
         ("vote", "simulated", 400),
         ("vote", "recorded", 4),
         ("chrf", "recorded", 4),
-        (TINY_BERT, "recorded", 4),
+        (TINY_BERT, "recorded", 1),
     ],
 )
 def test_at_bound_b_at_most_b_of_lists_are_chosen_otherwise(
