@@ -27,6 +27,7 @@ from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Ranking, Spent, choose
+from .confidence import SIGNS, confidences
 from .decider import Decider, remarked
 from .engines.interface import Engine, Result, Task
 from .engines.part_sums import Normalize, normalized
@@ -299,7 +300,7 @@ class Reranker(Decider):
 
 
 LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
-PLAIN = (*LOGPROB_FEATURES, "length", "copied")
+PLAIN = (*LOGPROB_FEATURES, "length", "copied", *SIGNS)
 COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
 EXPECTED = "expected"
 Feature = str | Utility
@@ -372,12 +373,15 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
     """A feature of every candidate that needs no metric, [N].
 
     ``copied`` is the share of its 4-grams of characters that the source has, whatever their case; 0 without a source.
+    How sure the model was is told by `confidence`; more is surer, and ``tail-entropy`` is negative for it.
 
     Raises:
         InputError: a candidate does not have it.
     """
     if name == "copied":
         return _copied(record)
+    if name in SIGNS:
+        return confidences(name, record.candidates)
     candidates = record.candidates
     lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
     if name == "length":
@@ -386,6 +390,11 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         field = name.removeprefix("field:")
         values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
         return np.array(values)
+    return _of_logprobs(name, candidates, lengths)
+
+
+def _of_logprobs(name: str, candidates: Sequence[Candidate], lengths: FloatArray) -> FloatArray:
+    """A feature of `LOGPROB_FEATURES`, [N]; raises InputError for a candidate without a log-probability."""
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
             fix = f"Leave the feature {name!r} out{_others(candidate)}"

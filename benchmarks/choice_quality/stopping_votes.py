@@ -1,11 +1,11 @@
-"""When votes may stop: draws saved, and how often the answer is another than that of all 16, of rules beside each other.
+"""When votes may stop: draws saved, and how often the answer is another than that of all 16, rule beside rule.
 
     python -m benchmarks.choice_quality.stopping_votes
 
 The Beta rule (adaptive consistency, Aggarwal et al. 2023) stops where P(q > 1/2) reaches a bound, q ~ Beta(v_1 + 1,
-v_2 + 1) of the two leading answers; it does not know the cap. Two simulations: questions with a likely answer, of 2 to 7
-answers with shares from Dirichlet(4, 1/2, ..., 1/2), and harder ones with shares from Dirichlet(1, ..., 1). Both rules
-see the same draws, one by one after the first ones. Intervals of shares are Wilson's, of 95 %.
+v_2 + 1) of the two leading answers; it does not know the cap. Two simulations, of 2 to 7 answers: questions with a
+likely answer, shares from Dirichlet(4, .5, ..., .5), and harder ones, shares from Dirichlet(1, ..., 1). Both rules see
+the same draws, one by one after the first ones. Intervals of shares are Wilson's, of 95 %.
 """
 
 from __future__ import annotations

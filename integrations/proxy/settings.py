@@ -51,8 +51,8 @@ class DrawingSettings:
             the server goes on waiting for one, which is the answer.
         adaptive: draw in rounds, and stop where the chance is small that more candidates change the choice.
         round_size: candidates of a round.
-        change_bound: the chance of another choice below which drawing stops; if not given, 0.03 of answers (`vote`), 0.3
-            of other texts.
+        change_bound: the chance of another choice below which drawing stops; if not given, 0.03 of answers (`vote`),
+            0.3 of other texts.
         change_margin: of other texts, the share of its risk by which a better choice counts as better.
         max_candidate_tokens: the most tokens that a request may ask of a candidate, and what is asked if it says
             nothing.
