@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..metrics.representations import FloatArray
+from ..metrics.representations import FloatArray, IntArray
 from .choice import TIE
 
 CONCENTRATIONS = (
@@ -60,7 +60,7 @@ class Model(NamedTuple):
 class Rival(NamedTuple):
     """Another answer: its draws so far, the weight of a draw, whether it wins a tie, and whether it can win at all."""
 
-    count: int
+    drawn: int
     weight: float
     is_earlier: bool
     can_win: bool = True
@@ -91,7 +91,7 @@ def overtaking(leader: tuple[int, float], rivals: tuple[Rival, ...], cap: int) -
         cap: N.
     """
     count, weight = leader
-    counts = (count, *(rival.count for rival in rivals))
+    counts = (count, *(rival.drawn for rival in rivals))
     drawn = sum(counts)
     left = min(cap - drawn, MAX_LEFT)
     weights = [w for w in (weight, *(rival.weight for rival in rivals)) if w > 0] or [1.0]
@@ -111,7 +111,7 @@ def _limit(rival: Rival, votes: FloatArray) -> FloatArray:
     """How many further draws of a rival leave these votes of the leader the most, [n]."""
     if rival.weight <= 0 or not rival.can_win:
         return np.full(len(votes), np.inf)
-    most = votes / rival.weight - rival.count
+    most = votes / rival.weight - rival.drawn
     # of equal votes the earlier answer wins; equal are those within rounding
     rounding = TIE * np.maximum(1.0, votes / rival.weight)
     return np.asarray(
@@ -124,18 +124,18 @@ def _stays(
 ) -> float:
     """The chance that the votes stay with the leader, under a model."""
     count, weight = leader
-    a, drawn = model.concentration, count + sum(rival.count for rival in rivals)
+    a, drawn = model.concentration, count + sum(rival.drawn for rival in rivals)
     total = drawn + model.kinds * a
     q = left / (total + left)
     draws = np.arange(left + 1)
-    votes = weight * (count + draws)  # of the leader, for each x_i
+    votes = weight * (count + draws.astype(np.float64))  # of the leader, for each x_i
     # [x_i, number of other draws]: the chance that these are so many, and none of them wins
     others = np.zeros((left + 1, left + 1))
     others[:, 0] = 1.0
     groups = Counter(rivals)
     groups[new] += model.kinds - len(rivals) - 1
     for rival, times in groups.items():
-        chance = _negative_binomial(rival.count + a, draws, q)
+        chance = _negative_binomial(rival.drawn + a, draws, q)
         allowed = draws[None, :] <= _limit(rival, votes)[:, None]
         others = _power(np.where(allowed, chance, 0.0), times, others)
     own = _negative_binomial(count + a, draws, q)
@@ -143,7 +143,7 @@ def _stays(
     return float(together / _negative_binomial(total, np.array([left]), q)[0])
 
 
-def _negative_binomial(r: float, x: FloatArray, q: float) -> FloatArray:
+def _negative_binomial(r: float, x: IntArray, q: float) -> FloatArray:
     """nb(x; r), [n]."""
     logs = [lgamma(r + n) - lgamma(r) - lgamma(n + 1) for n in x.tolist()]
     return np.asarray(np.exp(np.array(logs) + x * log(q) + r * log(1 - q)))

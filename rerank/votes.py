@@ -9,7 +9,7 @@ each answer, and as its gap how far that of the chosen one is ahead of the next,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from ..metrics.errors import InputError
@@ -21,7 +21,8 @@ from .lists import Candidate
 NO_AGREEMENT = "no-agreement"
 
 
-class AnswerShare(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AnswerShare:
     """An answer as it was first written, the share of the weights behind it, and of how many texts it is."""
 
     answer: str
@@ -44,7 +45,7 @@ class Votes(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
-        votes = [share._asdict() for share in self.shares]
+        votes = [asdict(share) for share in self.shares]
         return {"answer": self.answer, "answer_rule": self.rule, "votes": votes}
 
 

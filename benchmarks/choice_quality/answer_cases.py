@@ -8,7 +8,7 @@ choice (MMLU), and free questions, in several languages. One is right where its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from discorank.metrics.lexical.answer_keys import value_key
 from discorank.metrics.lexical.written_answers import written
@@ -99,7 +99,7 @@ CHOICES = [
     ("The answer is A cat.", "A cat"),
     ("[C]", "C"),
 ]
-FREE = [
+FREE: list[tuple[str, str | None]] = [
     ("Paris", "Paris"),
     ("Paris.", "paris"),
     ("**Paris**", "Paris"),
@@ -147,7 +147,8 @@ LANGUAGES = [
     ("はい、そうです。", "はい"),
     ("La réponse est 3,5.", "3,5"),
 ]
-CASES = {
+Cases = Sequence[tuple[str, str | None]]
+CASES: Mapping[str, Cases] = {
     "word problems": WORD_PROBLEMS,
     "mathematics": MATHEMATICS,
     "multiple choice": CHOICES,

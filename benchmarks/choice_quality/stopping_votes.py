@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta  # type: ignore[import-untyped, unused-ignore]
 
 from discorank import StoppingRule
 
@@ -112,8 +112,8 @@ def table(title: str, lists: Sequence[Sequence[int]], firsts: Sequence[int]) -> 
     yield "| rule | first | draws saved | other answers |"
     yield "|---|---|---|---|"
     for first in firsts:
-        for bound in (0.95, 0.9, 0.85):
-            yield row(f"Beta {bound:.2f}", lists, beta_rule(bound), first)
+        for least in (0.95, 0.9, 0.85):
+            yield row(f"Beta {least:.2f}", lists, beta_rule(least), first)
         for bound in (0.01, 0.02, None, 0.05, 0.1):
             rule = StoppingRule(cap=CAP, first=first, bound=bound)
             shown = "default" if bound is None else f"bound {bound}"

@@ -4,7 +4,8 @@
 
 LISTS are candidate lists with references, as ``discorank generate`` makes them of the questions of `questions` with
 ``--top-logprobs 20``; of lists without confidence the rows that need it are left out. Intervals of 95 % are by a
-bootstrap of questions. Temperatures of weights were not tuned. Behind a comma of a file's name stands what it is called: ``lists.jsonl,smollm2``.
+bootstrap of questions. Temperatures of weights were not tuned. Behind a comma of a file's name stands what it is
+called: ``lists.jsonl,smollm2``.
 """
 
 from __future__ import annotations

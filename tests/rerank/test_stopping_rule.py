@@ -40,8 +40,8 @@ def test_what_all_agree_on_is_safe_at_once() -> None:
 def test_answers_that_differ_are_never_safe() -> None:
     """An answer that was seen once may come again."""
     rule = StoppingRule()
-    for counts in ((1, 1), (1, 1, 1), (1, 1, 1, 1), (2, 1), (2, 2), (2, 1, 1)):
-        differing = rule.outlook(*of_answers(*counts))
+    for each in ((1, 1), (1, 1, 1), (1, 1, 1, 1), (2, 1), (2, 2), (2, 1, 1)):
+        differing = rule.outlook(*of_answers(*each))
         assert differing.is_of_answers
         assert differing.probability > 0.1
         assert not rule.is_safe(differing)

@@ -119,7 +119,8 @@ def test_votes_have_shares_counts_and_a_gap_between_answers() -> None:
         {"answer": "7", "share": 0.25, "count": 1},
     ]
     assert (plain.answer, plain.gap) == ("5", 0.25)
-    assert (weighted.answer, weighted.gap) == ("6", pytest.approx(0.2))
+    assert weighted.answer == "6"
+    assert weighted.gap == pytest.approx(0.2)
     (sure,) = MBRDecoder("vote").decode([["it is 3", "3", "3"]])
     assert (sure.gap, sure.flags) == (1.0, ())
 
