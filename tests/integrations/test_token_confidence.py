@@ -78,6 +78,22 @@ def test_numbers_are_those_of_a_plain_pass(folder: Path, tmp_path: Path) -> None
             assert candidate["certainty"] == pytest.approx(tokens.certainty.mean(), abs=1e-5)
 
 
+def test_in_python_candidates_carry_the_numbers_and_the_tokens(folder: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from discorank.integrations.huggingface import generate
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    settings: dict[str, Any] = {"num_candidates": 3, "max_new_tokens": 5, "top_logprobs": 2}
+    (ranking,) = generate(model, tokenizer, ["one"], "vote", weights="certainty", **settings)
+    for candidate in ranking.candidates:
+        assert set(SIGNS) <= set(candidate.fields)
+        assert candidate.fields[TOKENS].top.shape[1] == 2
+    with pytest.raises(InputError, match="no certainty"):
+        generate(model, tokenizer, ["one"], "vote", weights="certainty", max_new_tokens=5)
+
+
 def test_numbers_worked_by_hand() -> None:
     # eight tokens of a vocabulary of 4, of which 2 are kept
     shares = np.array([[0.5, 0.25], [0.9, 0.05]] * 4)
