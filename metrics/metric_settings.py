@@ -21,7 +21,7 @@ from .errors import DiscorankError, InputError, ModelLoadError, is_interrupt
 from .log import LOG
 from .optional_packages import missing_package
 from .reading_plan import UnitPlan
-from .scorer import Answer, Info, Reading, Scorer
+from .scorer import Info, Reading, Scorer, WrittenAnswer
 from .spec import signature
 from .spec.checked_settings import settings
 from .spec.signature import call
@@ -131,7 +131,7 @@ class MetricSettings(ABC):
         """The metric as it reads a list of these texts, where all of them must be read alike; itself by default."""
         return self
 
-    def answers_of(self, texts: Sequence[Text]) -> Sequence[Answer | None] | None:
+    def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answers of texts, None for one that has none; None by default: it compares the texts themselves.
 
         A metric that has them says in `answer_rule` where they stand; rows and reports then show answers and votes.

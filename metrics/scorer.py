@@ -59,7 +59,7 @@ class Reading(NamedTuple):
         return cls(context, context_from or "reference", context_from == "reference")
 
 
-class Answer(NamedTuple):
+class WrittenAnswer(NamedTuple):
     """The answer that a text ends in: as it is written, and a key that is that of every answer it agrees with."""
 
     text: str

@@ -56,11 +56,10 @@ from .lists import (
     short_number,
     short_text,
 )
+from .votes.answer_shares import Votes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from .votes import Votes
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

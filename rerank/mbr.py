@@ -12,6 +12,7 @@ text is represented once, and copies of a text count as often as they occur.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
@@ -34,7 +35,7 @@ from .lists import CandidateList, Distinct, candidates_of, refuse_plain_document
 from .order import Order
 from .pool import Pool
 from .scheduler import Program
-from .votes import voted
+from .votes.answer_shares import votes_of
 
 
 @settings
@@ -163,8 +164,26 @@ class MBRDecoder(Decider):
         )
         if self.pool.oracle:
             return ranking
+        return self._with_votes(ranking, record)
+
+    def _with_votes(self, ranking: Ranking, record: CandidateList) -> Ranking:
+        """The ranking with the votes of its list, where the utility compares answers.
+
+        Raises:
+            InputError: the list has a key of its own by the name of one that votes have in a row.
+        """
         pool = record.pseudo_references or record.candidates
-        return voted(ranking, self._utility_in(record), pool, self.pool.weights_of)
+        utility = self._utility_in(record)
+        votes = votes_of(utility, pool, self.pool.weights_of, ranking.text)
+        if votes is None:
+            return ranking
+        for key in votes.as_json():
+            if key in ranking.extra:
+                fix = "Give the input's key another name"
+                raise InputError("is a key that a vote writes", where=key, fix=fix)
+        is_vote_alone = len([weight for weight, _ in utility.parts if weight]) == 1
+        gap = votes.gap if is_vote_alone and votes.gap is not None else ranking.gap
+        return replace(ranking, votes=votes, gap=gap, flags=(*ranking.flags, *votes.flags))
 
     def _utility_in(self, record: CandidateList) -> Utility:
         """The utility as it reads a list; against human references each text is read alone."""

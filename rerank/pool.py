@@ -2,7 +2,7 @@
 
     w(r) = 1                              uniform: each candidate counts alike
     w(r) = exp(logprob(r) / temperature)  logprob, once per distinct sample
-    w(r) = exp((c(r) - max c) / temperature)   a confidence of `confidence.SIGNS`, such as certainty
+    w(r) = exp((c(r) - max c) / temperature)   a confidence of `votes.confidence.SIGNS`, such as certainty
     w(r) = a field of the candidate       field:NAME
     w(r) = exp(-strength (m - min m) / sigma)   a prior over systems (`prior`)
 Against human references, all alike, an oracle decides.
@@ -21,9 +21,9 @@ from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import Checked, Converted, Field, Rare, settings
 from ..metrics.text.texts import Text
 from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Costs, Needs
-from .confidence import SIGNS, confidences
 from .lists import Candidate, CandidateList, Distinct, number_field
 from .prior import STRENGTH, Prior, check_strength, load_prior
+from .votes.confidence import SIGNS, confidences
 
 # weights whose largest is outside are scaled, so that no sum overflows or vanishes
 SMALL, LARGE = 1e-150, 1e150

@@ -27,7 +27,6 @@ from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Ranking, Spent, choose
-from .confidence import SIGNS, confidences
 from .decider import Decider, remarked
 from .engines.interface import Engine, Result, Task
 from .engines.part_sums import Normalize, normalized
@@ -36,6 +35,7 @@ from .mbr import MBRDecoder
 from .order import Order
 from .scheduler import Program
 from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
+from .votes.confidence import SIGNS, confidences
 
 
 @settings

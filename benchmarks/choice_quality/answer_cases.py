@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from discorank.metrics.lexical.answer_keys import value_key
+from discorank.metrics.lexical.answers import value_key
 from discorank.metrics.lexical.written_answers import written
 
 WORD_PROBLEMS = [

@@ -22,9 +22,9 @@ import numpy as np
 from discorank import CandidateList, MBRDecoder, StoppingRule, load_metric
 from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.confidence import SIGNS
 from discorank.rerank.lists import read_list
 from discorank.rerank.stopping_rule import outlook
+from discorank.rerank.votes.confidence import SIGNS
 
 RESAMPLES = 2000
 TEMPERATURES = {"mean-logprob": 0.2, "certainty": 1.0, "tail-entropy": 0.5, "bottom-window": 1.0}

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...rerank.confidence import TokenLogprobs
 from ...rerank.lists import MAX_LOGPROB, check_logprob, finite
+from ...rerank.votes.confidence import TokenLogprobs
 
 MAX_TOP = 20  # of the likeliest tokens are kept
 
@@ -75,9 +75,8 @@ def token_logprobs(choice: Any) -> TokenLogprobs | None:
         chosen = value_at(logprobs, "token_logprobs")
         tops = [_listed(top) for top in value_at(logprobs, "top_logprobs") or ()]
     numbers = _numbers(chosen)
-    found = [_numbers(top) for top in tops]
-    rows = [row for row in found if row is not None]
-    if not numbers or len(rows) < len(found) or len(rows) != len(numbers) or not any(rows):
+    rows = [row for row in map(_numbers, tops) if row is not None]
+    if not numbers or len(rows) < len(tops) or len(rows) != len(numbers) or not any(rows):
         return None
     top = np.full((len(rows), max(map(len, rows))), -inf, np.float32)
     for values, row in zip(top, rows, strict=True):

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from ...metrics.errors import InputError
 from ...metrics.storage.atomic_files import complete_file
+from ...metrics.storage.bounded_files import arrays_in
 from ...metrics.storage.checksums import digest_of
-from ...metrics.storage.npz_files import arrays_in
-from ...rerank.confidence import TOKENS, TokenLogprobs
 from ...rerank.lists import Candidate, CandidateList
+from ...rerank.votes.confidence import TOKENS, TokenLogprobs
 
 DIGITS = 32  # of a digest, in hexadecimal
 

@@ -17,11 +17,11 @@ from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Document
 from ...rerank.choice import Ranking
-from ...rerank.confidence import TOKENS, TokenLogprobs, confidence_of
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .model_loading import (

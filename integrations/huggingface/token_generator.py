@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...metrics.execution.store import in_halves
-from ...rerank.confidence import TokenLogprobs
+from ...rerank.votes.confidence import TokenLogprobs
 from .model_loading import ModelPool
 from .sampling import CELLS, drawing, uniforms
 

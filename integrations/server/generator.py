@@ -19,11 +19,11 @@ from ...metrics.errors import DiscorankError, InputError, ResourceError, unknown
 from ...metrics.execution.meter import Meter
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
-from ...rerank.confidence import TOKENS, confidence_of
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import NOTHING, Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..files.reply_choices import (
     is_unfinished,
     text_of,

@@ -12,7 +12,7 @@ no text has an answer; the list is flagged ``no-answer``. In `score` against ref
 answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
 their sentences are the lines of a text.
 
-Two answers are one where their keys are equal (`answer_keys`). With ``answer="auto"`` the texts of a list are read by
+Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
 one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
 """
 
@@ -29,11 +29,20 @@ from ..base import Metric
 from ..errors import InputError
 from ..execution.by_sentence import lift
 from ..representations import Array, Block, FloatArray, IntArray, Reps
-from ..scorer import Answer, Info, Scorer
+from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answer_keys import KEYS, Agreement
-from .answers import boxed, compiled, json_value, last_line, matched, steps_of, whole
+from .answers import (
+    KEYS,
+    Agreement,
+    boxed,
+    compiled,
+    json_value,
+    last_line,
+    matched,
+    steps_of,
+    whole,
+)
 from .written_answers import RULES, Rule, rule_of, written
 
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
@@ -156,14 +165,16 @@ class Vote(Metric):
         answer = self.answer_of(text)
         return None if answer is None else KEYS[self.agreement](answer)
 
-    def answers_of(self, texts: Sequence[Text]) -> Sequence[Answer | None] | None:
+    def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
         if any(isinstance(text, Document) for text in texts):
             return None
         answers = []
         for text in texts:
             shown = self.answer_of(text)
-            answers.append(None if shown is None else Answer(shown, KEYS[self.agreement](shown)))
+            answers.append(
+                None if shown is None else WrittenAnswer(shown, KEYS[self.agreement](shown))
+            )
         return answers
 
     @property

@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Literal
 
-from .answer_keys import DATE, bare, letter_of, yes_or_no
-from .answers import boxed
+from .answers import DATE, bare, boxed, letter_of, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
 
@@ -76,10 +75,10 @@ def marked(text: str) -> str | None:
     ('42', '1,000', None)
     """
     text = text[-MAX_TEXT:]
-    found = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
-    found += [(match.start(), _sentence(match["answer"])) for match in _MARKED.finditer(text)]
+    answers = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
+    answers += [(match.start(), _sentence(match["answer"])) for match in _MARKED.finditer(text)]
     # the last that says something
-    for _, answer in sorted(found, reverse=True):
+    for _, answer in sorted(answers, reverse=True):
         if shown := bare(answer):
             return _shown(shown)
     chosen = _CHOSEN.match(text)

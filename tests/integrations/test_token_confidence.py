@@ -15,7 +15,7 @@ from discorank.cli.main import main
 from discorank.integrations.files.reply_choices import token_logprobs
 from discorank.integrations.generation.token_files import read_tokens, with_tokens_written
 from discorank.metrics.storage.limits import use_limits
-from discorank.rerank.confidence import (
+from discorank.rerank.votes.confidence import (
     SIGNS,
     TOKENS,
     TokenLogprobs,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.rerank import overtaking as module
-from discorank.rerank.overtaking import Model, Rival, models, overtaking
+from discorank.rerank import stopping_rule as module
+from discorank.rerank.stopping_rule import AnswerModel, Rival, models, overtaking
 
 
 def by_every_order(
-    counts: list[int], weights: list[float], can_win: list[bool], cap: int, model: Model
+    counts: list[int], weights: list[float], can_win: list[bool], cap: int, model: AnswerModel
 ) -> float:
     """The chance by drawing one by one; answers in the order in which they came, new ones behind."""
     new_weight = float(np.mean(weights))
@@ -62,7 +62,7 @@ def test_it_is_the_chance_over_all_orders(
     weights: list[float],
     last_wins: bool,
 ) -> None:
-    model = Model(len(counts) + kinds, concentration)
+    model = AnswerModel(len(counts) + kinds, concentration)
     cap = sum(counts) + further
     used = weights[: len(counts)]
     can_win = [True, *[True] * (len(counts) - 2), last_wins][: len(counts)]
@@ -92,7 +92,7 @@ def test_two_answers_change_places_by_the_closed_form(ahead: int, behind: int, c
             tail = log_beta(behind + 1 + more, ahead + 1 + k - more)
             exact += comb(k, more) * exp(tail - log_beta(behind + 1, ahead + 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "models", lambda counts, cap: [(1.0, Model(2, 1.0))])
+        patch.setattr(module, "models", lambda counts, cap: [(1.0, AnswerModel(2, 1.0))])
         rivals = (Rival(behind, 1.0, is_earlier=False),)
         assert overtaking.__wrapped__((ahead, 1.0), rivals, cap) == pytest.approx(exact, abs=1e-12)
 
@@ -108,7 +108,7 @@ def test_models_are_weighed_by_what_was_seen() -> None:
     }
     assert many[(1, 1, 1, 1)] > many[(2, 1, 1)]
     # the evidence is the chance of the counts, drawn one by one, up to what all models share
-    two, three = (Model(k, 1.0).log_evidence((2, 1)) for k in (2, 3))
+    two, three = (AnswerModel(k, 1.0).log_evidence((2, 1)) for k in (2, 3))
     in_order = [1 * 2 / 3 * 1 / 4, 1 * 2 / 4 * 2 / 5]
     assert exp(three - two) == pytest.approx(in_order[1] / in_order[0])
 

@@ -12,8 +12,7 @@ import pytest
 
 from discorank import InputError, MBRDecoder, Metric, StoppingRule, load_metric, use_limits
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.overtaking import Rival, models, overtaking
-from discorank.rerank.stopping_rule import Outlook, _Seen, outlook
+from discorank.rerank.stopping_rule import Outlook, Rival, _Seen, models, outlook, overtaking
 
 TWO_ANSWERS = np.eye(2)
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from ...errors import ModelLoadError
 from ...representations import Array, IntArray, Ragged
+from ...storage.bounded_files import arrays_in
 from ...storage.json_and_yaml import parse_small_json
-from ...storage.npz_files import arrays_in
 from .parser_features import SPLIT_ROWS, TABLES
 
 Weights = NDArray[np.float32]

@@ -31,7 +31,7 @@ from ..rerank.runs.run_file import (
 )
 from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
 from ..rerank.shrinkage import load_means
-from ..rerank.votes import NO_AGREEMENT
+from ..rerank.votes.answer_shares import NO_AGREEMENT
 from ..tables import Column, Table, decimals, number, whole, words
 from .summary_text import sum_in_words, with_noun, without_settings
 

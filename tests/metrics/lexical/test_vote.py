@@ -16,8 +16,7 @@ from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
 from discorank.metrics.lexical import vote
-from discorank.metrics.lexical.answer_keys import number, number_key
-from discorank.metrics.lexical.answers import boxed, json_value, steps_of
+from discorank.metrics.lexical.answers import boxed, json_value, number, number_key, steps_of
 from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.registry import load_from_data
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.choice_quality.answer_cases import CASES, wrong
 from discorank import InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
-from discorank.metrics.lexical.answer_keys import KEYS, bare, letter_of, value_key
+from discorank.metrics.lexical.answers import KEYS, bare, letter_of, value_key
 from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.lexical.written_answers import RULES, rule_of, written
 

@@ -22,10 +22,10 @@ from ...rerank.capabilities import (
     SINGLE_LISTS,
     SYSTEMS,
 )
-from ...rerank.confidence import SIGNS
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
+from ...rerank.votes.confidence import SIGNS
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in

@@ -26,9 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.errors import InputError
-from ..metrics.representations import FloatArray
-from .lists import Candidate, finite
+from ...metrics.errors import InputError
+from ...metrics.representations import FloatArray
+from ..lists import Candidate, finite
 
 MAX_WINDOW = 2048
 WINDOW_SHARE, LOWEST_SHARE = 0.25, 0.1
