@@ -2,6 +2,8 @@
 
     python -m benchmarks.choice_quality.votes_of_models LISTS.jsonl...
 
+    python -m benchmarks.choice_quality.votes_of_models benchmarks/results/questions-{smollm2,gemma3-270m}.jsonl.gz
+
 LISTS are candidate lists with references, as ``discorank generate`` makes them of the questions of `questions` with
 ``--top-logprobs 20``; of lists without confidence the rows that need it are left out. Intervals of 95 % are by a
 bootstrap of questions. Temperatures of weights were not tuned. Behind a comma of a file's name stands what it is
@@ -10,6 +12,7 @@ called: ``lists.jsonl,smollm2``.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +28,8 @@ from discorank.metrics.representations import FloatArray
 from discorank.rerank.lists import read_list
 from discorank.rerank.stopping_rule import outlook
 from discorank.rerank.votes.confidence import SIGNS
+
+from .stopping_votes import beta_rule, replayed
 
 RESAMPLES = 2000
 TEMPERATURES = {"mean-logprob": 0.2, "certainty": 1.0, "tail-entropy": 0.5, "bottom-window": 1.0}
@@ -156,6 +161,20 @@ def stopping(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
             shown = "default" if bound is None else f"bound {bound}"
             saved = f"{100 * (1 - drawn.mean() / 16):.1f} %"
             yield f"| {name} | {shown} | {saved} | {interval(other)} | {interval(right)} |"
+        answers = [numbered(record) for record in lists]
+        for least in (0.95, 0.9):
+            draws = list(replayed(answers, beta_rule(least), first=4))
+            drawn, other = (np.array(column, float) for column in zip(*draws, strict=True))
+            saved = f"{100 * (1 - drawn.mean() / 16):.1f} %"
+            yield f"| {name} | Beta {least:.2f} | {saved} | {interval(other)} | |"
+
+
+def numbered(record: CandidateList) -> list[int]:
+    """A number for the answer of every candidate; one for all that have none."""
+    reader = reader_of(record)
+    numbers: dict[str | None, int] = {}
+    keys = [reader.key_of(candidate.text) for candidate in record.candidates]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def outlooks(record: CandidateList, metric: Any) -> Iterator[tuple[float, bool]]:
@@ -193,9 +212,10 @@ def law(records: Sequence[CandidateList], names: Sequence[str]) -> Iterator[str]
 
 
 def lists_in(path: str) -> list[CandidateList]:
-    """The lists of a file."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    return [read_list(json.loads(line)) for line in lines]
+    """The lists of a file, which may be gzipped."""
+    content = Path(path).read_bytes()
+    text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
+    return [read_list(json.loads(line)) for line in text.splitlines()]
 
 
 if __name__ == "__main__":
