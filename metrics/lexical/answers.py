@@ -33,7 +33,7 @@ from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
 
 PATTERN_SECONDS = 1.0
-MAX_CHARACTERS = 1_000  # of a pattern or a path
+MAX_CHARACTERS = 1_000  # of a pattern or a path, and of an answer that is looked into
 _BRACES = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 _FENCED = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 _KEY, _INDEX = r"[^.\[\]]+", r"\[(-?\d{1,9})\]"
@@ -286,11 +286,11 @@ def bare(answer: str) -> str:
     >>> bare(r"**$\text{Paris}$**."), bare("(B)"), bare("\\( 5 \\)")
     ('Paris', '(B)', '5')
     """
-    text = _WRAPPED.sub(r"\1", answer)
-    before = None
+    text = answer.strip()
+    before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
-        text = text.strip(_AROUND).removesuffix(".").rstrip(",;:!")
+        text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:!")
         for left, right in _PAIRS.items():
             is_wrapped = len(text) > len(left) and text.startswith(left) and text.endswith(right)
             if is_wrapped and letter_of(text) is None and left not in text[len(left) : -len(right)]:

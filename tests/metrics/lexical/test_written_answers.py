@@ -206,6 +206,8 @@ def test_any_text_is_read(text: str) -> None:
         "\\frac{1}{" * 10_000,
         "(A" * 30_000,
         "\\text{" * 10_000,
+        "(" * 50_000 + ")" * 50_000,
+        r"\boxed{" + "$" * 100_000 + "}",
     ],
 )
 def test_no_form_of_a_text_makes_it_costly(text: str) -> None:
