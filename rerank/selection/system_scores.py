@@ -30,6 +30,7 @@ from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.storage.limits import limits
 from ...metrics.text.texts import Document, Text
+from .marked_spans import RatedSpan
 
 CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
@@ -345,12 +346,32 @@ Judgements = tuple[float | None, ...] | float  # per segment, or one for the who
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
+class Rating(NamedTuple):
+    """What an annotator said of a text.
+
+    Args:
+        rater: the annotator.
+        score: None where only spans were marked.
+        spans: of errors; None where none were asked for.
+        seconds: that it took.
+    """
+
+    rater: str
+    score: float | None
+    spans: tuple[RatedSpan, ...] | None = None
+    seconds: float | None = None
+
+
+# of every segment, its ratings in the order of waves; None where a wave lacks one
+RatedTexts = tuple[tuple[Rating | None, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentOutputs:
     """A document: its source, every system's text and every reference, each a tuple of aligned segments.
 
     A document that is one whole text (`whole`) has one segment. `human` holds dimension -> system or reference ->
-    scores.
+    scores, `ratings` the same with what single annotators said.
     """
 
     id: str
@@ -359,6 +380,8 @@ class DocumentOutputs:
     systems: Mapping[str, tuple[str, ...]]
     references: Mapping[str, tuple[str, ...]]
     human: Mapping[str, Mapping[str, Judgements]]
+    ratings: Mapping[str, Mapping[str, RatedTexts]] = field(default_factory=dict)
+    domain: str | None = None
 
     @property
     def segments(self) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ...integrations.formats.human_scores import HumanKey, with_judged
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...rerank.runs.row_forms import as_line
 from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
@@ -35,6 +35,8 @@ class SampleOptions:
         utility: by which texts differ.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
+        language_pair: the language pair that is read, of files with several.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
         output: the file of rows; stdout if not given.
     """
 
@@ -46,6 +48,8 @@ class SampleOptions:
     utility: str = "chrf + 100*rouge-l"
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    language_pair: Annotated[str | None, Rare()] = None
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
     output: str | None = None
 
 

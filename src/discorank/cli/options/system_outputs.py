@@ -101,13 +101,16 @@ class EvalSetTexts:
     """Which texts of test sets are read.
 
     Args:
-        language_pair: folders of mt-metrics-eval: the language pairs that are read; all if not given.
+        language_pair: the language pairs that are read: of a folder of mt-metrics-eval all if not given, of a file
+            the only one.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
         main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
     heading: ClassVar = "input"
 
     language_pair: tuple[str, ...] = ()
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
     main_reference: tuple[str, ...] = ()
 
 
@@ -227,6 +230,8 @@ class JudgementOptions:
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
+        language_pair: the language pair that is read, of files with several.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
     """
 
     heading: ClassVar = "judgements"
@@ -237,6 +242,8 @@ class JudgementOptions:
     rankings: str | None = None
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    language_pair: Annotated[str | None, Rare()] = None
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
 
 
 class JudgedDocuments(NamedTuple):
@@ -295,7 +302,8 @@ def systems_documents(
 ) -> list[DocumentOutputs]:
     """The documents of a systems file, with what stands in it under some keys."""
     options = SystemsOptions(tuple(keys), tuple(values["as_systems"]), tuple(values["include"]))
-    return list(read_documents(LineSource(path), options))
+    named = {name: values[name] for name in ("language_pair", "mqm_weights")}
+    return list(read_documents(open_documents(path, **named), options))
 
 
 def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:

@@ -19,7 +19,7 @@ import numpy as np
 from ....integrations.formats.documents import DocumentRows
 from ....integrations.formats.human_scores import HumanKey, human_dimensions
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
-from ....integrations.formats.open_lists import open_documents
+from ....integrations.formats.open_lists import open_documents, recognised_documents
 from ....integrations.formats.readers.systems import SystemsOptions, read_documents
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....metrics.errors import InputError, unknown
@@ -61,7 +61,8 @@ def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace
     places = []
     for path, name in zip(paths, names, strict=True):
         is_folder = values["input_format"] in ("systems", "mtme") and is_eval_set_folder(path)
-        pairs = pairs_of(path, values["language_pair"]) if is_folder else (None,)
+        named: tuple[str | None, ...] = values["language_pair"] or (None,)
+        pairs = pairs_of(path, values["language_pair"]) if is_folder else named
         for pair in pairs:
             places.append(SetPlace(path, name if len(pairs) == 1 else f"{name} {pair}", pair))
     return places
@@ -136,6 +137,8 @@ def check_systems_files(paths: Sequence[str], form: str) -> None:
         return
     for path in paths:
         kind = _kind(path)
+        if recognised_documents(path) != form:
+            continue
         # of one file of candidate lists its reader says more
         if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
             problem = f"found {about_kind(str(kind))}, expected a systems file"
@@ -263,7 +266,11 @@ def _read_documents(
     else:
         form, columns = values["input_format"], values["columns"]
         source = open_documents(
-            place.path, form, language_pair=place.language_pair, columns=columns
+            place.path,
+            form,
+            language_pair=place.language_pair,
+            columns=columns,
+            mqm_weights=values["mqm_weights"],
         )
     documents = list(read_documents(source, options))
     if not documents:
