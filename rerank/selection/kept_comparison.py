@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from ..runs.row_forms import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .significance import Verdicts
-from .system_scores import DocumentOutputs, Judgements, Scored
+from .system_scores import DocumentOutputs, Judgements, Rating, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
 KIND, VERSION = "discorank-comparison", 1
@@ -134,6 +134,30 @@ class KeptHuman:
 
 
 @dataclass(frozen=True)
+class KeptSpan:
+    """Characters of a text that an annotator marked, from `start` to before `end`; both None where text is missing."""
+
+    start: int | None
+    end: int | None
+    severity: str | None
+    category: str | None = None
+    in_source: bool = False
+
+
+@dataclass(frozen=True)
+class KeptRating:
+    """What an annotator said of a text; no `spans` where none were asked for."""
+
+    rater: str
+    score: Number
+    spans: tuple[KeptSpan, ...] | None = None
+
+
+# by dimension and system, of every segment
+KeptRatings = Mapping[str, Mapping[str, tuple[tuple[KeptRating, ...], ...]]]
+
+
+@dataclass(frozen=True)
 class KeptDocument:
     """A document's texts and scores; `scores` by metric [systems], `segments` by metric [systems, segments]."""
 
@@ -145,6 +169,7 @@ class KeptDocument:
     scores: Mapping[str, tuple[Number, ...]]
     segments: Mapping[str, tuple[tuple[Number, ...], ...]]
     human: Mapping[str, Mapping[str, tuple[Number, ...] | float]]
+    ratings: KeptRatings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,6 +191,7 @@ class KeptComparison:
     human: tuple[KeptHuman, ...]
     documents: tuple[KeptDocument, ...]
     choosers: tuple[KeptTable, ...] = ()
+    people: tuple[KeptTable, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -268,6 +294,7 @@ def _documents(comparison: SystemComparison) -> Iterator[KeptDocument]:
             scores={name: tuple(map(clean, table[:, d])) for name, table in by_document.items()},
             segments=segments,
             human=_judgements(comparison, document),
+            ratings=_ratings(comparison, document),
         )
         start = end
 
@@ -285,6 +312,26 @@ def _judgements(
         by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
         judgements[meta.human.name] = by_system
     return judgements
+
+
+def _ratings(comparison: SystemComparison, document: DocumentOutputs) -> KeptRatings:
+    """The ratings of a document in the dimensions that are compared, of systems."""
+    kept_ratings: dict[str, dict[str, tuple[tuple[KeptRating, ...], ...]]] = {}
+    for meta in comparison.meta:
+        for system, texts in document.ratings.get(meta.human.name, {}).items():
+            if system in comparison.systems:
+                of_dimension = kept_ratings.setdefault(meta.human.name, {})
+                of_dimension[system] = tuple(map(_of_text, texts))
+    return kept_ratings
+
+
+def _of_text(ratings: Sequence[Rating | None]) -> tuple[KeptRating, ...]:
+    made = []
+    for rating in ratings:
+        if rating is not None:
+            spans = None if rating.spans is None else tuple(KeptSpan(*s) for s in rating.spans)
+            made.append(KeptRating(rating.rater, rating.score, spans))
+    return tuple(made)
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
@@ -404,13 +451,34 @@ def _shapes(comparison: KeptComparison, path: Path) -> Iterator[tuple[bool, str,
     for human in comparison.human:
         fits = fits and [agreement.metric for agreement in human.agreement] == names
     yield fits, "its parts are of different systems or metrics", head
-    for table in comparison.choosers:
+    for table in (*comparison.choosers, *comparison.people):
         is_even = all(len(row) == len(table.head) for row in table.rows)
-        yield is_even, "a table of choosers is uneven", head
+        yield is_even, "a table is uneven", head
     for document in comparison.documents:
         fits = _texts_fit(document, comparison) and _scores_fit(document, comparison)
         where = f"{path / DOCUMENTS}: document {document.id!r:.80}"
         yield fits, "its texts and scores do not fit together", where
+        yield _ratings_fit(document), "its texts and ratings do not fit together", where
+
+
+def _ratings_fit(document: KeptDocument) -> bool:
+    """Whether ratings are of the segments of systems, and spans inside these."""
+    for by_system in document.ratings.values():
+        for system, texts in by_system.items():
+            own = document.systems.get(system, ())
+            if len(own) != len(texts):
+                return False
+            for text, ratings in zip(own, texts, strict=True):
+                spans = [span for rating in ratings for span in rating.spans or ()]
+                if not all(_span_fits(span, text) for span in spans):
+                    return False
+    return True
+
+
+def _span_fits(span: KeptSpan, text: str) -> bool:
+    if span.start is None or span.end is None:
+        return span.start is span.end
+    return span.in_source or 0 <= span.start <= span.end <= len(text)
 
 
 def _texts_fit(document: KeptDocument, comparison: KeptComparison) -> bool:

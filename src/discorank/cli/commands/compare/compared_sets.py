@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,11 +32,13 @@ from ....rerank.selection.comparison import SystemComparison, compare_systems, f
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
+from ....tables import Table
 from ...options.inputs import cache_in
 from ...options.system_outputs import aligned_outputs, output_files_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from .chooser_comparison import choice_task, choosers_tables, judge_choosers, too_few
+from .people import may_lack, people_tables, with_judgements
 
 
 class SetPlace(NamedTuple):
@@ -179,6 +182,7 @@ class ComparedSet(NamedTuple):
     systems: SystemComparison | None
     kept: KeptComparison | None  # of the systems, as it is told and saved
     choosers: ChooserComparison | None
+    people: Sequence[Table] = ()  # those who judged
 
 
 def compare_set(
@@ -189,7 +193,7 @@ def compare_set(
     values: Mapping[str, Any],
 ) -> ComparedSet:
     """One systems file; errors name it."""
-    documents = _read_documents(place, keys, values)
+    documents = _read_documents(place, may_lack(keys, values), values)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
     unit = _unit(len(documents), ids_unknown, values)
     baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
@@ -197,6 +201,7 @@ def compare_set(
     try:
         if values["references"]:
             documents = with_references(documents, values["references"])
+        documents = with_judgements(documents, keys, values)
         human = human_dimensions(documents, keys)
         task = choice_task(documents, human, values)
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
@@ -217,9 +222,13 @@ def compare_set(
     comparison = None
     if systems is not None:
         comparison = kept(systems, how, _chooser_tables(judged, values))
+    ours = {} if comparison is None else {one.scores.name: one.scores for one in comparison.human}
+    people = people_tables(documents, human, fitted, ours, values)
+    if comparison is not None:
+        comparison = replace(comparison, people=tuple(map(_kept_table, people)))
     num_segments = sum(document.segments for document in documents)
     how |= {"documents": len(documents), "segments": num_segments}
-    return ComparedSet(place.name, how, systems, comparison, judged)
+    return ComparedSet(place.name, how, systems, comparison, judged, people)
 
 
 def _settings(
@@ -241,11 +250,11 @@ def _chooser_tables(judged: ChooserComparison | None, values: Mapping[str, Any])
     if judged is None:
         return []
     tables = choosers_tables(judged, values["level"], values["correction"])
-    return [
-        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
-        for table in tables
-        if table.columns
-    ]
+    return [_kept_table(table) for table in tables if table.columns]
+
+
+def _kept_table(table: Table) -> KeptTable:
+    return KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
 
 
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
