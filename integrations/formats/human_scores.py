@@ -321,9 +321,9 @@ def blinded(system: str) -> str:
     """A name that does not tell a system, for those who judge; it is always the same.
 
     >>> blinded("A")
-    'system-7ab5aa'
+    'system-16dda5bd4730'
     """
-    return f"system-{blake2b(system.encode(), digest_size=3).hexdigest()}"
+    return f"system-{blake2b(system.encode(), digest_size=6).hexdigest()}"
 
 
 _Place = tuple[int, int | None]  # a document, and a segment of it

@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from ...integrations.formats.human_scores import (
     HumanKey,
     JudgedRow,
-    read_judged,
     read_rankings,
     with_judged,
 )
+from ...integrations.formats.judged_files import read_judged_file
 from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
 from ...integrations.formats.open_lists import open_documents
@@ -225,7 +225,7 @@ class JudgementOptions:
     Args:
         human: the key of the human scores, such as mqm:lower.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
-            as sample writes them; they join those of the systems file.
+            as sample writes them, or what Pearmut and Appraise write; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
@@ -308,7 +308,7 @@ def systems_documents(
 
 def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
     """The rows of the files of judgements."""
-    return [row for file in values["judged"] for row in read_judged(LineSource(file), keys[0].name)]
+    return [row for file in values["judged"] for row in read_judged_file(file, keys[0].name)]
 
 
 def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
