@@ -383,13 +383,13 @@ class _JudgedDocuments:
             raise InputError(problem, where="id", fix="Give the texts that were judged")
         d, i = self._lines[row.line]
         if self._documents[d].id != row.id:
-            problem = f"line {row.line} is of document {self._documents[d].id!r:.80}, not {row.id!r:.80}"
+            problem = (
+                f"line {row.line} is of document {self._documents[d].id!r:.80}, not {row.id!r:.80}"
+            )
             raise InputError(problem, where="id", fix="Give the texts that were judged")
         return d, i
 
-    def _score(
-        self, d: int, i: int | None, dimension: str, system: str, row: JudgedRow
-    ) -> None:
+    def _score(self, d: int, i: int | None, dimension: str, system: str, row: JudgedRow) -> None:
         """Adds a score; raises InputError where there is one already."""
         score = row.scores.get(system, row.scores.get(blinded(system)))
         by_system = self._human[d].setdefault(dimension, {})
@@ -413,9 +413,7 @@ class _JudgedDocuments:
         text = (document.systems.get(system) or document.references[system])[i]
         spans = self._spans.spans(row.errors.get(given), text, f"{given:.80}.errors")
         of_system = self._ratings[d].setdefault(system, [[] for _ in range(document.segments)])
-        of_system[i].append(
-            Rating(str(row.rater), row.scores.get(given), spans, row.seconds)
-        )
+        of_system[i].append(Rating(str(row.rater), row.scores.get(given), spans, row.seconds))
 
     def documents(self) -> list[DocumentOutputs]:
         """The documents with all judgements."""

@@ -4,9 +4,9 @@
     Pearmut                  the log of a campaign, or annotations.json; systems may be blinded
     Appraise                 CSV without a head, as WMT24 and WMT25 exported it: annotator, system, segment, kind, two
                              languages, score, document, a flag, spans, start and end
-Appraise names a segment by its id, PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, or by its line among all segments of the language
-pair, from 0; the document is checked. Of several ratings of a text by one annotator the last one counts. Quality control
-(kind BAD; documents #bad, #dup and #incomplete; tutorials) is left out as the organisers do, and counted.
+Appraise names a segment by its id, PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, or by its line among all segments of the
+language pair, from 0; the document is checked. Of several ratings of a text by one annotator the last counts. Quality
+control (kind BAD; documents #bad, #dup and #incomplete; tutorials) is left out as the organisers do, and counted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...metrics.storage.line_source import LineSource
 from ..files.entries import in_line
 from .human_scores import JudgedRow, read_judged
 from .open_lists import recognised_documents
-from .ratings import span_object
 from .rated_rows import REPEATED, Notes
+from .ratings import span_object
 from .readers.pearmut import read_annotations
 from .readers.wmt_jsonl import place_of, written_span
 
@@ -60,7 +60,9 @@ def _of_pearmut(path: str) -> list[JudgedRow]:
         notes.counts[REPEATED] += place in rows
         scores = {} if one.rating.score is None else {one.system: one.rating.score}
         spans = one.rating.spans
-        errors = {} if spans is None else {one.system: [written_span(span_object(s)) for s in spans]}
+        errors = (
+            {} if spans is None else {one.system: [written_span(span_object(s)) for s in spans]}
+        )
         rows[place] = JudgedRow(
             judged.where, judged.item, one.rating.rater, scores, errors, one.rating.seconds
         )
@@ -100,7 +102,9 @@ def _appraise_lines(
     for number, line in source:
         cells = _csv_cells(line)
         if len(cells) != _CELLS:
-            raise source.refusal(number, f"{len(cells)} cells, expected {_CELLS} as in the first line")
+            raise source.refusal(
+                number, f"{len(cells)} cells, expected {_CELLS} as in the first line"
+            )
         rater, system, segment, kind, _, _, score, document, _, spans, start, end = cells
         if reason := _control(kind, system, segment, document):
             notes.counts[f"lines of {reason} are left out"] += 1

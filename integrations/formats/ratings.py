@@ -114,7 +114,8 @@ def _rating(value: Any, length: int, where: str) -> Rating | None:
 
 def _span(value: Any, length: int, where: str) -> RatedSpan:
     given = _mapping(value, where)
-    start, end = given.get("start"), given.get("end")
+    start: Any = given.get("start")
+    end: Any = given.get("end")
     in_source = bool(given.get("in_source", False))
     if (start, end) != (None, None):
         whole = all(isinstance(x, int) and not isinstance(x, bool) for x in (start, end))
@@ -201,7 +202,8 @@ class SpanReading:
             severity.lower() if severity else severity,
             category if isinstance(category, str) and category else None,
         )
-        start, end = span.get("start_i"), span.get("end_i")
+        start: Any = span.get("start_i")
+        end: Any = span.get("end_i")
         if start == "missing" or start == "[missing]":
             return RatedSpan(None, None, *about)
         has_place = _is_place(start) and _is_place(end) and start <= end

@@ -11,9 +11,9 @@ wmt26  scores of a segment are averaged. One system is better than another if th
 
 Systems are ordered by mean. In wmt25 and wmt26 a system's rank goes from behind the nearest better-placed system that
 beats it to before the nearest worse-placed one that it beats, and a cluster ends where all ranks above end and all
-below begin (wmt26: where every system above beats every one below). As the organisers' script of 2026 prints it, the last
-rank is only that of the last system: others that beat nobody end at the one before. In wmt24 ranks count all that beat
-it and all it beats, and a cluster ends where no pair across it is undecided.
+below begin (wmt26: where every system above beats every one below). As the organisers' script of 2026 prints it, the
+last rank is only that of the last system: others that beat nobody end at the one before. In wmt24 ranks count all that
+beat it and all it beats, and a cluster ends where no pair across it is undecided.
 
 All of them take segments for independent; `significance` draws documents.
 """
@@ -124,7 +124,8 @@ def _mean_wave(table: FloatArray) -> FloatArray:
     """The mean over waves [waves, segments] of every segment, nan where there is no score."""
     counts = (~np.isnan(table)).sum(axis=0)
     sums = np.nansum(table, axis=0)
-    return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return np.asarray(means)
 
 
 def _domain_means(table: FloatArray, places: Sequence[str]) -> dict[str, float]:

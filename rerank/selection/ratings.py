@@ -80,14 +80,14 @@ def rater_figures(documents: Sequence[DocumentOutputs], dimension: str) -> list[
             by_rater.setdefault(rating.rater, []).append(rating)
             systems.setdefault(rating.rater, set()).add(system)
     figures = []
-    for rater, ratings in sorted(by_rater.items()):
-        scores = np.array([r.score for r in ratings if r.score is not None])
-        marked = [not r.spans for r in ratings if r.spans is not None]
-        seconds = [r.seconds for r in ratings if r.seconds is not None]
+    for rater, own in sorted(by_rater.items()):
+        scores = np.array([r.score for r in own if r.score is not None])
+        marked = [not r.spans for r in own if r.spans is not None]
+        seconds = [r.seconds for r in own if r.seconds is not None]
         figures.append(
             RaterFigures(
                 rater,
-                len(ratings),
+                len(own),
                 len(systems[rater]),
                 float(scores.mean()) if len(scores) else None,
                 float(scores.std(ddof=1)) if len(scores) > 1 else None,
@@ -156,29 +156,35 @@ def rater_agreement(documents: Sequence[DocumentOutputs], dimension: str) -> lis
     pairs: dict[tuple[str, str], _Pair] = {}
     together = _Pair()
     for document in documents:
-        of_segment: dict[int, dict[tuple[str, str], list[tuple[float, float]]]] = {}
-        for _, system, i, ratings in rated_texts([document], dimension):
+        # scores of systems that both rated, by segment and pair
+        scores: dict[tuple[int, str, str], list[tuple[float, float]]] = {}
+        for system, i, one, other in _pairs_of_ratings(document, dimension):
             text = _text_of(document, system, i)
-            for one, other in combinations(sorted(ratings, key=lambda r: r.rater), 2):
-                key = one.rater, other.rater
-                if one.rater == other.rater:
-                    continue
-                pairs.setdefault(key, _Pair()).add(text, one, other)
-                together.add(text, one, other)
-                if one.score is not None and other.score is not None:
-                    scores = of_segment.setdefault(i, {}).setdefault(key, [])
-                    scores.append((one.score, other.score))
-        for by_pair in of_segment.values():
-            for key, both in by_pair.items():
-                tau = tau_b([x for x, _ in both], [y for _, y in both]) if len(both) > 1 else None
-                if tau is not None:
-                    pairs[key].taus.append(tau)
-                    together.taus.append(tau)
+            pairs.setdefault((one.rater, other.rater), _Pair()).add(text, one, other)
+            together.add(text, one, other)
+            if one.score is not None and other.score is not None:
+                both = scores.setdefault((i, one.rater, other.rater), [])
+                both.append((one.score, other.score))
+        for (_, a, b), both in scores.items():
+            tau = tau_b([x for x, _ in both], [y for _, y in both]) if len(both) > 1 else None
+            if tau is not None:
+                pairs[a, b].taus.append(tau)
+                together.taus.append(tau)
     if not pairs:
         return []
     rows = [pair.agreement(*key) for key, pair in pairs.items()]
     rows.sort(key=lambda row: (-row.texts, row.a, row.b))
     return [together.agreement(ALL, ALL), *rows]
+
+
+def _pairs_of_ratings(
+    document: DocumentOutputs, dimension: str
+) -> Iterator[tuple[str, int, Rating, Rating]]:
+    """Two ratings of a text by two annotators, in the order of their names, with system and segment."""
+    for _, system, i, ratings in rated_texts([document], dimension):
+        for one, other in combinations(sorted(ratings, key=lambda r: r.rater), 2):
+            if one.rater != other.rater:
+                yield system, i, one, other
 
 
 def _text_of(document: DocumentOutputs, system: str, i: int) -> str:
@@ -221,7 +227,9 @@ def waves(
     count = max(
         len(ratings) for by_system in rated for texts in by_system.values() for ratings in texts
     )
-    scores: dict[str, list[list[float | None]]] = {name: [[] for _ in range(count)] for name in names}
+    scores: dict[str, list[list[float | None]]] = {
+        name: [[] for _ in range(count)] for name in names
+    }
     for document, by_system in zip(documents, rated, strict=True):
         for name in names:
             texts: RatedTexts = by_system.get(name) or ((),) * document.segments

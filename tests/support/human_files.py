@@ -41,23 +41,21 @@ def wmt25_segments(
         size = SIZES[number % 3] if number < 6 else 1 + number % 7
         domain = DOMAINS[number % 3]
         for i in range(size):
-            texts = {s: " ".join([s, *draw.choices("lorem ipsum dolor sit amet".split(), k=words)])
-                     for s in (*SYSTEMS, "refA")}
+            texts = {
+                s: " ".join([s, *draw.choices(["lorem", "ipsum", "dolor", "sit", "amet"], k=words)])
+                for s in (*SYSTEMS, "refA")
+            }
             line: dict[str, Any] = {"doc_id": f"{pair}_#_{domain}_#_doc{number}_#_{i}"}
             line["src_text"] = f"source {number} {i}"
             line["refs"] = {"refA": {"ref": texts["refA"]}}
             line["tgt_text"] = {s: texts[s] for s in SYSTEMS}
             line["scores"] = {}
             if number < documents - documents // 4:
-                line["scores"] = {
-                    s: _scores(s, texts[s], pair, draw, is_mqm) for s in texts
-                }
+                line["scores"] = {s: _scores(s, texts[s], pair, draw, is_mqm) for s in texts}
             yield line
 
 
-def _scores(
-    system: str, text: str, pair: str, draw: random.Random, is_mqm: bool
-) -> dict[str, Any]:
+def _scores(system: str, text: str, pair: str, draw: random.Random, is_mqm: bool) -> dict[str, Any]:
     """What one or two annotators say of a text, and a metric."""
     said: dict[str, Any] = {}
     for wave in (0, 1):
@@ -83,7 +81,11 @@ def wmt24_lines() -> list[dict[str, Any]]:
     lines = []
     for annotator, step in (("ann1", 0), ("ann2", 1)):
         for system in ("S1", "S2", "refA"):
-            for line_id, document in ((7, "test-en-news_x.1"), (8, "test-en-news_x.1"), (3, "test-en-social_9")):
+            for line_id, document in (
+                (7, "test-en-news_x.1"),
+                (8, "test-en-news_x.1"),
+                (3, "test-en-social_9"),
+            ):
                 lines.append(
                     {
                         "langs": "en-cs",
@@ -92,7 +94,9 @@ def wmt24_lines() -> list[dict[str, Any]]:
                         "tgt": f"{system} text {line_id}",
                         "doc_id": document,
                         "domain": document.split("-")[2].split("_")[0],
-                        "esa_spans": [{"start_i": 0, "end_i": 1, "severity": "minor", "error_type": None}],
+                        "esa_spans": [
+                            {"start_i": 0, "end_i": 1, "severity": "minor", "error_type": None}
+                        ],
                         "esa_score": str(70 + 10 * (system == "S2") + step),
                         "times": ["100.5", "110.5"],
                         "system": system,
@@ -109,8 +113,28 @@ MQM_HEAD = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\
 def mqm_table() -> str:
     """Annotations of MQM as WMT's TSV has them: an error per line, the error between <v> and </v>."""
     rows = [
-        ("S1", "d1", "1", "11", "r1", "s one", "the <v>cat</v> sat", "Accuracy/Mistranslation", "Major"),
-        ("S1", "d1", "1", "11", "r1", "s one", "the cat <v>sat</v>", "Fluency/Punctuation", "Minor"),
+        (
+            "S1",
+            "d1",
+            "1",
+            "11",
+            "r1",
+            "s one",
+            "the <v>cat</v> sat",
+            "Accuracy/Mistranslation",
+            "Major",
+        ),
+        (
+            "S1",
+            "d1",
+            "1",
+            "11",
+            "r1",
+            "s one",
+            "the cat <v>sat</v>",
+            "Fluency/Punctuation",
+            "Minor",
+        ),
         ("S1", "d1", "1", "11", "r2", "s one", "the cat sat", "No-error", "no-error"),
         ("S2", "d1", "1", "11", "r1", "<v>s</v> one", "a cat", "Source issue", "Major"),
         ("S2", "d1", "2", "12", "r1", "s two", "<v>all wrong</v>", "Non-translation!", "Major"),

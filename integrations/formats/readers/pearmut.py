@@ -1,7 +1,7 @@
 """Annotations of Pearmut, the tool of WMT26: the log of a campaign, or the JSON file of several.
 
     {"user_id": "u", "item_i": 0, "item": [{"item_id": "d:0", "src": "s", "tgt": {"A": "t"}}],
-     "annotation": [{"A": {"score": 80, "error_spans": [{"start_i": 0, "end_i": 3, "severity": "minor"}]}}], "actions": []}
+     "annotation": [{"A": {"score": 80, "error_spans": [{"start_i": 0, "end_i": 3, "severity": "minor"}]}}]}
 is a line of ``data/annotations/CAMPAIGN.jsonl``: a document, each item with what one annotator said of the texts that
 were shown. ``annotations.json``, which the tool exports and WMT26 released, is {CAMPAIGN: [such objects]}; a campaign
 is a language pair. Places are those of JavaScript, in UTF-16. A ``__RESET__`` takes back what its user said before it.
@@ -293,7 +293,7 @@ def _seconds(actions: Any, texts: int) -> float | None:
     if not isinstance(actions, list) or not texts:
         return None
     times = [
-        action["time"]
+        float(action["time"])
         for action in actions
         if isinstance(action, Mapping) and isinstance(action.get("time"), int | float)
     ]

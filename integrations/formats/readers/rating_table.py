@@ -4,8 +4,8 @@
     system  doc  seg_id  rater  source  target  score                     ESA
 
 Columns may have the names of other years (``docSegId``, ``globalSegId``, ``doc_id``), stand in any order, and be
-accompanied by others, such as ``lp`` and ``domain``. In ``target`` and ``source`` <v>...</v> marks the error. A score is
-``mqm``, by the weights of `mqm_weights`, or ``esa``. Lines stand in any order and are all in memory.
+accompanied by others, such as ``lp`` and ``domain``. In ``target`` and ``source`` <v>...</v> marks the error. A score
+is ``mqm``, by the weights of `mqm_weights`, or ``esa``. Lines stand in any order and are all in memory.
 """
 
 from __future__ import annotations
@@ -228,7 +228,6 @@ def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
 def _open(path: str | Path, options: ListOptions) -> DocumentRows:
     rows = read_rating_table(str(path), options.language_pair, options.mqm_weights)
     return DocumentRows(str(path), rows)
-
 
 
 _NAME = rb'"?(?:' + "|".join(n for names in _NAMES.values() for n in names).encode() + rb')"?'

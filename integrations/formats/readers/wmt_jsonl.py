@@ -6,8 +6,8 @@
                          {score, errors, annotator, times}, one per wave; other numbers are scores of metrics)
     a text per line      ``wmt24_esa.jsonl``: ``langs``, ``doc_id``, ``line_id``, ``system``, ``src``, ``tgt``,
                          ``esa_score``, ``esa_spans``, ``annotator``, ``times``, in any order
-Document ids are those of the organisers: PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT and SET_###_DOMAIN_###_SOURCE_###_TARGET_###_
-DOCUMENT_###_SEGMENT are split, so that a document is resampled as one. Scores are ``esa``, or ``mqm`` where a language
+Document ids are those of the organisers: PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, and the like of six parts with ``_###_``,
+are split, so that a document is resampled as one. Scores are ``esa``, or ``mqm`` where a language
 pair has scores below 0 or errors with categories. A file with a segment per line is read twice, in flat memory.
 """
 
@@ -236,7 +236,7 @@ def _one(value: Any) -> dict[str, Any]:
     """A rating of a list, with the names of `_waves`."""
     if not isinstance(value, Mapping):
         return {"score": value}
-    return {_WAVE_KEYS.get(key, key): inner for key, inner in value.items()}
+    return {_WAVE_KEYS.get(str(key), str(key)): inner for key, inner in value.items()}
 
 
 def _documents(file: str, name: str, pair: str, survey: _Survey) -> Iterator[Row]:
@@ -261,7 +261,9 @@ def _documents(file: str, name: str, pair: str, survey: _Survey) -> Iterator[Row
     if segments:
         yield reading.row(head, segments, systems, dimension)
     others = sum(survey.segments.values()) - survey.segments[pair]
-    reading.notes.warn(*([f"{others} segments of other language pairs are left out"] if others else []))
+    reading.notes.warn(
+        *([f"{others} segments of other language pairs are left out"] if others else [])
+    )
 
 
 def _head(segment: Mapping[str, Any], place: Place) -> Row:
@@ -302,12 +304,12 @@ class _Segments:
             elif segment.references.setdefault(name, text) != text:
                 self.notes.counts[f"texts of {name} are not those among refs, which count"] += 1
         for system, value in _by_system(given).items():
-            text = segment.systems.get(system, segment.references.get(system))
-            if text is None:
+            rated = segment.systems.get(system, segment.references.get(system))
+            if rated is None:
                 count = sum(bool(wave) for wave in _waves(value).values())
                 self.notes.counts[f"ratings of {system} are of texts that are not there"] += count
                 continue
-            self._rate(segment, system, value, text)
+            self._rate(segment, system, value, rated)
         return segment
 
     def _rate(self, segment: RatedSegment, system: str, given: Any, text: str) -> None:
@@ -536,9 +538,7 @@ def written_wmt_jsonl(rows: Iterator[Row]) -> Iterator[bytes]:
                 if i not in lacking.get(name, ())
             }
             line["tgt_text"] = {
-                name: texts[i]
-                for name, texts in systems.items()
-                if i not in lacking.get(name, ())
+                name: texts[i] for name, texts in systems.items() if i not in lacking.get(name, ())
             }
             scores = _written_scores(ratings, i)
             for metric, by_system in metrics.items():

@@ -11,7 +11,11 @@ import pytest
 from discorank.integrations.formats.documents import Row
 from discorank.integrations.formats.human_scores import blinded, with_judged, with_means_of_raters
 from discorank.integrations.formats.judged_files import read_judged_file
-from discorank.integrations.formats.open_lists import open_documents, open_lists, recognised_documents
+from discorank.integrations.formats.open_lists import (
+    open_documents,
+    open_lists,
+    recognised_documents,
+)
 from discorank.integrations.formats.rated_rows import LeftOutWarning
 from discorank.integrations.formats.readers.pearmut import read_pearmut
 from discorank.integrations.formats.readers.rating_table import read_rating_table
@@ -101,7 +105,9 @@ def test_mqm_is_told_from_esa_and_pairs_are_asked_for(tmp_path: Path) -> None:
     with pytest.warns(LeftOutWarning, match="segments of other language pairs are left out"):
         korean = documents_of(path, language_pair="en-ko")
     assert {name for d in korean for name in d.ratings} == {"mqm"}
-    scores = [s for d in korean for own in d.human["mqm"].values() if isinstance(own, tuple) for s in own]
+    scores = [
+        s for d in korean for own in d.human["mqm"].values() if isinstance(own, tuple) for s in own
+    ]
     assert max(s for s in scores if s is not None) <= 0
 
 
@@ -110,7 +116,10 @@ def test_what_is_absent_is_counted(tmp_path: Path) -> None:
     del rows[1]["tgt_text"]["B"]
     rows[2]["tgt_text"]["B"] = None
     rows[0]["scores"]["C"]["comment"] = "x"
-    rows[0]["scores"]["D"]["errors0"] = [{"start_i": 0, "end_i": 10**6}, {"start_i": 10**6, "end_i": 10**6}]
+    rows[0]["scores"]["D"]["errors0"] = [
+        {"start_i": 0, "end_i": 10**6},
+        {"start_i": 10**6, "end_i": 10**6},
+    ]
     path = write_lines(tmp_path / "x.jsonl", rows)
     with pytest.warns(LeftOutWarning) as caught:
         documents = documents_of(path)
@@ -195,7 +204,7 @@ def test_lines_of_two_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x.jsonl:2: .*another text of 'S1'"):
         documents_of(path)
     path = write_lines(tmp_path / "y.jsonl", [one, next(wmt25_segments())])
-    with pytest.raises(InputError, match="y.jsonl:2: no text of one system"):
+    with pytest.raises(InputError, match=r"y.jsonl:2: no text of one system"):
         documents_of(path)
 
 
@@ -240,7 +249,10 @@ def test_weights_can_be_changed(tmp_path: Path) -> None:
 
 def test_a_table_of_scores_is_esa(tmp_path: Path) -> None:
     path = tmp_path / "esa.csv"
-    path.write_text('system,doc,seg_id,rater,source,target,score\nA,d,1,r,s,"x, y",80\nA,d,1,q,s,"x, y",\n', "utf-8")
+    path.write_text(
+        'system,doc,seg_id,rater,source,target,score\nA,d,1,r,s,"x, y",80\nA,d,1,q,s,"x, y",\n',
+        "utf-8",
+    )
     (document,) = documents_of(path)
     assert document.systems == {"A": ("x, y",)}
     assert document.human["esa"] == {"A": (80.0,)}
@@ -274,7 +286,10 @@ def test_tables_that_are_damaged(tmp_path: Path, text: str, message: str) -> Non
         ({"esa": {"A": []}}, "ratings.esa.A: 0 segments, the text has 1"),
         ({"esa": {"A": [[{"score": 1}]]}}, r"\[0\]\[0\].rater: found None"),
         ({"esa": {"A": [[{"rater": "r", "score": "x"}]]}}, "score: found 'x'"),
-        ({"esa": {"A": [[{"rater": "r", "score": 1, "spans": [{"start": 2, "end": 99}]}]]}}, "from 2 to 99"),
+        (
+            {"esa": {"A": [[{"rater": "r", "score": 1, "spans": [{"start": 2, "end": 99}]}]]}},
+            "from 2 to 99",
+        ),
         ({"esa": 3}, "ratings.esa: found 3"),
     ],
     ids=range(6),
@@ -296,7 +311,10 @@ def test_whole_texts_have_ratings_too(tmp_path: Path) -> None:
 
 TEXTS = {"A": "one text", "B": "two 😀 text"}
 SAID = {
-    "A": {"score": 70, "error_spans": [{"start_i": 0, "end_i": 2, "severity": "minor", "category": None}]},
+    "A": {
+        "score": 70,
+        "error_spans": [{"start_i": 0, "end_i": 2, "severity": "minor", "category": None}],
+    },
     "B": {
         "score": 90,
         "error_spans": [
@@ -378,7 +396,12 @@ def plain_documents() -> list[DocumentOutputs]:
 
 
 def test_blinded_annotations_come_back(tmp_path: Path) -> None:
-    said = {blinded("B"): {"score": 55, "error_spans": [{"start_i": 0, "end_i": 2, "severity": "minor"}]}}
+    said = {
+        blinded("B"): {
+            "score": 55,
+            "error_spans": [{"start_i": 0, "end_i": 2, "severity": "minor"}],
+        }
+    }
     texts = {blinded("B"): "two texts"}
     log = [pearmut_record(user, "e:0", said, texts) for user in ("u", "v", "u")]
     path = write_lines(tmp_path / "log.jsonl", log)
@@ -406,7 +429,12 @@ def appraise(**cells: Any) -> str:
 
 def test_appraise_counts_lines_over_all_documents(tmp_path: Path) -> None:
     path = tmp_path / "wave.csv"
-    text = appraise() + appraise(score=10, end="90.0") + appraise(kind="BAD") + appraise(document="e#dup")
+    text = (
+        appraise()
+        + appraise(score=10, end="90.0")
+        + appraise(kind="BAD")
+        + appraise(document="e#dup")
+    )
     path.write_text(text + appraise(document="x-tutorial1"), "utf-8")
     with pytest.warns(LeftOutWarning) as caught:
         rows = read_judged_file(str(path), "esa")
@@ -429,3 +457,10 @@ def test_appraise_names_segments_of_wmt25(tmp_path: Path) -> None:
     path.write_text(appraise(segment=f"{name}_#_1", document=f"{name}_#_1"), "utf-8")
     (judged,) = with_judged([document], read_judged_file(str(path), "esa"), "esa")
     assert judged.human == {"esa of engces1": {"B": (None, 80.0)}}
+
+
+def test_a_document_whose_name_is_a_number_is_no_segment(tmp_path: Path) -> None:
+    line = next(wmt25_segments())
+    rows = [{**line, "doc_id": f"{PAIR}_#_social_#_11{n}", "scores": {}} for n in range(3)]
+    documents = documents_of(write_lines(tmp_path / "x.jsonl", rows))
+    assert [d.id.rsplit("_#_", 1)[1] for d in documents] == ["110", "111", "112"]

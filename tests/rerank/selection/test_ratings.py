@@ -38,7 +38,7 @@ def rated(*scores: Sequence[float | None], spans: tuple[RatedSpan, ...] = ()) ->
 
 def document(**by_system: RatedTexts) -> DocumentOutputs:
     segments = len(next(iter(by_system.values())))
-    texts = {name: (TEXT,) * segments for name in by_system}
+    texts = dict.fromkeys(by_system, (TEXT,) * segments)
     return DocumentOutputs("d", False, None, texts, {}, {}, {"esa": by_system}, "news")
 
 
@@ -71,7 +71,9 @@ def test_agreement_of_two_annotators() -> None:
     assert pair.span_f1 == 0.5
     assert everyone.texts == 4
     both = x + y, y + x
-    covariance = sum((p - mean(both[0])) * (q - mean(both[1])) for p, q in zip(*both, strict=True)) / 7
+    covariance = (
+        sum((p - mean(both[0])) * (q - mean(both[1])) for p, q in zip(*both, strict=True)) / 7
+    )
     assert everyone.pearson == pytest.approx(covariance / stdev(both[0]) / stdev(both[1]))
 
 
@@ -83,8 +85,10 @@ def test_z_scores_take_strictness_off() -> None:
     strict = document(A=rated((10, 60)), B=rated((20, 80)))
     (changed,) = z_scores([strict], "esa")
     one = 1 / math.sqrt(2)
-    assert changed.human["esa"]["A"] == (pytest.approx(-one),)
-    assert changed.human["esa"]["B"] == (pytest.approx(one),)
+    assert [changed.human["esa"][s] for s in "AB"] == [
+        pytest.approx((-one,)),
+        pytest.approx((one,)),
+    ]
     (constant,) = z_scores([document(A=rated((5,)), B=rated((5,)))], "esa")
     assert constant.human["esa"]["A"] == (0.0,)
 
@@ -187,7 +191,7 @@ def signed_rank_p(differences: Sequence[float], one_sided: bool) -> float:
             counts = longer
         above = sum(counts[int(plus) :]) / 2**n
         below = sum(counts[: int(plus) + 1]) / 2**n
-        return above if one_sided else min(1.0, 2 * min(above, below))
+        return float(above if one_sided else min(1.0, 2 * min(above, below)))
     ties = sum(k**3 - k for k in (sizes.count(x) for x in average))
     spread = math.sqrt((n * (n + 1) * (2 * n + 1) - ties / 2) / 24)
     z = (plus - n * (n + 1) / 4) / spread
@@ -209,9 +213,13 @@ def beats_in_2025(a: list[Scores], b: list[Scores]) -> bool:
     return signed_rank_p(differences, one_sided=True) < 0.025
 
 
-def ranks_of_2025(table: dict[str, list[Scores]]) -> tuple[list[str], list[tuple[int, int]], list[int]]:
+def ranks_of_2025(
+    table: dict[str, list[Scores]],
+) -> tuple[list[str], list[tuple[int, int]], list[int]]:
     """Order, ranks and clusters, by the walk up and down of the organisers."""
-    score = {s: mean(x for wave in waves_ for x in wave if x is not None) for s, waves_ in table.items()}
+    score = {
+        s: mean(x for wave in waves_ for x in wave if x is not None) for s, waves_ in table.items()
+    }
     order = sorted(table, key=lambda s: -score[s])
     ranks = []
     for i, system in enumerate(order):
@@ -274,6 +282,23 @@ def test_few_differences_are_tested_exactly(differences: list[int]) -> None:
     assert p == pytest.approx(signed_rank_p(differences, one_sided=True))
 
 
+def ranks_of_2024(
+    order: Sequence[str], apart: dict[tuple[str, str], bool]
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """Ranks by wins and losses, and clusters by how far undecided pairs reach."""
+    ranks, clusters, until, number = [], [], -1, 1
+    for i, system in enumerate(order):
+        losses = sum(apart[other, system] for other in order[:i])
+        wins = sum(apart[system, other] for other in order[i + 1 :])
+        ranks.append((losses + 1, len(order) - wins))
+        until = -1 if until <= i else until
+        undecided = [j for j in range(i + 1, len(order)) if not apart[system, order[j]]]
+        until = max([until, *undecided])
+        clusters.append(number)
+        number += until == -1
+    return ranks, clusters
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_clusters_of_2024(seed: int) -> None:
     table = drawn_table(seed, 5, 1, 180)
@@ -299,18 +324,7 @@ def test_clusters_of_2024(seed: int) -> None:
         return 1 - NormalDist().cdf(z / math.sqrt(3))
 
     apart = {(a, b): p_of(a, b) < 0.05 for a in order for b in order if a != b}
-    ranks, clusters, until = [], [], -1
-    number = 1
-    for i, system in enumerate(order):
-        losses = sum(apart[other, system] for other in order[:i])
-        wins = sum(apart[system, other] for other in order[i + 1 :])
-        ranks.append((losses + 1, len(order) - wins))
-        until = -1 if until <= i else until
-        for j in range(i + 1, len(order)):
-            if not apart[system, order[j]]:
-                until = max(until, j)
-        clusters.append(number)
-        number += until == -1
+    ranks, clusters = ranks_of_2024(order, apart)
     assert told(ranking) == (order, ranks, clusters)
     assert ranking.systems[0].score == pytest.approx(score[order[0]])
 

@@ -66,8 +66,8 @@ OPTIONS = Options(
     "sample",
     "Propose the segments, or whole documents, whose judgements tell most of several systems: easy and hard ones, "
     "where texts differ, over many documents. A row per segment has its source, references, every system's text, and a "
-    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them, and so it does the annotations of a "
-    "campaign (--to pearmut). Nothing is drawn at random.",
+    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them, and the annotations of a "
+    "campaign (--to pearmut) too. Nothing is drawn at random.",
     [SampleOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "count": "n", "utility": "u"},

@@ -1,8 +1,8 @@
 """What ``compare`` says of those who judged: annotators, the organisers' ranking, and marked spans.
 
-    --raters       every annotator in figures, and how far they agree
-    --organisers   the systems as the organisers of a year of WMT rank them, beside ours, and why the two differ
-    --spans        errors that metrics mark against those that people marked
+--raters       every annotator in figures, and how far they agree
+--organisers   the systems as the organisers of a year of WMT rank them, beside ours, and why the two differ
+--spans        errors that metrics mark against those that people marked
 """
 
 from __future__ import annotations
@@ -186,9 +186,7 @@ def organisers_tables(
     rule: Rule = values["organisers"]
     domains = [document.domain for document in documents for _ in range(document.segments)]
     by_wave = waves(documents, dimension)
-    ranking = organisers_ranking(
-        by_wave, domains, rule, not lower, values["level"], values["seed"]
-    )
+    ranking = organisers_ranking(by_wave, domains, rule, not lower, values["level"], values["seed"])
     free = error_free(documents, dimension)
     names = sorted({domain for domain in domains if domain})
     rows = []
@@ -206,7 +204,11 @@ def organisers_tables(
         Column("error-free", ("error_free",), _share),
         Column(f"rank {rule}", ("best_rank", "worst_rank"), rank_range),
         whole("cluster", "cluster"),
-        Column(f"rank by {'document' if ours is None else ours.unit}", ("own_best_rank", "own_worst_rank"), rank_range),
+        Column(
+            f"rank by {'document' if ours is None else ours.unit}",
+            ("own_best_rank", "own_worst_rank"),
+            rank_range,
+        ),
         Column("cluster", ("own_cluster",), lambda n: "-" if n is None else str(n)),
     ]
     title = f"{dimension}: systems as {_RULES[rule]}"
@@ -311,9 +313,7 @@ def _own_tests(
     people = human_scored(dimension, lower, documents)
     draws, seed = values["draws"], values["seed"]
     with Counted("draws", draws, values["quiet"]) as drawing:
-        verdicts = judge(
-            in_units(people, segments, 1), draws, seed, values["level"], drawing.more
-        )
+        verdicts = judge(in_units(people, segments, 1), draws, seed, values["level"], drawing.more)
     by_segment = {}
     for pair in verdicts.pairs:
         names = people.systems[pair.a], people.systems[pair.b]
@@ -389,12 +389,15 @@ def _among_people(rated: Sequence[_RatedWithSpans]) -> SpanAgreement:
 def _span_row(name: str, dimension: str, found: SpanAgreement) -> dict[str, Any]:
     characters, free = found.characters, found.error_free
     row: dict[str, Any] = {"human": dimension, "metric": name, "ratings": free.texts}
-    values = (characters.precision, characters.recall, characters.f1)
-    values += (free.precision, free.recall, free.f1)
-    keys = ("precision", "recall", "f1", "free_precision", "free_recall", "free_f1")
-    return row | {
-        key: value if free.texts else None for key, value in zip(keys, values, strict=True)
+    figures = {
+        "precision": characters.precision,
+        "recall": characters.recall,
+        "f1": characters.f1,
+        "free_precision": free.precision,
+        "free_recall": free.recall,
+        "free_f1": free.f1,
     }
+    return row | {name: value if free.texts else None for name, value in figures.items()}
 
 
 def _marking(metric: Utility) -> Metric | None:
