@@ -269,7 +269,7 @@ def _differences(
                 "organisers": theirs,
                 "p_documents": by_document,
                 "p_segments": by_segment,
-                "why": _why(theirs, by_segment < level),
+                "why": _why(ranking.rule, theirs, by_segment < level),
             }
         )
     columns = [
@@ -294,11 +294,18 @@ def _p(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
-def _why(theirs: bool, by_segment: bool) -> str:
+_STATISTICS = {
+    "wmt24": "signed ranks by domain",
+    "wmt25": "signed ranks of all ratings",
+    "wmt26": "a bootstrap of 100 draws",
+}
+
+
+def _why(rule: Rule, theirs: bool, by_segment: bool) -> str:
     """Why the organisers' test and ours by document differ, from our test by segment."""
     if theirs == by_segment:
         return "segments of a document count as independent there"
-    return "another statistic: there not the difference of means of segments' mean scores"
+    return f"another statistic: {_STATISTICS[rule]}, not the difference of means"
 
 
 def _own_tests(
