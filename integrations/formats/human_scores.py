@@ -23,9 +23,9 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
 from ...rerank.selection.ratings import mean_scores
-from ...rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings, Rating
+from ...rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings, TextRating
 from ..files.entries import in_line
-from .ratings import SpanReading
+from .rated_texts import SpanReading
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
@@ -327,7 +327,7 @@ def blinded(system: str) -> str:
 
 
 _Place = tuple[int, int | None]  # a document, and a segment of it
-_OpenRatings = dict[str, list[list[Rating | None]]]  # by system, of every segment
+_OpenRatings = dict[str, list[list[TextRating | None]]]  # by system, of every segment
 
 
 class _JudgedDocuments:
@@ -413,7 +413,7 @@ class _JudgedDocuments:
         text = (document.systems.get(system) or document.references[system])[i]
         spans = self._spans.spans(row.errors.get(given), text, f"{given:.80}.errors")
         of_system = self._ratings[d].setdefault(system, [[] for _ in range(document.segments)])
-        of_system[i].append(Rating(str(row.rater), row.scores.get(given), spans, row.seconds))
+        of_system[i].append(TextRating(str(row.rater), row.scores.get(given), spans, row.seconds))
 
     def documents(self) -> list[DocumentOutputs]:
         """The documents with all judgements."""

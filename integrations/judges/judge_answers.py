@@ -157,7 +157,7 @@ def errors_in(answer: str, hypothesis: str) -> list[dict[str, Any]]:
     value = _json(fenced[1] if fenced else text)
     if isinstance(value, Mapping):
         value = value.get("errors")
-    found: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
     behind: dict[str, int] = {}  # the last place of words that were listed
     for error in value if isinstance(value, list) else []:
         words = error.get("span") if isinstance(error, Mapping) else None
@@ -168,8 +168,8 @@ def errors_in(answer: str, hypothesis: str) -> list[dict[str, Any]]:
         start = hypothesis.find(words, behind.get(words, 0))
         if start >= 0:
             behind[words] = start + len(words)
-            found.append({"start": start, "end": behind[words], "severity": severity})
-    return found
+            errors.append({"start": start, "end": behind[words], "severity": severity})
+    return errors
 
 
 def _json(text: str) -> Any:

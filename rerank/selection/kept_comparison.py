@@ -26,7 +26,7 @@ from ..runs.row_forms import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .significance import Verdicts
-from .system_scores import DocumentOutputs, Judgements, Rating, Scored
+from .system_scores import DocumentOutputs, Judgements, Scored, TextRating
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
 KIND, VERSION = "discorank-comparison", 1
@@ -325,7 +325,7 @@ def _ratings(comparison: SystemComparison, document: DocumentOutputs) -> KeptRat
     return kept_ratings
 
 
-def _of_text(ratings: Sequence[Rating | None]) -> tuple[KeptRating, ...]:
+def _of_text(ratings: Sequence[TextRating | None]) -> tuple[KeptRating, ...]:
     made = []
     for rating in ratings:
         if rating is not None:

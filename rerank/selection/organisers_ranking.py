@@ -217,7 +217,7 @@ def _low(samples: tuple[FloatArray, ...], statistic: Any, level: float, seed: in
     """The lower end of a one-sided bootstrap interval; nan where it has none."""
     with catch_warnings():
         simplefilter("ignore")  # of samples without variance
-        found = scipy_stats().bootstrap(
+        interval = scipy_stats().bootstrap(
             samples,
             statistic=statistic,
             vectorized=True,
@@ -226,7 +226,7 @@ def _low(samples: tuple[FloatArray, ...], statistic: Any, level: float, seed: in
             alternative="greater",
             rng=np.random.default_rng(seed),
         )
-    return float(found.confidence_interval.low)
+    return float(interval.confidence_interval.low)
 
 
 def _ranks(order: Sequence[str], i: int, beats: set[Pair], rule: Rule) -> tuple[int, int]:

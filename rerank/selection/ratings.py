@@ -3,11 +3,21 @@
     mean     the score of a text is the mean over its annotators
     z        z_r = (x - mean_r) / sd_r over all scores of annotator r, and then that mean
     agreement of two annotators, over the texts that both rated: Pearson's correlation of their scores, of all pairs
-             together with either order of the two; tau-b of the systems within each segment, averaged; F1 of the
-             characters that they marked (`marked_spans`)
+             together with either order of the two; tau-b of the systems within each segment, averaged; F1 of characters
 
 An annotator who rated one system alone says nothing of systems: that system's mean and the annotator's strictness
 cannot be told apart.
+
+Spans of errors, marked by people or by metrics, and how far two markings agree. Characters, as the span task of WMT25
+counts them: a span of a severity covers its characters once, two spans twice; m and n are how often a marking covers a
+character with a major (or critical) and with a minor error.
+
+    credit = min(m, m') + min(n, n') + 1/2 min(rest, rest'),   rest = max(0, m - m') + max(0, n - n')
+    precision = sum credit / sum of (m' + n'),   recall = sum credit / sum of (m + n)
+
+over all texts together; a share of nothing is 1. Spans without a severity of these three, of missing text and in the
+source cover nothing. Error-free detection: of the texts in which people mark nothing, how many a metric leaves
+unmarked (recall), and of those it leaves unmarked, how many people do (precision); F1 of both.
 """
 
 from __future__ import annotations
@@ -19,9 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .marked_spans import CharacterCounts, RatedSpan, character_counts
+from ...metrics.representations import FloatArray
 from .statistics import pearson, tau_b
-from .system_scores import DocumentOutputs, Judgements, RatedTexts, Rating
+from .system_scores import DocumentOutputs, Judgements, RatedSpan, RatedTexts, TextRating
 
 ALL = "all"  # pairs of annotators
 
@@ -49,7 +59,7 @@ class RaterAgreement(NamedTuple):
     span_f1: float | None
 
 
-def mean_scores(texts: Sequence[Sequence[Rating | None]]) -> list[float | None]:
+def mean_scores(texts: Sequence[Sequence[TextRating | None]]) -> list[float | None]:
     """The mean over annotators of every segment's ratings, None where there is no score."""
     return [_mean([r.score for r in ratings if r is not None]) for ratings in texts]
 
@@ -61,7 +71,7 @@ def _mean(scores: Sequence[float | None]) -> float | None:
 
 def rated_texts(
     documents: Sequence[DocumentOutputs], dimension: str
-) -> Iterator[tuple[DocumentOutputs, str, int, tuple[Rating, ...]]]:
+) -> Iterator[tuple[DocumentOutputs, str, int, tuple[TextRating, ...]]]:
     """Every text that was rated, as document, system and segment, with its ratings."""
     for document in documents:
         for system, texts in document.ratings.get(dimension, {}).items():
@@ -73,7 +83,7 @@ def rated_texts(
 
 def rater_figures(documents: Sequence[DocumentOutputs], dimension: str) -> list[RaterFigures]:
     """The annotators of a dimension by name."""
-    by_rater: dict[str, list[Rating]] = {}
+    by_rater: dict[str, list[TextRating]] = {}
     systems: dict[str, set[str]] = {}
     for _, system, _, ratings in rated_texts(documents, dimension):
         for rating in ratings:
@@ -105,7 +115,7 @@ def z_scores(documents: Sequence[DocumentOutputs], dimension: str) -> list[Docum
     """
     figures = {one.rater: one for one in rater_figures(documents, dimension)}
 
-    def z(rating: Rating) -> Rating:
+    def z(rating: TextRating) -> TextRating:
         of_rater = figures[rating.rater]
         if rating.score is None or of_rater.mean is None:
             return rating
@@ -131,7 +141,7 @@ class _Pair:
         self.characters: CharacterCounts | None = None
         self.texts = 0
 
-    def add(self, text: str, a: Rating, b: Rating) -> None:
+    def add(self, text: str, a: TextRating, b: TextRating) -> None:
         """Takes the ratings of one text."""
         self.texts += 1
         if a.score is not None and b.score is not None:
@@ -179,7 +189,7 @@ def rater_agreement(documents: Sequence[DocumentOutputs], dimension: str) -> lis
 
 def _pairs_of_ratings(
     document: DocumentOutputs, dimension: str
-) -> Iterator[tuple[str, int, Rating, Rating]]:
+) -> Iterator[tuple[str, int, TextRating, TextRating]]:
     """Two ratings of a text by two annotators, in the order of their names, with system and segment."""
     for _, system, i, ratings in rated_texts([document], dimension):
         for one, other in combinations(sorted(ratings, key=lambda r: r.rater), 2):
@@ -238,7 +248,7 @@ def waves(
     return {name: by_wave for name, by_wave in scores.items() if _any_score(by_wave)}
 
 
-def _score_in(ratings: Sequence[Rating | None], wave: int) -> float | None:
+def _score_in(ratings: Sequence[TextRating | None], wave: int) -> float | None:
     rating = ratings[wave] if wave < len(ratings) else None
     return None if rating is None else rating.score
 
@@ -262,6 +272,121 @@ def _single_wave(
     return {name: by_wave for name, by_wave in scores.items() if _any_score(by_wave)}
 
 
-def all_spans(ratings: Sequence[Rating]) -> list[tuple[RatedSpan, ...]]:
-    """The spans of every annotator who marked spans."""
-    return [rating.spans for rating in ratings if rating.spans is not None]
+MAJOR, MINOR = frozenset({"major", "critical"}), frozenset({"minor"})
+OTHER_SEVERITY = 0.5  # the credit for a character under another severity
+
+
+def f1_of(precision: float, recall: float) -> float:
+    """The harmonic mean; 0 of zeros."""
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+class CharacterCounts(NamedTuple):
+    """Characters of texts that are marked, and the credit for those marked alike."""
+
+    credit: float
+    gold: float
+    predicted: float
+
+    def __add__(self, other: object) -> CharacterCounts:
+        """The sum over the texts of both."""
+        if not isinstance(other, CharacterCounts):
+            return NotImplemented
+        return CharacterCounts(*(x + y for x, y in zip(self, other, strict=True)))
+
+    @property
+    def precision(self) -> float:
+        """Of the characters that the second marking has."""
+        return self.credit / self.predicted if self.predicted else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Of the characters that the first marking has."""
+        return self.credit / self.gold if self.gold else 1.0
+
+    @property
+    def f1(self) -> float:
+        """Of both."""
+        return f1_of(self.precision, self.recall)
+
+
+NOTHING = CharacterCounts(0.0, 0.0, 0.0)
+
+
+def character_counts(
+    text: str, gold: Sequence[RatedSpan], predicted: Sequence[RatedSpan]
+) -> CharacterCounts:
+    """The counts of one text.
+
+    >>> one, other = RatedSpan(0, 2, "major"), RatedSpan(1, 3, "minor")
+    >>> character_counts("abc", [one], [other])
+    CharacterCounts(credit=0.5, gold=2.0, predicted=2.0)
+    """
+    of_gold, of_predicted = _covered(text, gold), _covered(text, predicted)  # [2, characters]
+    same = np.minimum(of_gold, of_predicted)
+    rest = np.minimum((of_gold - same).sum(axis=0), (of_predicted - same).sum(axis=0))
+    credit = float(same.sum()) + OTHER_SEVERITY * float(rest.sum())
+    return CharacterCounts(credit, float(of_gold.sum()), float(of_predicted.sum()))
+
+
+def _covered(text: str, spans: Sequence[RatedSpan]) -> FloatArray:
+    """How often every character is covered by a major and by a minor error, [2, characters]."""
+    covered = np.zeros((2, len(text)))
+    for span in spans:
+        if span.start is None or span.end is None or span.in_source:
+            continue
+        if span.severity in MAJOR:
+            covered[0, span.start : span.end] += 1
+        elif span.severity in MINOR:
+            covered[1, span.start : span.end] += 1
+    return covered
+
+
+class ErrorFreeDetection(NamedTuple):
+    """Texts by whether people and a metric find no error."""
+
+    texts: int
+    gold: int  # people mark none
+    predicted: int  # the metric marks none
+    both: int
+
+    @property
+    def precision(self) -> float:
+        """Of the texts that the metric leaves unmarked."""
+        return self.both / self.predicted if self.predicted else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Of the texts that people leave unmarked."""
+        return self.both / self.gold if self.gold else 1.0
+
+    @property
+    def f1(self) -> float:
+        """Of both."""
+        return f1_of(self.precision, self.recall)
+
+
+class SpanAgreement(NamedTuple):
+    """A marking against that of people."""
+
+    characters: CharacterCounts
+    error_free: ErrorFreeDetection
+
+
+class SpanComparison:
+    """Sums up markings of texts, one against the other."""
+
+    def __init__(self) -> None:
+        self._characters = NOTHING
+        self._free = [0, 0, 0, 0]
+
+    def add(self, text: str, gold: Sequence[RatedSpan], predicted: Sequence[RatedSpan]) -> None:
+        """Takes one text."""
+        self._characters += character_counts(text, gold, predicted)
+        here = (1, not gold, not predicted, not gold and not predicted)
+        self._free = [count + one for count, one in zip(self._free, here, strict=True)]
+
+    @property
+    def agreement(self) -> SpanAgreement:
+        """The figures."""
+        return SpanAgreement(self._characters, ErrorFreeDetection(*self._free))

@@ -30,7 +30,6 @@ from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.storage.limits import limits
 from ...metrics.text.texts import Document, Text
-from .marked_spans import RatedSpan
 
 CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
@@ -346,7 +345,20 @@ Judgements = tuple[float | None, ...] | float  # per segment, or one for the who
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
-class Rating(NamedTuple):
+class RatedSpan(NamedTuple):
+    """Characters of a text from `start` to before `end`; both None where text is missing.
+
+    `in_source`: characters of the source instead.
+    """
+
+    start: int | None
+    end: int | None
+    severity: str | None
+    category: str | None = None
+    in_source: bool = False
+
+
+class TextRating(NamedTuple):
     """What an annotator said of a text.
 
     Args:
@@ -363,7 +375,7 @@ class Rating(NamedTuple):
 
 
 # of every segment, its ratings in the order of waves; None where a wave lacks one
-RatedTexts = tuple[tuple[Rating | None, ...], ...]
+RatedTexts = tuple[tuple[TextRating | None, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tests.support.human_files import (
 from tests.support.waiting import wait_until
 
 COMPARE = ("compare", "-m", "chrf", "--draws", "200")
-LEFT_OUT = "ignore::discorank.integrations.formats.rated_rows.LeftOutWarning"
+LEFT_OUT = "ignore::discorank.integrations.formats.rated_texts.LeftOutWarning"
 
 
 @pytest.fixture(scope="module")

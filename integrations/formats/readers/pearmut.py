@@ -5,30 +5,52 @@
 is a line of ``data/annotations/CAMPAIGN.jsonl``: a document, each item with what one annotator said of the texts that
 were shown. ``annotations.json``, which the tool exports and WMT26 released, is {CAMPAIGN: [such objects]}; a campaign
 is a language pair. Places are those of JavaScript, in UTF-16. A ``__RESET__`` takes back what its user said before it.
-Tutorials, attention checks and skipped items are left out, and counted.
+Tutorials, attention checks and skipped items are left out, and counted. As judgements, annotations are put into
+documents that are there.
+
+    {"campaign_id", "info": {"assignment": "task-based", "protocol", "users", ...}, "data": [documents of a user, ...]}
+is a campaign, which ``pearmut add`` loads. A document is a list of items, the segments that stand in one document of
+the systems file, in order. With one system at a time (ESA) every document comes once for each system; contrastive
+(cESA), all systems stand side by side. Systems have the names of `blinded`, the same everywhere, and every user an
+order of documents of their own. Items have the ids of segments, so that annotations come back.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.selection.system_scores import Rating
+from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line
 from ..documents import DocumentRows, Row
 from ..format_table import DocumentFormat, Format, ListOptions
-from ..rated_rows import GatheredTexts, Notes, RatedText, the_pair
-from ..ratings import SpanReading, rating_number
+from ..human_scores import JudgedRow, blinded
+from ..rated_texts import (
+    REPEATED,
+    GatheredText,
+    GatheredTexts,
+    Notes,
+    SpanReading,
+    rating_number,
+    span_object,
+    the_pair,
+)
 from .systems import lists_of_documents
+from .wmt_jsonl import written_span
+
+if TYPE_CHECKING:
+    from ....rerank.training.segments_to_judge import Proposal
 
 DIMENSION = "esa"
 RESET = "__RESET__"
@@ -37,7 +59,7 @@ _NOT_JUDGED = ("welcome_", "random_", "goodbye_")  # places of forms, tutorials 
 _CHUNK = 1 << 20
 
 
-class Judged(NamedTuple):
+class Annotation(NamedTuple):
     """What a user said of one text.
 
     Args:
@@ -50,17 +72,17 @@ class Judged(NamedTuple):
     where: str
     campaign: str
     item: str
-    of_text: RatedText
+    of_text: GatheredText
 
 
-def read_annotations(path: str, notes: Notes) -> list[Judged]:
+def read_annotations(path: str, notes: Notes) -> list[Annotation]:
     """All that counts in a file, plain (a log may be gzip).
 
     Raises:
         InputError: a line or object that is no annotation; says where.
     """
     spans = SpanReading(behind_is_missing=True)
-    by_user: dict[tuple[str, str], list[Judged]] = {}
+    by_user: dict[tuple[str, str], list[Annotation]] = {}
     for where, campaign, record in _records(path):
         try:
             user, judged = _judged(record, where, campaign, spans, notes)
@@ -144,8 +166,8 @@ class _JsonStream:
     def expect(self, mark: str) -> None:
         """Goes past a mark; raises InputError if another comes."""
         if not self.skip(mark):
-            found = excerpt(self._text[:20])
-            problem = f"found {found}, expected {mark!r}" if self._text else "ends too early"
+            start = excerpt(self._text[:20])
+            problem = f"found {start}, expected {mark!r}" if self._text else "ends too early"
             raise InputError(problem, where=self._path, fix="Export the annotations again")
 
     def value(self) -> Any:
@@ -185,7 +207,7 @@ class _JsonStream:
 
 def _judged(
     record: Any, where: str, campaign: str, spans: SpanReading, notes: Notes
-) -> tuple[str, list[Judged] | None]:
+) -> tuple[str, list[Annotation] | None]:
     """The user of a record and what it says; None for a reset."""
     if not isinstance(record, Mapping) or "annotation" not in record:
         fix = "Give data/annotations/CAMPAIGN.jsonl of Pearmut, or its annotations.json"
@@ -204,15 +226,15 @@ def _judged(
     if isinstance(place, str) and place.startswith(_NOT_JUDGED):
         notes.counts["tutorials, checks and forms were left out"] += 1
         return user, []
-    found = _of_document(items, annotations, notes)
-    seconds = _seconds(record.get("actions"), len(found))
+    said_of_texts = _of_document(items, annotations, notes)
+    seconds = _seconds(record.get("actions"), len(said_of_texts))
     judged = []
-    for number, item, system, said in found:
+    for number, item, system, said in said_of_texts:
         text = str(item["tgt"][system])
         rating = _rating(user, said, text, seconds, spans)
         document, order, domain = _place(str(item["item_id"]), items, number)
         source = item.get("src_text", item.get("src"))
-        one = RatedText(
+        one = GatheredText(
             pair_of(campaign),
             document,
             (order, ""),
@@ -222,7 +244,7 @@ def _judged(
             domain,
             rating,
         )
-        judged.append(Judged(where, campaign, str(item["item_id"]), one))
+        judged.append(Annotation(where, campaign, str(item["item_id"]), one))
     return user, judged
 
 
@@ -230,10 +252,12 @@ def _of_document(
     items: Sequence[Any], annotations: Sequence[Any], notes: Notes
 ) -> list[tuple[int, Mapping[str, Any], str, Mapping[str, Any]]]:
     """What was said of every text of a document: number of the item, item, system, annotation."""
-    found = []
+    said_of_texts = []
     for number, (item, annotation) in enumerate(zip(items, annotations, strict=True)):
         if not isinstance(item, Mapping) or not isinstance(item.get("tgt"), Mapping):
-            raise InputError(f"found {excerpt(item)}, expected texts by system", where="item.tgt")
+            raise InputError(
+                f"said_of_texts {excerpt(item)}, expected texts by system", where="item.tgt"
+            )
         name = item.get("item_id")
         if not isinstance(name, str) or _is_check(name):
             notes.counts["tutorials, checks and forms were left out"] += 1
@@ -242,10 +266,10 @@ def _of_document(
         else:
             for system, said in annotation.items():
                 if system not in item["tgt"] or not isinstance(said, Mapping):
-                    problem = f"found {excerpt(said)} of {system!r:.80}"
+                    problem = f"said_of_texts {excerpt(said)} of {system!r:.80}"
                     raise InputError(problem, where="annotation", fix="Expected score of a text")
-                found.append((number, item, system, said))
-    return found
+                said_of_texts.append((number, item, system, said))
+    return said_of_texts
 
 
 def _is_check(item: str) -> bool:
@@ -254,7 +278,7 @@ def _is_check(item: str) -> bool:
 
 def _rating(
     user: str, said: Mapping[str, Any], text: str, seconds: float | None, spans: SpanReading
-) -> Rating | None:
+) -> TextRating | None:
     """A rating; None where there is neither score nor span."""
     score = rating_number(said.get("score"), "annotation.score")
     if score is None and isinstance(said.get("sliders"), Mapping):
@@ -265,7 +289,7 @@ def _rating(
     if isinstance(marked, list) and len(text) != _utf16_length(text):
         marked = [_in_code_points(span, text) for span in marked]
     read = spans.spans(marked, text, "annotation.error_spans")
-    return None if score is None and not read else Rating(user, score, read, seconds)
+    return None if score is None and not read else TextRating(user, score, read, seconds)
 
 
 def _utf16_length(text: str) -> int:
@@ -352,6 +376,100 @@ def read_pearmut(path: str, language_pair: str | None = None) -> Iterator[Row]:
     yield from texts.rows(pair, DIMENSION)
     others = sum(pairs.values()) - pairs[pair]
     notes.warn(*([f"{others} segments of other language pairs are left out"] if others else []))
+
+
+def read_judged_by_pearmut(path: str) -> list[JudgedRow]:
+    """The judgements of a file of annotations, errors and warnings as `read_annotations`."""
+    notes = Notes(path)
+    rows: dict[tuple[str, str, str], JudgedRow] = {}
+    for judged in read_annotations(path, notes):
+        one = judged.of_text
+        if one.rating is None:
+            continue
+        place = (one.rating.rater, judged.item, one.system)
+        notes.counts[REPEATED] += place in rows
+        scores = {} if one.rating.score is None else {one.system: one.rating.score}
+        spans = one.rating.spans
+        errors = (
+            {} if spans is None else {one.system: [written_span(span_object(s)) for s in spans]}
+        )
+        rows[place] = JudgedRow(
+            judged.where, judged.item, one.rating.rater, scores, errors, one.rating.seconds
+        )
+    notes.warn()
+    return list(rows.values())
+
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CampaignStyle:
+    """How a campaign is annotated.
+
+    Args:
+        annotators: how many; each sees every text.
+        contrastive: all systems of a segment side by side.
+    """
+
+    annotators: int = 1
+    contrastive: bool = False
+
+
+def campaign_of(proposals: Sequence[Proposal], name: str, style: CampaignStyle) -> dict[str, Any]:
+    """The campaign of segments.
+
+    Raises:
+        InputError: there is nothing to judge.
+    """
+    if not proposals:
+        raise InputError("nothing is left to judge", where="campaign", fix="Judge other documents")
+    documents = _contrastive(proposals) if style.contrastive else _one_at_a_time(proposals)
+    data = []
+    for number in range(style.annotators):
+        own = list(documents)
+        random.Random(number).shuffle(own)
+        data.append(own)
+    users = [f"annotator-{number + 1}" for number in range(style.annotators)]
+    info = {
+        "assignment": "task-based",
+        "protocol": "cESA" if style.contrastive else "ESA",
+        "users": users,
+        "shuffle": True,
+        "seed": 0,
+    }
+    return {"campaign_id": name, "info": info, "data": data}
+
+
+def _of_documents(proposals: Sequence[Proposal]) -> list[list[Proposal]]:
+    """The segments of every document together, in order."""
+    by_document: dict[str, list[Proposal]] = {}
+    for proposal in proposals:
+        by_document.setdefault(proposal.document.id, []).append(proposal)
+    return [sorted(own, key=lambda one: one.segment) for own in by_document.values()]
+
+
+def _contrastive(proposals: Sequence[Proposal]) -> list[list[Item]]:
+    return [
+        [_item(one, list(one.document.systems)) for one in own] for own in _of_documents(proposals)
+    ]
+
+
+def _one_at_a_time(proposals: Sequence[Proposal]) -> list[list[Item]]:
+    documents = []
+    for own in _of_documents(proposals):
+        for system in own[0].document.systems:
+            documents.append([_item(one, [system]) for one in own])
+    return documents
+
+
+def _item(proposal: Proposal, systems: Sequence[str]) -> Item:
+    document, i = proposal.document, proposal.segment
+    item: Item = {"item_id": proposal.id}
+    if document.source is not None:
+        item["src"] = document.source[i]
+    item["tgt"] = {blinded(system): document.systems[system][i] for system in systems}
+    return item
 
 
 def _open(path: str | Path, options: ListOptions) -> DocumentRows:

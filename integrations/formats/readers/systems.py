@@ -27,7 +27,7 @@ from ...files.entries import ListEntry, SeenKeys, error_entry, list_entry, place
 from ..documents import Row
 from ..format_table import DocumentFormat, Format, ListOptions, OpenedFiles
 from ..human_scores import ByDimension, HumanKey, Scores, human_scores
-from ..ratings import RatingsByDimension, read_ratings_of, with_means
+from ..rated_texts import RatingsByDimension, read_ratings_of, with_means
 from .jsonl import id_of, misspelt, read_objects
 
 

@@ -28,21 +28,23 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.runs.row_forms import as_line
-from ....rerank.selection.system_scores import Rating
+from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
 from ..format_table import DocumentFormat, Format, ListOptions
-from ..rated_rows import (
+from ..rated_texts import (
+    GatheredText,
     GatheredTexts,
     Notes,
     RatedSegment,
-    RatedText,
+    SpanReading,
     count_missing,
     is_reference,
     rated_row,
+    rating_number,
+    rating_text,
     the_pair,
 )
-from ..ratings import SpanReading, rating_number, rating_text
 from .systems import lists_of_documents
 
 _DOCUMENT_KEYS = ("doc_id", "document_id", "docid")
@@ -315,7 +317,7 @@ class _Segments:
     def _rate(self, segment: RatedSegment, system: str, given: Any, text: str) -> None:
         """The ratings of a text, and scores of metrics among them."""
         where = f"scores.{system}"
-        ratings: list[Rating | None] = [None] * len(self._place_of)
+        ratings: list[TextRating | None] = [None] * len(self._place_of)
         for wave, values in _waves(given).items():
             rating = rating_of(values, text, self._spans, UNKNOWN_RATER.format(wave), where)
             ratings[self._place_of[wave]] = rating
@@ -356,14 +358,14 @@ class _Segments:
 
 def rating_of(
     values: Mapping[str, Any], text: str, reading: SpanReading, unnamed: str, where: str
-) -> Rating | None:
+) -> TextRating | None:
     """A rating from score, errors, annotator and times; None where it says nothing."""
     score = _number(values.get("score"), f"{where}.score")
     spans = reading.spans(values.get("errors"), text, f"{where}.errors")
     if score is None and not spans:
         return None
     rater = rating_text(values.get("annotator"), f"{where}.annotator") or unnamed
-    return Rating(rater, score, spans, _seconds(values.get("times")))
+    return TextRating(rater, score, spans, _seconds(values.get("times")))
 
 
 def _number(value: Any, where: str) -> float | None:
@@ -412,7 +414,7 @@ def _gathered(file: str, name: str, language_pair: str | None) -> Iterator[Row]:
 
 def _rated_text(
     line: Mapping[str, Any], number: int, reading: SpanReading
-) -> tuple[RatedText, bool]:
+) -> tuple[GatheredText, bool]:
     """A line of one text, and whether it is of MQM."""
     if not _is_by_text(line):
         fix = "Expected system and tgt, as in the first line"
@@ -430,7 +432,7 @@ def _rated_text(
     rating = rating_of(values, text, reading, "unknown", "line")
     segment = place.number if place.number is not None else _line_id(line, number)
     source = _text(line, _SOURCE_KEYS)
-    one = RatedText(
+    one = GatheredText(
         place.pair,
         place.document,
         (segment, ""),

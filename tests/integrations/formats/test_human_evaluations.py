@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 
+from discorank.cli.options.system_outputs import read_judged_file
 from discorank.integrations.formats.documents import Row
 from discorank.integrations.formats.human_scores import blinded, with_judged, with_means_of_raters
-from discorank.integrations.formats.judged_files import read_judged_file
 from discorank.integrations.formats.open_lists import (
     open_documents,
     open_lists,
     recognised_documents,
 )
-from discorank.integrations.formats.rated_rows import LeftOutWarning
+from discorank.integrations.formats.rated_texts import LeftOutWarning
 from discorank.integrations.formats.readers.pearmut import read_pearmut
 from discorank.integrations.formats.readers.rating_table import read_rating_table
 from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
 from discorank.integrations.formats.readers.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
 from discorank.metrics.errors import InputError
-from discorank.rerank.selection.marked_spans import RatedSpan
-from discorank.rerank.selection.system_scores import DocumentOutputs, Rating
+from discorank.rerank.selection.system_scores import DocumentOutputs, RatedSpan, TextRating
 from tests.support.human_files import (
     MQM_HEAD,
     mqm_table,
@@ -63,7 +62,7 @@ def test_every_annotator_and_span_is_kept(tmp_path: Path) -> None:
     line["scores"] = {"A": {**said, "human1": 60, "annotator1": "ben", "errors1": []}}
     (document,) = documents_of(write_lines(tmp_path / "x.jsonl", [line]))
     spans = (RatedSpan(0, 3, "major"), RatedSpan(None, None, "minor"))
-    ratings = (Rating("anna", 80.0, spans, 7.5), Rating("ben", 60.0, ()))
+    ratings = (TextRating("anna", 80.0, spans, 7.5), TextRating("ben", 60.0, ()))
     assert document.ratings == {"esa": {"A": (ratings,)}}
     assert document.human["esa"] == {"A": (70.0,)}
 
@@ -232,7 +231,7 @@ def test_mqm_counts_by_the_weights_of_the_task(tmp_path: Path) -> None:
         RatedSpan(4, 7, "major", "Accuracy/Mistranslation"),
         RatedSpan(8, 11, "minor", "Fluency/Punctuation"),
     )
-    assert two == Rating("r2", 0.0, ())
+    assert two == TextRating("r2", 0.0, ())
     (source_error,) = document.ratings["mqm"]["S2"][0]
     assert source_error is not None
     assert source_error.spans == (RatedSpan(0, 1, "major", "Source issue", in_source=True),)
@@ -410,7 +409,7 @@ def test_blinded_annotations_come_back(tmp_path: Path) -> None:
     documents = with_judged(plain_documents(), rows, "esa")
     assert documents[1].human == {"esa of u": {"B": (55.0, None)}, "esa of v": {"B": (55.0, None)}}
     (first, second), nothing = documents[1].ratings["esa"]["B"]
-    assert first == Rating("u", 55.0, (RatedSpan(0, 3, "minor"),), 20.0)
+    assert first == TextRating("u", 55.0, (RatedSpan(0, 3, "minor"),), 20.0)
     assert second is not None
     assert (second.rater, nothing) == ("v", ())
     assert with_means_of_raters(documents, "esa")[1].human == {"esa": {"B": (55.0, None)}}

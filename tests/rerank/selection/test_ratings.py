@@ -12,17 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError
-from discorank.rerank.selection.marked_spans import RatedSpan, SpanComparison, character_counts
 from discorank.rerank.selection.organisers_ranking import OrganisersRanking, organisers_ranking
 from discorank.rerank.selection.ratings import (
     ErrorFree,
+    SpanComparison,
+    character_counts,
     error_free,
     rater_agreement,
     rater_figures,
     waves,
     z_scores,
 )
-from discorank.rerank.selection.system_scores import DocumentOutputs, RatedTexts, Rating
+from discorank.rerank.selection.system_scores import (
+    DocumentOutputs,
+    RatedSpan,
+    RatedTexts,
+    TextRating,
+)
 
 TEXT = "0123456789"
 
@@ -32,7 +38,7 @@ def rated(*scores: Sequence[float | None], spans: tuple[RatedSpan, ...] = ()) ->
     texts = []
     for of_segment in scores:
         named = zip("abcdef", of_segment, strict=False)
-        texts.append(tuple(None if s is None else Rating(r, s, spans) for r, s in named))
+        texts.append(tuple(None if s is None else TextRating(r, s, spans) for r, s in named))
     return tuple(texts)
 
 
@@ -55,10 +61,13 @@ def test_annotators_in_figures() -> None:
 
 def test_agreement_of_two_annotators() -> None:
     spans = (RatedSpan(0, 4, "major"),)
-    half = (Rating("a", 1.0, spans), Rating("b", 2.0, (RatedSpan(2, 6, "major"),)))
+    half = (TextRating("a", 1.0, spans), TextRating("b", 2.0, (RatedSpan(2, 6, "major"),)))
     one = document(
-        A=(half, (Rating("a", 5.0), Rating("b", 4.0))),
-        B=((Rating("a", 3.0, ()), Rating("b", 6.0, ())), (Rating("a", 9.0), Rating("b", 1.0))),
+        A=(half, (TextRating("a", 5.0), TextRating("b", 4.0))),
+        B=(
+            (TextRating("a", 3.0, ()), TextRating("b", 6.0, ())),
+            (TextRating("a", 9.0), TextRating("b", 1.0)),
+        ),
     )
     everyone, pair = rater_agreement([one], "esa")
     assert (pair.a, pair.b, pair.texts) == ("a", "b", 4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...integrations.formats.human_scores import HumanKey, with_judged
-from ...integrations.formats.pearmut_campaign import CampaignStyle, campaign_of
+from ...integrations.formats.readers.pearmut import CampaignStyle, campaign_of
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...rerank.runs.row_forms import as_line

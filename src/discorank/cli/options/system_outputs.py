@@ -7,19 +7,22 @@ of their own, of one rater or several, or as preferences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from ...integrations.formats.human_scores import (
     HumanKey,
     JudgedRow,
+    read_judged,
     read_rankings,
     with_judged,
 )
-from ...integrations.formats.judged_files import read_judged_file
 from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
-from ...integrations.formats.open_lists import open_documents
+from ...integrations.formats.open_lists import open_documents, recognised_documents
+from ...integrations.formats.readers.pearmut import read_judged_by_pearmut
+from ...integrations.formats.readers.rating_table import is_appraise, read_appraise
 from ...integrations.formats.readers.systems import SystemsOptions, read_document, read_documents
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...metrics.errors import InputError
@@ -308,7 +311,26 @@ def systems_documents(
 
 def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
     """The rows of the files of judgements."""
-    return [row for file in values["judged"] for row in read_judged_file(file, keys[0].name)]
+    return [row for path in values["judged"] for row in read_judged_file(path, keys[0].name)]
+
+
+def read_judged_file(path: str, key: str) -> list[JudgedRow]:
+    """The judgements of a file: rows whose scores stand under a key, annotations of Pearmut, or CSV of Appraise.
+
+    Raises:
+        InputError: it is of none of these forms; with file and line.
+
+    Warns:
+        LeftOutWarning: something was left out.
+    """
+    if recognised_documents(path) == "pearmut":
+        return read_judged_by_pearmut(path)
+    if path != "-":
+        with closing(LineSource(path)) as source:
+            first = next(iter(source), (0, b""))[1]
+        if is_appraise(first):
+            return read_appraise(path)
+    return read_judged(LineSource(path), key)
 
 
 def _keys(values: Mapping[str, Any]) -> list[HumanKey]:

@@ -16,7 +16,6 @@ from ....integrations.formats.human_scores import (
     with_judged,
     with_means_of_raters,
 )
-from ....integrations.formats.judged_files import read_judged_file
 from ....metrics.base import Metric
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
@@ -24,9 +23,10 @@ from ....metrics.spec.checked_settings import Rare, settings
 from ....report.choices import marked_errors
 from ....report.comparison_tables import rank_range
 from ....rerank.selection.kept_comparison import KeptScores
-from ....rerank.selection.marked_spans import RatedSpan, SpanAgreement, SpanComparison
 from ....rerank.selection.organisers_ranking import OrganisersRanking, Rule, organisers_ranking
 from ....rerank.selection.ratings import (
+    SpanAgreement,
+    SpanComparison,
     error_free,
     rated_texts,
     rater_agreement,
@@ -35,8 +35,9 @@ from ....rerank.selection.ratings import (
     z_scores,
 )
 from ....rerank.selection.significance import in_units, judge
-from ....rerank.selection.system_scores import DocumentOutputs, human_scored
+from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan, human_scored
 from ....tables import Column, Table, numbers, whole, words
+from ...options.system_outputs import judged_rows
 from ...terminal.console import Counted, say
 
 
@@ -70,8 +71,7 @@ def with_judgements(
         if len(keys) != 1:
             fix = "Give the key of their scores, such as --human esa"
             raise InputError("join the scores of one key", where="--judged", fix=fix)
-        rows = [row for path in values["judged"] for row in read_judged_file(path, keys[0].name)]
-        documents = with_judged(documents, rows, keys[0].name)
+        documents = with_judged(documents, judged_rows(values, keys), keys[0].name)
         documents = with_means_of_raters(documents, keys[0].name)
     if values["z_scores"]:
         rated = _rated_dimensions(documents)
@@ -352,16 +352,16 @@ def span_table(
     rows = [_span_row("other annotators", dimension, _among_people(rated))]
     with Counted("texts", len(rated) * len(marking), quiet) as progress:
         for metric, part in marking:
-            found = SpanComparison()
+            comparison = SpanComparison()
             for document, system, i, markings in rated:
                 text, predicted = _marked(part, document, system, i)
                 progress.more(1)
                 if predicted is None:
                     continue
                 for gold in markings:
-                    found.add(text, gold, predicted)
-            if found.agreement.error_free.texts:
-                rows.append(_span_row(metric.signature(), dimension, found.agreement))
+                    comparison.add(text, gold, predicted)
+            if comparison.agreement.error_free.texts:
+                rows.append(_span_row(metric.signature(), dimension, comparison.agreement))
     if len(rows) == 1 and metrics:
         say(
             "warning: none of the metrics marks errors: xcomet and judges that list errors do",
@@ -383,18 +383,18 @@ _RatedWithSpans = tuple[DocumentOutputs, str, int, list[tuple[RatedSpan, ...]]]
 
 def _among_people(rated: Sequence[_RatedWithSpans]) -> SpanAgreement:
     """Every annotator of a text against every other."""
-    found = SpanComparison()
+    comparison = SpanComparison()
     for document, system, i, markings in rated:
         text = _text(document, system, i)
         for a, gold in enumerate(markings):
             for b, predicted in enumerate(markings):
                 if a != b:
-                    found.add(text, gold, predicted)
-    return found.agreement
+                    comparison.add(text, gold, predicted)
+    return comparison.agreement
 
 
-def _span_row(name: str, dimension: str, found: SpanAgreement) -> dict[str, Any]:
-    characters, free = found.characters, found.error_free
+def _span_row(name: str, dimension: str, comparison: SpanAgreement) -> dict[str, Any]:
+    characters, free = comparison.characters, comparison.error_free
     row: dict[str, Any] = {"human": dimension, "metric": name, "ratings": free.texts}
     figures = {
         "precision": characters.precision,
