@@ -22,6 +22,7 @@ from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Rare, settings
 from ....report.choices import marked_errors
 from ....report.comparison_tables import rank_range
+from ....report.summary_text import short_names
 from ....rerank.selection.kept_comparison import KeptScores
 from ....rerank.selection.organisers_ranking import OrganisersRanking, Rule, organisers_ranking
 from ....rerank.selection.ratings import (
@@ -367,8 +368,9 @@ def span_table(
             "warning: none of the metrics marks errors: xcomet and judges that list errors do",
             quiet,
         )
+    names = short_names([metric.signature() for metric in metrics])
     columns = [
-        words("marked by", "metric"),
+        Column("marked by", ("metric",), lambda name: names.get(name, name), is_words=True),
         whole("ratings", "ratings"),
         *numbers({"precision": "precision", "recall": "recall", "f1": "character F1"}),
         *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
