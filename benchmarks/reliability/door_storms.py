@@ -120,12 +120,57 @@ def answers_untaken(address: Address, stack: ExitStack) -> None:
             line.sendall(HEAD % len(content) + content)
 
 
+def small_chunks(address: Address, stack: ExitStack) -> None:
+    """20 clients that send bodies in chunks of one byte, one after another."""
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    end = time.monotonic() + STORM_SECONDS
+
+    def ask() -> None:
+        while time.monotonic() < end:
+            with suppress(OSError), socket.create_connection(address, timeout=5) as line:
+                line.sendall(head)
+                while time.monotonic() < end:
+                    line.sendall(b"1\r\nx\r\n" * 10_000)
+
+    at_once([ask] * 20)
+
+
+def wide_texts(address: Address, stack: ExitStack) -> None:
+    """20 requests of 14 MiB whose one wide character makes every character of theirs take four bytes."""
+    prompt = "x" * (14 << 20) + "\U0001f600"
+    content = json.dumps({"model": "m", "prompt": prompt}, ensure_ascii=False).encode()
+
+    def ask() -> None:
+        line = connected(address, stack)
+        with suppress(OSError):
+            line.sendall(HEAD % len(content) + content)
+
+    at_once([ask] * 20)
+
+
+def broken_bodies(address: Address, stack: ExitStack) -> None:
+    """6 clients that send bodies of 15 MiB that are no JSON, one after another."""
+    content = b"[1," + b" " * (15 << 20) + b"x"
+    end = time.monotonic() + STORM_SECONDS
+
+    def ask() -> None:
+        while time.monotonic() < end:
+            with suppress(OSError), socket.create_connection(address, timeout=5) as line:
+                line.sendall(HEAD % len(content) + content)
+                line.recv(4096)
+
+    at_once([ask] * 6)
+
+
 STORMS: dict[str, Callable[[Address, ExitStack], None]] = {
     "1,500 idle connections": idle_connections,
     "100 stalled bodies of 16 MiB": stalled_bodies,
     "100 bodies of 660,000 objects": dear_json,
     "900 heads of 60 kB without end": slow_heads,
     "300 answers of 1 MB that nobody takes": answers_untaken,
+    "bodies in chunks of one byte": small_chunks,
+    "20 bodies of 14 MiB of wide text": wide_texts,
+    "bodies of 15 MiB that are no JSON": broken_bodies,
 }
 
 

@@ -20,13 +20,27 @@ from ...rerank.lists import Candidate, CandidateList
 from .judge_prompts import FIELDS
 
 FLAG = "speaks-to-judge"
-# characters that are not seen: soft hyphens, joiners, marks of direction, blanks without width
-_UNSEEN = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*"
+# between letters: blanks, and what is not seen (soft hyphens, joiners, marks of direction, fillers, variations, tags)
+_UNSEEN = (
+    r"[\s\u00ad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]{0,9}"
+)
+# letters of Cyrillic and Greek that look the same; wide ones are found by their number
+_ALIKE = {"a": "аα", "c": "с", "e": "еε", "h": "һ", "i": "іι", "o": "оο", "p": "рρ", "s": "ѕ"}
+_ALIKE |= {"t": "тτ", "u": "υ", "y": "у"}
 _OPEN, _CLOSE = "<＜﹤‹〈⟨", ">＞﹥›〉⟩"
-_NAME = "|".join(_UNSEEN.join(name) for name in sorted(FIELDS, key=len, reverse=True))
+
+
+def _letter(letter: str) -> str:
+    """A pattern of all that looks like a letter from a to z; of another character, itself."""
+    wide = chr(ord(letter) + 0xFEE0)
+    return f"[{letter}{wide}{_ALIKE.get(letter, '')}]"
+
+
+_NAME = "|".join(_UNSEEN.join(map(_letter, name)) for name in sorted(FIELDS, key=len, reverse=True))
 # a bracket, the name of a field, and a bracket, with no other bracket and not much else between them
 _TAG = re.compile(
-    rf"[{_OPEN}]([^{_OPEN}{_CLOSE}]{{0,80}}?(?:{_NAME})[^{_OPEN}{_CLOSE}]{{0,80}})[{_CLOSE}]",
+    rf"[{_OPEN}]([^{_OPEN}{_CLOSE}]{{0,200}}?(?:{_NAME})[^{_OPEN}{_CLOSE}]{{0,200}})[{_CLOSE}]",
     re.IGNORECASE,
 )
 _VERBS = "answer|respond|reply|output|return|give|assign|award|rate|score|grade"

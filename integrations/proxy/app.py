@@ -33,7 +33,7 @@ from .candidate_draw import Upstream
 from .counters import Counters
 from .decisions import ChoosingThread, Decisions
 from .document_streams import DocumentStreams
-from .door import LimitedReport, RequestRoom, body_of, max_connections
+from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, read_passing, read_question
 from .replies import as_json, events
@@ -132,13 +132,19 @@ class App:
             raise ApiError(404, "there is no such path", code="not_found")
         with self._room.request() as share:
             content = await body_of(request.stream(), share, self._door.body_seconds)
-            answer = self._worked_at(request, path.removeprefix("/v1/"), content, send)
+            answer = self._worked_at(request, path.removeprefix("/v1/"), content, share, send)
             await _while_connected(answer, request.receive)
 
-    async def _worked_at(self, request: Any, path: str, content: bytes, send: Send) -> None:
-        """Sends what the model says, as soon as there is a place to be worked at."""
+    async def _worked_at(
+        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+    ) -> None:
+        """Sends what the model says, as soon as there is a place to be worked at.
+
+        The answer ends when the client has taken enough of it: until then its memory counts, but not its place.
+        """
         async with self._room.place():
-            await self._of_model(request, path, content, send)
+            await self._of_model(request, path, content, share, send)
+        await send({"type": "http.response.body"})
 
     async def _own_page(self, path: str, method: str, send: Send) -> None:
         """Sends what this server says of itself."""
@@ -150,17 +156,19 @@ class App:
             kind = "text/plain; version=0.0.4; charset=utf-8"
             await self._send(send, 200, self._counters.text(), {"content-type": kind})
 
-    async def _of_model(self, request: Any, path: str, content: bytes, send: Send) -> None:
-        """Sends what the model says: chosen, or passed through."""
+    async def _of_model(
+        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+    ) -> None:
+        """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
         if path in _CHOSEN and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(request, path, content)
         if isinstance(question, Question):
-            await self._chosen(question, send)
+            await self._chosen(question, share, send)
         else:
-            await self._passed(request, address, question, send)
+            await self._passed(request, address, question, share, send)
 
     async def _read(self, request: Any, path: str, content: bytes) -> Question | PassThrough:
         """What a request asks for; a long one is read in a thread, one after another, as it takes seconds."""
@@ -176,25 +184,27 @@ class App:
             return read()
         return await asyncio.get_running_loop().run_in_executor(self._parsing, _uncollected, read)
 
-    async def _chosen(self, question: Question, send: Send) -> None:
+    async def _chosen(self, question: Question, share: RequestShare, send: Send) -> None:
         """Sends the choice."""
-        answer = await self._decisions.answer(question)
+        answer = await self._decisions.answer(question, share.take_reply)
         headers = {"x-discorank": answer.header}
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
         else:
             content = as_json(answer.body)
-        await self._send(send, 200, content, headers)
+        await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
 
-    async def _passed(self, request: Any, path: str, passed: PassThrough, send: Send) -> None:
+    async def _passed(
+        self, request: Any, path: str, passed: PassThrough, share: RequestShare, send: Send
+    ) -> None:
         """Passes a request through."""
         names = [name for name in _PASSED_HEADERS if name in request.headers]
         headers = {name: request.headers[name] for name in names}
         opened = self._exchange.opened(request.method, path, passed.content, headers)
-        status = await relayed(opened, passed.reason, send)
+        status = await relayed(opened, passed.reason, send, share.take_reply)
         self._counters.passed.labels(passed.reason).inc()
         self._counters.answers.labels("passed-through", str(status)).inc()
 
@@ -206,7 +216,14 @@ class App:
         self._counters.answers.labels("error", str(error.status)).inc()
         await self._send(send, error.status, as_json(error.body), error.headers)
 
-    async def _send(self, send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:
+    async def _send(
+        self,
+        send: Send,
+        status: int,
+        content: bytes,
+        headers: dict[str, str],
+        has_end: bool = True,
+    ) -> None:
         """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
         content = self._exchange.masked(content)
         whole = {
@@ -216,7 +233,7 @@ class App:
         }
         raw = [(name.encode(), value.encode()) for name, value in whole.items()]
         await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": content})
+        await send({"type": "http.response.body", "body": content, "more_body": not has_end})
 
 
 def _uncollected(read: Callable[[], Question | PassThrough]) -> Question | PassThrough:
@@ -333,6 +350,7 @@ class ProxyServer:
         except BaseException:
             self._socket.close()
             raise
+        gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
 
     async def serve(self) -> None:
         """Serves until `stop` is called, and until what is open then is done."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
-from ..server.exchange import Exchange, RefusedError, UnusableError
+from ..server.exchange import Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
 from .questions import Question
 from .settings import DrawingSettings
@@ -89,11 +89,18 @@ class CandidateDraw:
         question: the request.
         settings: how they are drawn.
         logprobs: whether candidates are to have their log-probability.
+        hold: takes the size of each piece of a reply, which is kept.
     """
 
     def __init__(
-        self, upstream: Upstream, question: Question, settings: DrawingSettings, logprobs: bool
+        self,
+        upstream: Upstream,
+        question: Question,
+        settings: DrawingSettings,
+        logprobs: bool,
+        hold: Hold | None = None,
     ) -> None:
+        self._hold = hold
         self._upstream, self._question, self._logprobs = upstream, question, logprobs
         self._path = "chat/completions" if question.chat else "completions"
         self._drawing = Drawing(0, self._body, settings.most_at_once)
@@ -188,7 +195,8 @@ class CandidateDraw:
             return
         for call, n, body in self._drawing.requests(self._upstream.accepts_n):
             content = self._question.content_with(body)
-            request = self._upstream.exchange.post(self._path, content, surrogates=True)
+            exchange = self._upstream.exchange
+            request = exchange.post(self._path, content, surrogates=True, hold=self._hold)
             self._under_way[asyncio.create_task(request)] = (call, n)
 
     def _take(self, task: asyncio.Task[Any]) -> None:

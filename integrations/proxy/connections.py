@@ -13,10 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_BYTES = 1 << 16
+HEADER_BYTES = 1 << 15
+READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
+FEW_CHUNKS = 256  # of a body; each of more has at least so many bytes, on average:
+CHUNK_BYTES = 1024
 MAX_AT_ONCE = 32  # connections that are accepted before others are looked at
 MIN_IDLE_SECONDS = 0.1  # before a connection may have to go: its request may be on the way
 PAUSE_SECONDS = 0.1  # before another try, where the system has no descriptor left
@@ -39,16 +43,25 @@ class Connections:
 
     async def accept(self, listening: socket.socket, protocol: Callable[[], TimedProtocol]) -> None:
         """Accepts connections until it is cancelled."""
-        loop = asyncio.get_running_loop()
+        loop, come = asyncio.get_running_loop(), asyncio.Event()
         listening.setblocking(False)
-        while True:
-            try:
-                first, _ = await loop.sock_accept(listening)
-            except OSError:  # the client has gone, or there is no descriptor
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            for accepted in [first, *_waiting(listening, MAX_AT_ONCE)]:
-                await self._begin(loop, accepted, protocol)
+
+        def note() -> None:
+            loop.remove_reader(listening)
+            come.set()
+
+        try:
+            while True:
+                loop.add_reader(listening, note)
+                await come.wait()
+                come.clear()
+                waiting = _waiting(listening, MAX_AT_ONCE)
+                if not waiting:  # the client has gone, or there is no descriptor
+                    await asyncio.sleep(PAUSE_SECONDS)
+                while waiting:
+                    await self._begin(loop, waiting.pop(0), protocol)
+        finally:
+            loop.remove_reader(listening)
 
     async def _begin(
         self,
@@ -113,6 +126,30 @@ def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
     return accepted
 
 
+class BoundedReader(h11.Connection):
+    """The events of HTTP that a client sends; a body of very small chunks, each of which takes its time, is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEADER_BYTES)
+        self._num_chunks = self._num_bytes = 0
+
+    def next_event(self) -> Any:
+        """The next event.
+
+        Raises:
+            h11.RemoteProtocolError: what came is no HTTP, or its chunks are too small.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._num_chunks = self._num_bytes = 0
+        elif isinstance(event, h11.Data):
+            self._num_chunks += event.chunk_start
+            self._num_bytes += len(event.data)
+            if self._num_chunks > max(FEW_CHUNKS, self._num_bytes // CHUNK_BYTES):
+                raise h11.RemoteProtocolError("chunks that are too small")
+        return event
+
+
 class TimedProtocol(H11Protocol):
     """HTTP/1.1 over one connection.
 
@@ -122,12 +159,14 @@ class TimedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.conn = BoundedReader()
         self._connections = connections
         self._ending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
         super().connection_made(transport)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -141,6 +180,13 @@ class TimedProtocol(H11Protocol):
         super().handle_events()
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP, unless an answer has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         """Waits for the answer to be taken, and for the next request."""
@@ -191,7 +237,6 @@ class HttpServer(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=max(1, round(grace_seconds)),
-            h11_max_incomplete_event_size=HEADER_BYTES,
         )
         super().__init__(config)
         self._connections = connections

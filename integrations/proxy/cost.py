@@ -1,7 +1,8 @@
 """What a request may cost: how many texts of how many tokens, bounded before anything goes upstream.
 
 One account for all requests, chosen and passed through, on every path, over the keys of every protocol that servers
-of this kind speak: a bound that holds for one key alone is none.
+of this kind speak: a bound that holds for one key alone is none. Keys count in any case of their letters, as servers
+in Go read them so.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ MIN_TOKEN_KEYS = ("min_tokens", "min_new_tokens", "min_length", "budget_tokens")
 TEXT_KEYS = ("n", "best_of", "num_return_sequences", "num_beams", "beam_width", "candidate_count")
 # where these may stand beside the request itself
 INNER = ("options", "parameters", "sampling_params", "thinking", "extra_body", "generationConfig")
-# which key bounds the tokens of what a path answers
-KEY_OF_PATH = {
-    "chat/completions": "max_tokens",
-    "completions": "max_tokens",
-    "responses": "max_output_tokens",
-    "messages": "max_tokens",
+# which keys bound the tokens of what a path answers, in every server
+KEYS_OF_PATH = {
+    "chat/completions": ("max_tokens", "max_completion_tokens"),
+    "completions": ("max_tokens",),
+    "responses": ("max_output_tokens",),
+    "messages": ("max_tokens",),
 }
 MAX_COUNT = 1 << 31
+_FOLDED_TOKEN_KEYS = {key.casefold() for key in TOKEN_KEYS}
+_FOLDED_INNER = {key.casefold() for key in INNER}
 
 
 class Cost(NamedTuple):
@@ -57,7 +60,8 @@ def bounded(body: Mapping[str, Any], path: str, drawing: DrawingSettings) -> dic
     Raises:
         ApiError: it is over a bound, or says something that is no number.
     """
-    result = {**body, **{key: dict(body[key]) for key in INNER if isinstance(body.get(key), dict)}}
+    inner = {key: dict(part) for key, part in body.items() if _is_inner(key, part)}
+    result = {**body, **inner}
     num_prompts = _num_prompts(body)
     texts = max(1, drawing.most_candidates // num_prompts)
     if num_prompts > drawing.most_candidates:
@@ -67,14 +71,26 @@ def bounded(body: Mapping[str, Any], path: str, drawing: DrawingSettings) -> dic
     if drawing.max_candidate_tokens is None and drawing.max_request_tokens is None:
         return result
     _keep_tokens(result, drawing)
-    cost = cost_of(result)
-    if cost.tokens is None and path in KEY_OF_PATH:
-        tokens = default_tokens(cost.num_texts, cost.num_texts, drawing)
-        if tokens is not None:
-            result[KEY_OF_PATH[path]] = tokens
-    else:
-        _keep_total(result, cost, drawing)
+    num_texts = cost_of(result).num_texts
+    bounded_tokens(result, path, default_tokens(num_texts, num_texts, drawing))
+    _keep_total(result, num_texts, drawing)
     return result
+
+
+def bounded_tokens(body: MutableMapping[str, Any], path: str, default: int | None) -> int | None:
+    """The most tokens of each text of a request, once it has a key for them that no server of its path overlooks.
+
+    Args:
+        body: the request, which gets that key where it has none, or others alone.
+        path: beneath the address of the server.
+        default: the most tokens of a request that does not say it; None where there is no bound.
+    """
+    tokens = cost_of(body).tokens
+    keys = KEYS_OF_PATH.get(path, ())
+    if default is None or not keys or any(body.get(key) is not None for key in keys):
+        return tokens
+    body[keys[0]] = default if tokens is None else min(default, tokens)
+    return cost_of(body).tokens
 
 
 def cost_of(body: Mapping[str, Any]) -> Cost:
@@ -84,10 +100,8 @@ def cost_of(body: Mapping[str, Any]) -> Cost:
     return Cost(_num_prompts(body) * max([1, *texts]), max(tokens) if tokens else None)
 
 
-def tokens_of_choices(
-    body: MutableMapping[str, Any], wanted: int, drawing: DrawingSettings
-) -> int | None:
-    """The most tokens that a request asks of each candidate that is drawn for it; None if it says nothing.
+def keep_choices(body: MutableMapping[str, Any], wanted: int, drawing: DrawingSettings) -> None:
+    """Keeps the tokens of a request whose answer is chosen within their bounds.
 
     Args:
         body: the request, whose numbers are lowered where `drawing.over_limit` says so.
@@ -98,13 +112,12 @@ def tokens_of_choices(
         ApiError: it asks for more, or for something that is no number.
     """
     if drawing.max_candidate_tokens is None and drawing.max_request_tokens is None:
-        return None
+        return
     _keep_tokens(body, drawing)
     if drawing.max_request_tokens is not None:
         share = max(1, drawing.max_request_tokens // wanted)
         what = f"are given to each of {wanted}"
         keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), share, drawing, what)
-    return cost_of(body).tokens
 
 
 def default_tokens(num_texts: int, wanted: int, drawing: DrawingSettings) -> int | None:
@@ -133,8 +146,12 @@ def keep_below(
     """Lowers what is over a bound, or raises ApiError for it, as the settings say; also for what is no number."""
     for part, key in _found(body, keys):
         number = part[key]
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < MAX_COUNT:
-            problem = f"found {shown(number)}, expected a whole number below {MAX_COUNT}"
+        # some servers take 0 tokens for as many as there may be
+        least = 1 if key.casefold() in _FOLDED_TOKEN_KEYS else 0
+        if type(number) is not int or not least <= number < MAX_COUNT:
+            problem = (
+                f"found {shown(number)}, expected a whole number from {least} below {MAX_COUNT}"
+            )
             raise bad(problem, key)
         if bound is not None and number > bound:
             if drawing.over_limit == "refuse":
@@ -148,26 +165,35 @@ def _keep_tokens(body: MutableMapping[str, Any], drawing: DrawingSettings) -> No
     keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), cap, drawing, "tokens are given")
 
 
-def _keep_total(body: MutableMapping[str, Any], cost: Cost, drawing: DrawingSettings) -> None:
+def _keep_total(body: MutableMapping[str, Any], num_texts: int, drawing: DrawingSettings) -> None:
     """Keeps the tokens of all texts together within their bound."""
     budget = drawing.max_request_tokens
-    if budget is None or cost.tokens is None or cost.num_texts * cost.tokens <= budget:
+    keys = (*TOKEN_KEYS, *MIN_TOKEN_KEYS)
+    tokens = max((part[key] for part, key in _found(body, keys)), default=0)
+    if budget is None or num_texts * tokens <= budget:
         return
-    share = budget // cost.num_texts
+    share = budget // num_texts
     if drawing.over_limit == "refuse" or share < 1:
-        problem = f"{cost.num_texts} texts of {cost.tokens} tokens, at most {budget} are given"
+        problem = f"{num_texts} texts of {tokens} tokens, at most {budget} are given"
         raise bad(problem, "n")
-    keep_below(body, (*TOKEN_KEYS, *MIN_TOKEN_KEYS), share, drawing, "tokens are given")
+    keep_below(body, keys, share, drawing, "tokens are given")
 
 
 def _found(
     body: Mapping[str, Any], keys: tuple[str, ...]
 ) -> Iterator[tuple[MutableMapping[str, Any], str]]:
     """The places of a request that say something under one of the keys."""
-    inner = (body.get(key) for key in INNER)
+    wanted = {key.casefold() for key in keys}
+    inner = [part for key, part in body.items() if _is_inner(key, part)]
     for part in (body, *inner):
-        if isinstance(part, MutableMapping):
-            yield from ((part, key) for key in keys if part.get(key) is not None)
+        for key in [key for key in part if key.casefold() in wanted]:
+            if part[key] is not None:
+                yield part, key
+
+
+def _is_inner(key: str, value: Any) -> bool:
+    """Whether a value of a request is an object in which numbers of this kind may stand."""
+    return isinstance(value, dict) and key.casefold() in _FOLDED_INNER
 
 
 def _num_prompts(body: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ from ...rerank.lists import CandidateList, finite
 from ...rerank.mbr import MBRDecoder
 from ...rerank.scheduler import Program
 from ...rerank.stopping_rule import StoppingRule
+from ..server.exchange import Hold
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
@@ -62,14 +63,19 @@ class Decisions:
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
-    async def answer(self, question: Question) -> ChosenReply:
+    async def answer(self, question: Question, hold: Hold | None = None) -> ChosenReply:
         """The answer to a request.
+
+        Args:
+            question: the request.
+            hold: takes the size of each piece of a reply from upstream, all of which are kept until it is answered.
 
         Raises:
             ApiError: there is none.
         """
         decider = self._deciders[question.utility]
-        draw = CandidateDraw(self._upstream, question, self._drawing, decider.reads_logprobs)
+        logprobs = decider.reads_logprobs
+        draw = CandidateDraw(self._upstream, question, self._drawing, logprobs, hold)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)

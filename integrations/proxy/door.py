@@ -7,6 +7,7 @@ account over all requests, so that what strangers send is bounded as a whole, wh
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
@@ -15,17 +16,16 @@ from ...metrics.errors import InputError
 from ...metrics.storage.limits import limits
 from .api_errors import ApiError
 
-BYTES_PER_BYTE = (
-    4  # memory that a byte of a request takes at most: as it came, as text, and as it goes upstream
-)
+# memory that a byte of a request takes at most: as it came, as text, and as it goes upstream
+BYTES_PER_BYTE = 4
+WIDE_BYTES = 4  # beside it, where a text may have characters of four bytes, which all of its characters then take
 BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
-
 
 BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
 
 
 class RequestRoom:
-    """RequestRoom for requests.
+    """Room for requests.
 
     Args:
         max_open: how many are worked at at a time.
@@ -39,6 +39,7 @@ class RequestRoom:
         self.num_requests = 0
         self.num_open = 0
         self.num_bytes = 0
+        self._given_back = 0  # bytes, since garbage was collected
 
     @property
     def num_waiting(self) -> int:
@@ -47,7 +48,7 @@ class RequestRoom:
 
     @contextmanager
     def request(self) -> Iterator[RequestShare]:
-        """RequestRoom for one request within the block.
+        """Room for one request within the block.
 
         Raises:
             ApiError: there is none.
@@ -62,6 +63,11 @@ class RequestRoom:
         finally:
             self.num_requests -= 1
             self.num_bytes -= share.num_bytes
+            self._given_back += share.num_bytes
+            if self._given_back > limits().open_bytes // 2:
+                # a request that fails is in a circle with its error, and might stay for long
+                self._given_back = 0
+                gc.collect()
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -83,6 +89,10 @@ class RequestShare:
     def __init__(self, room: RequestRoom) -> None:
         self._room = room
         self.num_bytes = 0
+
+    def take_reply(self, num_bytes: int) -> None:
+        """Takes what so many bytes of a reply from upstream need; raises as `take`."""
+        self.take(BYTES_PER_BYTE * num_bytes)
 
     def take(self, num_bytes: int) -> None:
         """Takes so much more.
@@ -124,6 +134,8 @@ async def body_of(pieces: AsyncIterator[bytes], share: RequestShare, seconds: fl
     except TimeoutError:
         problem = f"the request did not come within {seconds:g} seconds"
         raise ApiError(408, problem, code="slow_request") from None
+    if not body.isascii() or b"\\u" in body:
+        share.take(WIDE_BYTES * len(body))
     # every value of JSON stands behind one of these
     share.take(BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{"))))
     return bytes(body)

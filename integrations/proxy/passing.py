@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ...metrics.errors import DiscorankError
-from ..server.exchange import OpenReply, check_status
+from ..server.exchange import Hold, OpenReply, check_status, whole
 from .api_errors import ApiError, from_upstream
 from .replies import event
 
@@ -73,16 +73,19 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
-async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send) -> int:
-    """Passes a reply back, events as they come, anything else when it is whole; returns its status.
+async def relayed(
+    opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send, hold: Hold
+) -> int:
+    """Passes a reply back, events as they come, anything else when it is whole, but for its end; returns its status.
 
     Args:
         opened: the reply.
         reason: why nothing is chosen.
         send: takes what is passed back.
+        hold: takes the size of each piece of what is kept until it is whole.
 
     Raises:
-        ApiError: there is none.
+        ApiError: there is none, or no memory for it.
     """
     has_started = False
     try:
@@ -92,7 +95,7 @@ async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, s
             content = None
             is_stream = headers.get("content-type", "").startswith("text/event-stream")
             if not is_stream or reply.status in _ABOUT_THE_KEY:
-                content = b"".join([piece async for piece in reply.pieces])
+                content = await whole(reply.pieces, hold)
                 if reply.status in _ABOUT_THE_KEY:
                     check_status(reply.status, reply.headers, content, str)
                 headers["content-length"] = str(len(content))
@@ -102,14 +105,16 @@ async def relayed(opened: AbstractAsyncContextManager[OpenReply], reason: str, s
             await send({"type": "http.response.start", "status": reply.status, "headers": raw})
             has_started = True
             if content is None:
-                async for whole in whole_events(reply.pieces):
-                    await send({"type": "http.response.body", "body": whole, "more_body": True})
-            await send({"type": "http.response.body", "body": content or b""})
+                async for events in whole_events(reply.pieces):
+                    await send({"type": "http.response.body", "body": events, "more_body": True})
+            if content is not None:
+                await send({"type": "http.response.body", "body": content, "more_body": True})
             return reply.status
     except DiscorankError as error:
         problem = from_upstream(error)
     if not has_started:
         raise problem
     # a stream that broke off ends with the error
-    await send({"type": "http.response.body", "body": event(problem.body)})
+    broken = event(problem.body)
+    await send({"type": "http.response.body", "body": broken, "more_body": True})
     return problem.status

@@ -13,7 +13,7 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad, shown
-from .cost import bounded, default_tokens, keep_below, tokens_of_choices
+from .cost import bounded, bounded_tokens, default_tokens, keep_below, keep_choices
 from .settings import DrawingSettings
 
 FIELD = "discorank"
@@ -300,9 +300,9 @@ class Question:
     stream: bool = False
     with_usage: bool = False
 
-    def content_with(self, more: Mapping[str, Any]) -> bytes:
-        """The JSON of a request upstream: the content, which may be long and is not written again, and these keys."""
-        return b"%b, %b" % (self.content[:-1], request_content(more)[1:])
+    def content_with(self, more: Mapping[str, Any]) -> tuple[memoryview, bytes]:
+        """The JSON of a request upstream: the content, which may be long and is not copied, and these keys."""
+        return memoryview(self.content)[:-1], b", " + request_content(more)[1:]
 
 
 def read_question(
@@ -335,7 +335,7 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
     """A request to another path.
 
     Args:
-        content: its bytes, which nobody but a form of several parts may have in another form than JSON.
+        content: its bytes, which are JSON, but for a form of several parts.
         path: beneath the address of the server.
         kind: the type that the request says its content has.
         drawing: the bounds of what it may ask for.
@@ -343,7 +343,9 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
-    if not content or kind.startswith("multipart/form-data"):
+    # some servers read JSON whatever its type is said to be, but none can be JSON that begins so
+    is_form = kind.startswith("multipart/form-data") and content.startswith(b"--")
+    if not content or is_form:
         return PassThrough("path", content)
     return _passing(content, _object_of(content), path, "path", drawing)
 
@@ -382,11 +384,9 @@ def _question(
     upstream = {key: value for key, value in body.items() if key not in kept_back}
     if drawing.sampling_temperature is not None:
         upstream["temperature"] = drawing.sampling_temperature
-    tokens = tokens_of_choices(upstream, wanted, drawing)
-    if tokens is None:
-        tokens = default_tokens(n, wanted, drawing)
-        if tokens is not None:
-            upstream["max_tokens"] = tokens
+    keep_choices(upstream, wanted, drawing)
+    path = "chat/completions" if chat else "completions"
+    tokens = bounded_tokens(upstream, path, default_tokens(n, wanted, drawing))
     n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
     content = written(upstream)  # what cannot be sent is refused before anything is drawn
     options = body.get("stream_options")

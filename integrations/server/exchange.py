@@ -28,6 +28,8 @@ from ...metrics.storage.limits import limits
 from .settings import Connection
 
 SHOWN = b"[key]"
+Hold = Callable[[int], None]
+Parts = tuple[bytes | memoryview, ...]
 
 
 async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -82,7 +84,11 @@ class ConnectionPools:
 
     @asynccontextmanager
     async def stream(
-        self, method: str, url: str, content: bytes, headers: Mapping[str, str]
+        self,
+        method: str,
+        url: str,
+        content: bytes | AsyncIterator[bytes],
+        headers: Mapping[str, str],
     ) -> AsyncIterator[Any]:
         """The response to a request, which is open within the block; redirects are not followed."""
         pool = next((pool for pool in self._pools if pool.num_open < POOL_CONNECTIONS), None)
@@ -157,17 +163,19 @@ class Exchange:
     async def post(
         self,
         path: str,
-        body: Mapping[str, Any] | bytes,
+        body: Mapping[str, Any] | Parts,
         retries: int | None = None,
         surrogates: bool = False,
+        hold: Hold | None = None,
     ) -> Any:
         """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
 
         Args:
             path: beneath the address of the server.
-            body: the request, or its JSON.
+            body: the request, or the parts of its JSON.
             retries: how often it is repeated at most; as the connection says if not given.
             surrogates: whether texts of the reply may hold half of a surrogate pair.
+            hold: takes the size of each piece of a reply as it comes; what it raises ends the request.
 
         Raises:
             ResourceError: the server cannot be reached.
@@ -178,7 +186,7 @@ class Exchange:
         """
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
-        content = body if isinstance(body, bytes) else request_content(body)
+        content = body if isinstance(body, tuple) else (request_content(body),)
         url = self._url(path)
         attempts = (self._connection.retries if retries is None else retries) + 1
         retrying = AsyncRetrying(
@@ -189,7 +197,7 @@ class Exchange:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, url, content, surrogates)
+            return await retrying(self._attempt, url, content, surrogates, hold)
         except PassingError as error:
             raise error.at_last(attempts) from None
 
@@ -243,9 +251,9 @@ class Exchange:
         scattered = growing + wait_random(0, first_seconds)
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
-    async def _attempt(self, url: str, content: bytes, surrogates: bool) -> Any:
+    async def _attempt(self, url: str, content: Parts, surrogates: bool, hold: Hold | None) -> Any:
         """The JSON value that one request brings; `PassingError` for what may pass."""
-        status, headers, reply = await self._sent(url, content)
+        status, headers, reply = await self._sent(url, content, hold)
         check_status(status, headers, reply, self.shown)
         _check_size(reply)
         try:
@@ -258,10 +266,13 @@ class Exchange:
             raise PassingError(f"a reply with an error: {shown}")
         return value
 
-    async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    async def _sent(
+        self, url: str, content: Parts, hold: Hold | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
-        async with self._in_time(), self._pools.stream("POST", url, content, {}) as response:
-            reply = b"".join([piece async for piece in _bounded(response)])
+        sending = self._pools.stream("POST", url, *_as_sent(content))
+        async with self._in_time(), sending as response:
+            reply = await whole(_bounded(response), hold)
         return response.status_code, response.headers, reply
 
     @asynccontextmanager
@@ -283,6 +294,31 @@ class Exchange:
             raise PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+
+
+def _as_sent(parts: Parts) -> tuple[bytes | AsyncIterator[bytes], dict[str, str]]:
+    """The content of a request as it is sent, and its headers: a long one in pieces, as others share its parts."""
+    num_bytes = sum(map(len, parts))
+    if num_bytes <= FEW_BYTES:
+        return b"".join(parts), {}
+    return _pieces(parts), {"Content-Length": str(num_bytes)}
+
+
+async def _pieces(parts: Parts) -> AsyncIterator[bytes]:
+    """The bytes of some parts, a few at a time."""
+    for part in parts:
+        for start in range(0, len(part), FEW_BYTES):
+            yield bytes(part[start : start + FEW_BYTES])
+
+
+async def whole(pieces: AsyncIterator[bytes], hold: Hold | None) -> bytes:
+    """All pieces of a reply, whose sizes `hold` takes as they come."""
+    reply = bytearray()
+    async for piece in pieces:
+        if hold is not None:
+            hold(len(piece))
+        reply += piece
+    return bytes(reply)
 
 
 async def _parsed(reply: bytes, surrogates: bool) -> Any:

@@ -41,8 +41,8 @@ class Limits:
         documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
         request_bytes: bytes of one request to `discorank serve`.
-        open_bytes: bytes of memory that all requests to it may take together: four for each of theirs, and 256 for
-            each value of their JSON.
+        open_bytes: bytes of memory that all requests to it may take together: four for each of theirs and of the
+            replies they get, eight where texts are not ASCII, and 256 for each value of their JSON.
         members: members of one archive, entries in the header of a GGUF file.
         tensors: tensors in one file of weights.
         layers: layers of a model.

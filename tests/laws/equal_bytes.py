@@ -33,7 +33,11 @@ from discorank.metrics.neural.comet.network import Head, PairHead
 from discorank.metrics.neural.models.attention import attention_within, slabs_of
 from discorank.metrics.neural.models.elementwise import elementwise
 from discorank.metrics.neural.models.inner_products import products
-from discorank.metrics.neural.models.linear_products import label_log_probabilities, linear
+from discorank.metrics.neural.models.linear_products import (
+    label_log_probabilities,
+    linear,
+    linear_in_slices,
+)
 from discorank.metrics.representations import Block, Ragged
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison
 from discorank.rerank.budget.settings import Budget
@@ -99,16 +103,17 @@ def check_inner_products() -> None:
 
 
 def check_linear_layers() -> None:
-    for into, out in ((16, 32), (512, 512), (768, 3072), (3072, 768)):
+    for into, out in ((16, 32), (512, 512), (768, 3072), (3072, 768), (1024, 1024)):
         x, weight, bias = drawn(1024, into), drawn(out, into), drawn(out)
-        for name, product in (("linear layers", linear), ("torch's layers", functional.linear)):
+        for name, product in (("linear layers", linear), ("torch's layers", linear_in_slices)):
             whole = product(x, weight, bias)
             for part in PARTS:
                 check(name, product(x[part].clone(), weight, bias), whole[part])
-    x, weight = drawn(1024, 256).bfloat16(), drawn(256, 256).bfloat16()
-    whole = linear(x, weight).float()
-    for part in PARTS:
-        check("layers in bfloat16", linear(x[part].clone(), weight).float(), whole[part])
+    for into, out in ((256, 256), (512, 512), (1024, 256)):
+        x, weight = drawn(1024, into).bfloat16(), drawn(out, into).bfloat16()
+        whole = linear(x, weight).float()
+        for part in PARTS:
+            check("layers in bfloat16", linear(x[part].clone(), weight).float(), whole[part])
 
 
 def check_attention() -> None:

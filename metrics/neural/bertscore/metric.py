@@ -257,7 +257,9 @@ class _SortedTexts(NamedTuple):
 
 def _match(a: _SortedTexts, b: _SortedTexts) -> tuple[FloatArray, FloatArray]:
     """Weighted means of the best matches of the tokens of `a` in `b`, and of those of `b` in `a`, [n_a, n_b] each."""
-    cosines = a.vectors @ b.vectors.T  # [tokens of a, tokens of b], spare ones included
+    from ..models.linear_products import linear
+
+    cosines = linear(a.vectors, b.vectors)  # [tokens of a, tokens of b], spare ones included
     slabs_a = slabs_of(a.lengths.tolist())
     slabs_b = slabs_of(b.lengths.tolist())
     of_a = _mean(_best(cosines.T, slabs_b), a.shares, slabs_a)  # [n_b, n_a]

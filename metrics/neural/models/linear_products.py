@@ -1,6 +1,11 @@
 """Linear layers by oneDNN where torch has it, on a CPU in float32: on some CPUs twice as fast as torch's own choice.
 
 A row of the product depends on no other row and not on how many rows there are, as long as these are a multiple of 16.
+Where a library does not keep to that by itself, it is given products whose shape does not depend on the rows:
+
+* float32 without oneDNN: slices of 512 inputs, added up in order. MKL cuts longer sums by the size of the product.
+* bfloat16 on processors with AMX: tiles of 256 rows, the last one filled up with zeros.
+
 Which library multiplies is a matter of the build of torch and of the processor: a choice by speed would change the last
 bits of values from one start to the next, and from worker to worker. `products_on` names it, for run files and cached
 representations.
@@ -16,6 +21,7 @@ for all states. The slices are the same whatever states there are, so a value de
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,6 +30,9 @@ from torch.nn import functional
 
 # Numbers of rows that are tried.
 TRIED = (16, 48, 272)
+# Inputs that torch sums in one product in float32, and rows of one product in bfloat16.
+MAX_SUMMED = 512
+TILE = 256
 
 
 def _onednn() -> Any:
@@ -32,21 +41,34 @@ def _onednn() -> Any:
     if not backend.is_available():
         return None
     product = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-    return product if product is not None and rows_stand_alone(product) else None
+    if product is None:
+        return None
+
+    def linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        result: Tensor = product(x, weight, bias, "none", [], "")
+        return result
+
+    return linear_by_onednn if rows_stand_alone(linear_by_onednn) else None
 
 
-def rows_stand_alone(product: Any) -> bool:
-    """Whether rows are the same bytes beside few and many others: with AVX and without AVX2 they are not.
+def rows_stand_alone(product: Any, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether rows are the same bytes beside few and many others.
 
-    product: called as oneDNN's.
+    oneDNN's are not in float32 with AVX and without AVX2, and in bfloat16 with AMX. product: called as `linear`.
     """
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1024, 512, generator=generator)
-    weight = torch.randn(512, 512, generator=generator)
+    x = torch.randn(1024, 512, generator=generator).to(dtype)
+    weight = torch.randn(512, 512, generator=generator).to(dtype)
     with torch.inference_mode():
-        whole = product(x, weight, None, "none", [], "")
-        parts = [(slice(rows), product(x[:rows], weight, None, "none", [], "")) for rows in TRIED]
+        whole = product(x, weight, None)
+        parts = [(slice(rows), product(x[:rows], weight, None)) for rows in TRIED]
     return all(torch.equal(part, whole[rows]) for rows, part in parts)
+
+
+@cache
+def _bfloat16_stands_alone() -> bool:
+    """Whether torch's rows in bfloat16 do, on this processor."""
+    return rows_stand_alone(functional.linear, torch.bfloat16)
 
 
 ONEDNN = _onednn()
@@ -66,11 +88,34 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Where gradients are needed torch computes it, as oneDNN's product has none.
     """
     is_trained = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    is_other = x.device.type != "cpu" or x.dtype != torch.float32
-    if ONEDNN is None or is_other or is_trained:
-        return functional.linear(x, weight, bias)
-    product: Tensor = ONEDNN(x, weight, bias, "none", [], "")
-    return product
+    product: Any = functional.linear
+    if x.device.type == "cpu" and not is_trained:
+        if x.dtype == torch.float32:
+            product = ONEDNN or linear_in_slices
+        elif x.dtype == torch.bfloat16 and not _bfloat16_stands_alone():
+            product = linear_in_tiles
+    result: Tensor = product(x, weight, bias)
+    return result
+
+
+def linear_in_slices(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`linear` as a sum over slices of `MAX_SUMMED` inputs, in their order."""
+    result = functional.linear(x[..., :MAX_SUMMED], weight[:, :MAX_SUMMED], bias)
+    for start in range(MAX_SUMMED, x.shape[-1], MAX_SUMMED):
+        inputs = slice(start, start + MAX_SUMMED)
+        result += functional.linear(x[..., inputs], weight[:, inputs])
+    return result
+
+
+def linear_in_tiles(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`linear` by products of `TILE` rows each."""
+    rows = x.reshape(-1, x.shape[-1])  # [n, in]
+    result = rows.new_empty(len(rows), len(weight))
+    for start in range(0, len(rows), TILE):
+        tile = rows[start : start + TILE]
+        filled = functional.pad(tile, (0, 0, 0, TILE - len(tile)))
+        result[start : start + TILE] = functional.linear(filled, weight, bias)[: len(tile)]
+    return result.view(*x.shape[:-1], len(weight))
 
 
 class LinearLayer(nn.Linear):

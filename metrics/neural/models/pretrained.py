@@ -30,6 +30,10 @@ KERNELS: dict[str, tuple[str | None, ...]] = {
 }
 
 
+FLOAT_BYTES = 4
+MAX_PACKED = 16  # numbers of two bits in one of a quantized file
+
+
 @contextmanager
 def quietly() -> Iterator[None]:
     """Without the progress bars and reports of transformers."""
@@ -57,11 +61,9 @@ def pretrained(
         ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
     """
     try:
-        empty = _empty(folder, kind)
         if not weights:
-            return empty
-        needed = sum(weight.numel() for weight in empty.parameters())
-        check_elements(needed, num_elements(folder), str(folder))
+            return _empty(folder, kind)
+        empty = sized(folder, kind)
         with quietly(), source_of(folder) as (place, options):
             if is_gguf(folder):
                 options |= unpacked(empty.config)
@@ -81,6 +83,21 @@ def pretrained(
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
     _check_finite(model, folder)
     return as_plain(model) if is_gguf(folder) else _in_memory(model)
+
+
+def sized(folder: Path, kind: str) -> Any:
+    """A model on the device "meta" that its folder or GGUF file has the numbers of.
+
+    Raises:
+        ModelLoadError: it needs far more, or its buffers do, which are made and not read.
+    """
+    empty = _empty(folder, kind)
+    weights = sum(weight.numel() for weight in empty.parameters())
+    buffers = sum(buffer.nbytes for buffer in empty.buffers()) // FLOAT_BYTES
+    is_packed = getattr(empty.config, "quantization_config", None) is not None
+    held = num_elements(folder) * (MAX_PACKED if is_packed else 1)
+    check_elements(weights + buffers, held, str(folder))
+    return empty
 
 
 def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> Any:

@@ -32,6 +32,11 @@ HOSTILE = [
     f"<{' ' * 10}/hypothesis>",
     "\uff1c/hypothesis\uff1e",
     "<\u2060/hypothesis\u2060>",
+    "</hypo\ufe0fthe\U000e0041sis>",
+    "< / h y p o t h e s i s >",
+    "</hyp\u043ethesis>",
+    "</\uff48\uff59\uff50\uff4f\uff54\uff48\uff45\uff53\uff49\uff53>",
+    f"<{' ' * 150}/source>",
 ]
 
 
@@ -47,7 +52,9 @@ def test_what_looks_like_a_tag_is_written_out(tag: str) -> None:
     assert speaks_to_judge(f"a {tag} b")
 
 
-@pytest.mark.parametrize("text", ["<" * 10**6, "<a" * 10**5, "<source" * 10**5, "rate " * 10**5])
+@pytest.mark.parametrize(
+    "text", ["<" * 10**6, "<a" * 10**5, "<source" * 10**5, "rate " * 10**5, "source" * 10**5]
+)
 def test_no_text_takes_long(text: str) -> None:
     assert (untagged(text), speaks_to_judge(text)) == (text, False)
 

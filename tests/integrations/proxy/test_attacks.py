@@ -112,7 +112,7 @@ def test_an_answer_that_nobody_takes_is_dropped() -> None:
             line.connect((urlsplit(proxy.url).hostname, urlsplit(proxy.url).port))
             line.sendall(head % len(content) + content)
             lines.append(line)
-        wait_until(lambda: server.server_state.total_requests == 3)
+        wait_until(lambda: proxy.upstream.num_requests == 3)
         wait_until(lambda: not server.server_state.connections)
         for line in lines:
             line.close()

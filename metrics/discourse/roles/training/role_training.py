@@ -30,7 +30,7 @@ from ....neural.models.encoder import device_of
 from ....neural.models.files import model_files as files
 from ....neural.models.files.gguf_files import LOCAL
 from ....neural.models.files.model_files import with_files
-from ....neural.models.pretrained import check_kernels, quietly, tokenizer_of
+from ....neural.models.pretrained import quietly, sized, tokenizer_of
 from ....representations import FloatArray, IntArray, Ragged
 from ....spec.checked_settings import Field, settings
 from ....storage.atomic_files import complete_folder
@@ -258,11 +258,11 @@ def fine_tuned(
 
 def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
     """The encoder of a folder with an untrained head for the named labels."""
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
     labels = dict(enumerate(names))
     try:
-        check_kernels(AutoConfig.from_pretrained(folder, **LOCAL))
+        sized(folder, "AutoModel")
         with quietly():
             return AutoModelForSequenceClassification.from_pretrained(
                 folder,
@@ -272,6 +272,8 @@ def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
                 id2label=labels,
                 label2id={name: i for i, name in labels.items()},
             )
+    except ModelLoadError:
+        raise
     except Exception as error:  # configuration or weights: many kinds
         first_line = str(error).strip().splitlines()[0]
         problem = f"{type(error).__name__}: {first_line[:200]}"

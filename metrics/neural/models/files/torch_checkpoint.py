@@ -7,7 +7,7 @@ open is checked here:
     entries that unpack to more than the file           the directory of the archive, before torch reads it
     a pickle, or names in it, without end               `pickle_bytes`, `CLASSES`
     makers of memory or of copies in the pickle         `MAKERS`, refused by their names
-    tuples in tuples in the pickle                      `TUPLE_DEPTH`, `TUPLE_SIZE`
+    tuples in tuples in the pickle                      `TUPLE_DEPTH`, `TUPLE_SIZE`, `INSTRUCTIONS`
     one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
     modules that hold each other                        `TorchCheckpoint.tensors`
 
@@ -38,6 +38,8 @@ ENTRIES, NAME_CHARACTERS = 1 << 16, 1 << 10
 COPIES = 8
 # Tuples in tuples, and values in one of them: shapes and arguments of tensors have few.
 TUPLE_DEPTH, TUPLE_SIZE = 100, 1 << 20
+# Of a pickle; a tensor has some forty.
+INSTRUCTIONS = 1 << 22
 # Admitted by torch, but they fill memory, or copy tensors that repeat a number.
 MAKERS = re.compile(
     rb"c(?:__builtin__|builtins)\nbytearray\n|ctorch\._utils\n_rebuild_device_tensor_from_\w+\n"
@@ -213,14 +215,17 @@ class _Stack:
     """The stack of a pickle, followed without making anything; other values than tuples are all alike."""
 
     def __init__(self) -> None:
-        self._values: list[_Tuple | None] = []  # None is a mark
-        self._memo: dict[int, _Tuple | None] = {}
+        self._values: list[_Tuple] = []
+        self._marks: list[int] = []  # how many values stand before each
+        self._memo: dict[int, _Tuple] = {}
 
     def follow(self, code: pickletools.OpcodeInfo, argument: Any) -> None:
         """Does what an instruction does; raises InputError for a tuple that is too deep or too large."""
         name, values = code.name, self._values
         if name == "MARK":
-            values.append(None)
+            self._marks.append(len(values))
+        elif name == "POP" and self._marks and self._marks[-1] == len(values):
+            self._marks.pop()
         elif name.startswith("TUPLE"):
             self._make_tuple(int(name[5:]) if name[5:] else None)
         elif name == "DUP":
@@ -235,8 +240,8 @@ class _Stack:
     def _make_tuple(self, count: int | None) -> None:
         """Puts a tuple in the place of its values: so many, or those behind the last mark."""
         values = self._values
-        start = self._last_mark() if count is None else len(values) - count
-        parts = [part for part in values[start:] if part is not None]
+        start = self._marks.pop() if count is None else len(values) - count
+        parts = values[start:]
         depth = 1 + max((part.depth for part in parts), default=0)
         size = 1 + sum(part.size for part in parts)
         if depth > TUPLE_DEPTH or size > TUPLE_SIZE:
@@ -248,18 +253,16 @@ class _Stack:
         before = code.stack_before
         start = len(self._values) - len(before)
         if pickletools.markobject in before:
-            start = self._last_mark() - before.index(pickletools.markobject)
+            start = self._marks.pop() - before.index(pickletools.markobject)
         self._values[start:] = [_Tuple()] * len(code.stack_after)
-
-    def _last_mark(self) -> int:
-        """Where the last mark stands; raises ValueError if there is none."""
-        return len(self._values) - 1 - self._values[::-1].index(None)
 
 
 def _check_tuples(pickled: bytes) -> None:
     """Raises InputError for tuples in tuples without end, as Python's hash of them crashes, or does not end."""
     stack = _Stack()
-    for code, argument, _ in pickletools.genops(pickled):
+    for number, (code, argument, _) in enumerate(pickletools.genops(pickled)):
+        if number >= INSTRUCTIONS:
+            raise InputError(f"its pickle has more than {INSTRUCTIONS} instructions")
         stack.follow(code, argument)
 
 

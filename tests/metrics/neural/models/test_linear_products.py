@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from discorank.metrics.neural.models import linear_products
 from discorank.metrics.neural.models.linear_products import (
     LinearLayer,
     linear,
+    linear_in_slices,
+    linear_in_tiles,
     products_on,
     use_linear_products,
 )
@@ -38,13 +40,41 @@ def test_values_are_those_of_torch(width: int) -> None:
         assert (linear(x, weight, b) - expected).abs().max() < 1e-5 * width
 
 
-@pytest.mark.parametrize("width", [16, 96, 768])
-def test_a_row_depends_on_no_other(width: int) -> None:
+Product = Callable[..., torch.Tensor]
+PRODUCTS = [linear, linear_in_slices]
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("width", [16, 96, 768, 1024])
+def test_a_number_depends_on_no_other_row(width: int, product: Product) -> None:
     x, weight = drawn(512, width), drawn(3 * width, width)
-    whole = linear(x, weight)
+    whole = product(x, weight)
     for rows in (16, 48, 80, 256, 496):
-        assert torch.equal(linear(x[:rows], weight), whole[:rows])
-        assert torch.equal(linear(x[-rows:].clone(), weight), whole[-rows:])
+        assert torch.equal(product(x[:rows], weight), whole[:rows])
+        assert torch.equal(product(x[-rows:].clone(), weight), whole[-rows:])
+        columns = 3 * width // 32 * 16
+        assert torch.equal(product(x[:rows], weight[:columns]), whole[:rows, :columns])
+
+
+@pytest.mark.parametrize("product", [linear, linear_in_tiles])
+@pytest.mark.parametrize("width", [64, 512, 1024])
+def test_a_number_in_bfloat16_depends_on_no_other_row(width: int, product: Product) -> None:
+    x, weight = drawn(1024, width).bfloat16(), drawn(512, width).bfloat16()
+    whole = product(x, weight)
+    for rows in (16, 48, 272, 752):
+        assert torch.equal(product(x[:rows], weight), whole[:rows])
+        assert torch.equal(product(x[-rows:].clone(), weight), whole[-rows:])
+
+
+@pytest.mark.parametrize("shape", [(1, 32), (256, 512), (2, 300, 513), (600, 1500)])
+def test_slices_and_tiles_add_up(shape: tuple[int, ...]) -> None:
+    x, weight, bias = drawn(*shape), drawn(48, shape[-1]), drawn(48)
+    for b in (None, bias):
+        expected = functional.linear(x.double(), weight.double(), None if b is None else b.double())
+        for product in (linear_in_slices, linear_in_tiles):
+            result = product(x, weight, b)
+            assert result.shape == expected.shape
+            assert (result - expected).abs().max() < 1e-5 * shape[-1]
 
 
 def test_what_onednn_does_not_compute_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +82,24 @@ def test_what_onednn_does_not_compute_is_left_to_torch(monkeypatch: pytest.Monke
     double = linear(x.double(), weight.double())
     assert torch.equal(double, functional.linear(x.double(), weight.double()))
     monkeypatch.setattr(linear_products, "ONEDNN", None)
-    assert torch.equal(linear(x, weight), functional.linear(x, weight))
+    assert torch.equal(linear(x, weight), linear_in_slices(x, weight))
+
+
+@pytest.mark.parametrize("stands_alone", [True, False])
+def test_bfloat16_is_cut_into_tiles_where_rows_depend_on_each_other(
+    stands_alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, weight = drawn(300, 32).bfloat16(), drawn(32, 32).bfloat16()
+    monkeypatch.setattr(linear_products, "_bfloat16_stands_alone", lambda: stands_alone)
+    rows: list[int] = []
+
+    def counted(x: torch.Tensor, *_: Any) -> torch.Tensor:
+        rows.append(len(x))
+        return x
+
+    monkeypatch.setattr(functional, "linear", counted)
+    linear(x, weight)
+    assert rows == ([300] if stands_alone else [256, 256])
 
 
 def test_a_model_keeps_its_weights() -> None:

@@ -29,7 +29,7 @@ from discorank.metrics.errors import ResourceError
 from discorank.metrics.neural.models.files.folder_checks import check_model
 from discorank.metrics.neural.models.files.model_sizes import read_header
 from discorank.metrics.neural.models.files.torch_checkpoint import check_torch_checkpoint
-from discorank.metrics.neural.models.pretrained import pretrained
+from discorank.metrics.neural.models.pretrained import pretrained, sized
 from discorank.metrics.rst.parser.weights import load as load_parser
 from discorank.metrics.sescore2.training.edits import stop_words
 from discorank.metrics.sescore2.training.job_stages import Stage, finished
@@ -274,6 +274,20 @@ def test_a_configuration_of_far_more_numbers_than_its_weights(folder: Path) -> N
     configured(folder, intermediate_size=100_000)
     with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
         pretrained(folder)
+    configured(folder, quantization_config={"quant_method": "gptq", "bits": 2})
+    with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
+        pretrained(folder)
+
+
+def test_buffers_that_a_configuration_asks_for_are_counted(folder: Path) -> None:
+    config = {"model_type": "gpt_neo", "num_layers": 1, "hidden_size": 8, "num_heads": 1}
+    config |= {"vocab_size": 10, "attention_types": [[["global"], 1]]}
+    # a mask of so many positions squared, which is in no file
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 60_000}))
+    with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
+        sized(folder, "AutoModelForCausalLM")
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 50}))
+    assert sized(folder, "AutoModelForCausalLM").config.max_position_embeddings == 50
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")

@@ -368,6 +368,18 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: pickled(b"\x80\x02})" + b"\x85" * 2_000_000 + b"Ns."),
         "tuples in tuples without end",
     ),
+    "deep tuples behind marks": (
+        lambda: pickled(b"\x80\x02}(" + b"(" * 1000 + b"N" + b"t" * 1000 + b"Nu."),
+        "tuples in tuples without end",
+    ),
+    "many marks over many values": (
+        lambda: pickled(b"\x80\x02" + b"N" * 1_000_000 + b"(t0" * 300_000 + b"."),
+        "damaged",
+    ),
+    "instructions without end": (
+        lambda: pickled(b"\x80\x02" + b"N0" * 3_000_000 + b"N."),
+        "more than 4194304 instructions",
+    ),
     "one tuple in many, as a key": (
         lambda: pickled(b"\x80\x02})" + b"2\x86" * 60 + b"Ns."),
         "tuples in tuples without end",
