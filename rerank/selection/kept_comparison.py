@@ -352,13 +352,18 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
         digest = blake2b(digest_size=16)
         with open(draft / DOCUMENTS, "wb") as file:
             for document in comparison.documents:
-                line = as_line(asdict(document))
+                line = as_line(_without_empty(asdict(document), "ratings"))
                 digest.update(line)
                 file.write(line)
-        head = asdict(replace(comparison, documents=()))
+        head = _without_empty(asdict(replace(comparison, documents=())), "people")
         counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
         row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
         (draft / HEAD).write_bytes(as_line(with_checksum(row)))
+
+
+def _without_empty(row: dict[str, Any], key: str) -> dict[str, Any]:
+    """The row without a key that holds nothing: most comparisons have no annotators."""
+    return {name: value for name, value in row.items() if value or name != key}
 
 
 def check_folder(path: Path) -> None:
