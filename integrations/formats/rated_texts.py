@@ -286,6 +286,8 @@ def the_pair(pairs: Mapping[str, int], given: str | None, where: str) -> str:
         return next(iter(pairs))
     if given in pairs:
         return given
+    if set(pairs) == {""}:  # a file that names no pair is all of the one
+        return ""
     longer = [pair for pair in pairs if pair.startswith((f"{given}_", f"{given}-"))]
     if len(longer) == 1:
         return longer[0]

@@ -83,9 +83,10 @@ def read_annotations(path: str, notes: Notes) -> list[Annotation]:
     """
     spans = SpanReading(behind_is_missing=True)
     by_user: dict[tuple[str, str], list[Annotation]] = {}
+    texts: dict[str, str] = {}  # every text once, though many annotations repeat it
     for where, campaign, record in _records(path):
         try:
-            user, judged = _judged(record, where, campaign, spans, notes)
+            user, judged = _judged(record, where, campaign, spans, notes, texts)
         except InputError as error:
             raise error.inside(where) from None
         if judged is None:
@@ -206,7 +207,12 @@ class _JsonStream:
 
 
 def _judged(
-    record: Any, where: str, campaign: str, spans: SpanReading, notes: Notes
+    record: Any,
+    where: str,
+    campaign: str,
+    spans: SpanReading,
+    notes: Notes,
+    texts: dict[str, str],
 ) -> tuple[str, list[Annotation] | None]:
     """The user of a record and what it says; None for a reset."""
     if not isinstance(record, Mapping) or "annotation" not in record:
@@ -230,22 +236,27 @@ def _judged(
     seconds = _seconds(record.get("actions"), len(said_of_texts))
     judged = []
     for number, item, system, said in said_of_texts:
-        text = str(item["tgt"][system])
+        text = texts.setdefault(str(item["tgt"][system]), str(item["tgt"][system]))
         rating = _rating(user, said, text, seconds, spans)
         document, order, domain = _place(str(item["item_id"]), items, number)
-        source = item.get("src_text", item.get("src"))
         one = GatheredText(
             pair_of(campaign),
             document,
             (order, ""),
             system,
             text,
-            source if isinstance(source, str) else None,
+            _source(item, texts),
             domain,
             rating,
         )
         judged.append(Annotation(where, campaign, str(item["item_id"]), one))
     return user, judged
+
+
+def _source(item: Mapping[str, Any], texts: dict[str, str]) -> str | None:
+    """The source of an item as text; of one that is shown as a picture or video, what stands for it."""
+    source = item.get("src_text", item.get("src"))
+    return texts.setdefault(source, source) if isinstance(source, str) else None
 
 
 def _of_document(

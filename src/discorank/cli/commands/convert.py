@@ -195,13 +195,20 @@ def _noted(
     lost: dict[str, int] = {}
     for row in rows:
         for key in ("human", "metrics", "not_supplied", "ratings"):
-            are_means = key == "human" and set(row.get(key) or ()) <= set(row.get("ratings") or ())
-            if row.get(key) and key not in holds and not are_means:
+            if row.get(key) and key not in holds and not (key == "human" and _is_derived(row)):
                 lost[key] = lost.get(key, 0) + 1
         count["documents"] += 1
         yield row
     for key, number in lost.items():
         say(f"{path}: {name} has no place for {key}, left out of {number} documents", quiet)
+
+
+def _is_derived(row: Row) -> bool:
+    """Whether people's scores are means of the row's ratings, or none."""
+    names = [
+        name for name, scores in row["human"].items() if any(s is not None for s in scores.values())
+    ]
+    return set(names) <= set(row.get("ratings") or ())
 
 
 def _write(output: str | None, lines: Iterable[bytes]) -> None:

@@ -321,7 +321,14 @@ def _own_tests(
     people = human_scored(dimension, lower, documents)
     draws, seed = values["draws"], values["seed"]
     with Counted("draws", draws, values["quiet"]) as drawing:
-        verdicts = judge(in_units(people, segments, 1), draws, seed, values["level"], drawing.more)
+        verdicts = judge(
+            in_units(people, segments, 1),
+            draws,
+            seed,
+            values["level"],
+            drawing.more,
+            values["correction"],
+        )
     by_segment = {}
     for pair in verdicts.pairs:
         names = people.systems[pair.a], people.systems[pair.b]
@@ -370,7 +377,7 @@ def span_table(
         )
     names = short_names([metric.signature() for metric in metrics])
     columns = [
-        Column("marked by", ("metric",), lambda name: names.get(name, name), is_words=True),
+        Column("marked by", ("metric",), lambda name: str(names.get(name, name)), is_words=True),
         whole("ratings", "ratings"),
         *numbers({"precision": "precision", "recall": "recall", "f1": "character F1"}),
         *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
