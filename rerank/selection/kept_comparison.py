@@ -26,7 +26,7 @@ from ..runs.row_forms import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .significance import Verdicts
-from .system_scores import DocumentOutputs, Judgements, Scored, TextRating
+from .system_scores import DocumentOutputs, Judgements, RatedSpan, RatedTexts, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
 KIND, VERSION = "discorank-comparison", 1
@@ -134,30 +134,6 @@ class KeptHuman:
 
 
 @dataclass(frozen=True)
-class KeptSpan:
-    """Characters of a text that an annotator marked, from `start` to before `end`; both None where text is missing."""
-
-    start: int | None
-    end: int | None
-    severity: str | None
-    category: str | None = None
-    in_source: bool = False
-
-
-@dataclass(frozen=True)
-class KeptRating:
-    """What an annotator said of a text; no `spans` where none were asked for."""
-
-    rater: str
-    score: Number
-    spans: tuple[KeptSpan, ...] | None = None
-
-
-# by dimension and system, of every segment
-KeptRatings = Mapping[str, Mapping[str, tuple[tuple[KeptRating, ...], ...]]]
-
-
-@dataclass(frozen=True)
 class KeptDocument:
     """A document's texts and scores; `scores` by metric [systems], `segments` by metric [systems, segments]."""
 
@@ -169,7 +145,7 @@ class KeptDocument:
     scores: Mapping[str, tuple[Number, ...]]
     segments: Mapping[str, tuple[tuple[Number, ...], ...]]
     human: Mapping[str, Mapping[str, tuple[Number, ...] | float]]
-    ratings: KeptRatings = field(default_factory=dict)
+    ratings: Mapping[str, Mapping[str, RatedTexts]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -314,24 +290,16 @@ def _judgements(
     return judgements
 
 
-def _ratings(comparison: SystemComparison, document: DocumentOutputs) -> KeptRatings:
+def _ratings(
+    comparison: SystemComparison, document: DocumentOutputs
+) -> dict[str, dict[str, RatedTexts]]:
     """The ratings of a document in the dimensions that are compared, of systems."""
-    kept_ratings: dict[str, dict[str, tuple[tuple[KeptRating, ...], ...]]] = {}
+    kept_ratings: dict[str, dict[str, RatedTexts]] = {}
     for meta in comparison.meta:
         for system, texts in document.ratings.get(meta.human.name, {}).items():
             if system in comparison.systems:
-                of_dimension = kept_ratings.setdefault(meta.human.name, {})
-                of_dimension[system] = tuple(map(_of_text, texts))
+                kept_ratings.setdefault(meta.human.name, {})[system] = texts
     return kept_ratings
-
-
-def _of_text(ratings: Sequence[TextRating | None]) -> tuple[KeptRating, ...]:
-    made = []
-    for rating in ratings:
-        if rating is not None:
-            spans = None if rating.spans is None else tuple(KeptSpan(*s) for s in rating.spans)
-            made.append(KeptRating(rating.rater, rating.score, spans))
-    return tuple(made)
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
@@ -474,13 +442,13 @@ def _ratings_fit(document: KeptDocument) -> bool:
             if len(own) != len(texts):
                 return False
             for text, ratings in zip(own, texts, strict=True):
-                spans = [span for rating in ratings for span in rating.spans or ()]
+                spans = [s for rating in ratings if rating for s in rating.spans or ()]
                 if not all(_span_fits(span, text) for span in spans):
                     return False
     return True
 
 
-def _span_fits(span: KeptSpan, text: str) -> bool:
+def _span_fits(span: RatedSpan, text: str) -> bool:
     if span.start is None or span.end is None:
         return span.start is span.end
     return span.in_source or 0 <= span.start <= span.end <= len(text)

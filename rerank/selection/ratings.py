@@ -120,7 +120,7 @@ def z_scores(documents: Sequence[DocumentOutputs], dimension: str) -> list[Docum
         if rating.score is None or of_rater.mean is None:
             return rating
         apart = rating.score - of_rater.mean
-        return rating._replace(score=apart / of_rater.deviation if of_rater.deviation else 0.0)
+        return replace(rating, score=apart / of_rater.deviation if of_rater.deviation else 0.0)
 
     changed = []
     for document in documents:

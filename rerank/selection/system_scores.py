@@ -345,7 +345,8 @@ Judgements = tuple[float | None, ...] | float  # per segment, or one for the who
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
-class RatedSpan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RatedSpan:
     """Characters of a text from `start` to before `end`; both None where text is missing.
 
     `in_source`: characters of the source instead.
@@ -358,7 +359,8 @@ class RatedSpan(NamedTuple):
     in_source: bool = False
 
 
-class TextRating(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TextRating:
     """What an annotator said of a text.
 
     Args:

@@ -1,4 +1,8 @@
-"""Commands over human evaluations as released: a ranking with intervals, annotators, organisers, spans, campaigns."""
+"""Commands over human evaluations as released: a ranking with intervals, annotators, organisers, spans, campaigns.
+
+``DISCORANK_PEARMUT`` names the program of Pearmut; without it one on the path is taken, and without any its test is
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -16,6 +21,9 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.formats.human_scores import blinded
+from discorank.metrics.errors import InputError
+from discorank.rerank.selection.kept_comparison import load, save
+from discorank.rerank.selection.system_scores import RatedSpan
 from tests.support.human_files import (
     SYSTEMS,
     errors_of,
@@ -320,3 +328,18 @@ def test_made_up_errors_are_inside_their_texts() -> None:
     for error in errors_of("text", 0, random.Random(0), with_category=False):
         assert error["start_i"] == "missing" or error["end_i"] < 4
     assert len(SYSTEMS) == 4
+
+
+def test_saved_spans_must_be_inside_their_texts(
+    capsys: pytest.CaptureFixture[str], released: Path, tmp_path: Path
+) -> None:
+    run(capsys, *COMPARE, released, "--save", tmp_path / "saved")
+    kept = load(tmp_path / "saved")
+    first, *rest = kept.documents
+    rating = first.ratings["esa"]["A"][0][0]
+    assert rating is not None
+    outside = replace(rating, spans=(RatedSpan(0, 10**6, "minor"),))
+    damaged = replace(first, ratings={"esa": {"A": ((outside,),)}})
+    save(replace(kept, documents=(damaged, *rest)), tmp_path / "damaged")
+    with pytest.raises(InputError, match="its texts and ratings do not fit together"):
+        load(tmp_path / "damaged")

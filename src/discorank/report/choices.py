@@ -112,7 +112,7 @@ def _marks(document: KeptDocument, system: str) -> list[list[list[Any]]] | None:
     for by_system in document.ratings.values():
         for i, ratings in enumerate(by_system.get(system, ())):
             for rating in ratings:
-                if rating.spans is not None:
+                if rating is not None and rating.spans is not None:
                     spans = [
                         [span.start, span.end, span.severity, span.category]
                         for span in rating.spans
