@@ -194,6 +194,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         "include",
         "columns",
         "language_pair",
+        "mqm_weights",
     ):
         value = values[name]
         if value not in (None, ()):
