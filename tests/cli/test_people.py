@@ -169,7 +169,7 @@ def test_priors_and_choices_are_made_of_it(
     assert ids[1] == "en-cs_CZ_#_social_#_doc1:0"
     page = tmp_path / "page.html"
     run(capsys, "report", chosen, "-o", page)  # knows the pair from the run
-    assert "doc1:0" in page.read_text("utf-8")
+    assert "en-cs_CZ_#_" in page.read_text("utf-8")
     both = ("--language-pair", "en-cs_CZ", "en-ko_KR")
     told = run(capsys, *COMPARE, path, *both)
     assert "x en-ko_KR" in told
