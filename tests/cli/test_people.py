@@ -168,7 +168,8 @@ def test_priors_and_choices_are_made_of_it(
     ids = [json.loads(line)["id"] for line in chosen.read_text("utf-8").splitlines()]
     assert ids[1] == "en-cs_CZ_#_social_#_doc1:0"
     page = tmp_path / "page.html"
-    run(capsys, "report", chosen, "-o", page)  # knows the pair from the run
+    # the run says which pair it was
+    run(capsys, "report", chosen, "--prior", prior, "-o", page)
     assert "en-cs_CZ_#_" in page.read_text("utf-8")
     both = ("--language-pair", "en-cs_CZ", "en-ko_KR")
     told = run(capsys, *COMPARE, path, *both)
