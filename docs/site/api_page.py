@@ -36,6 +36,7 @@ GROUPS = {
         "Order",
         "Reranker",
         "Budget",
+        "StoppingRule",
         "LocalEngine",
     ),
     "Lists and rankings": (
