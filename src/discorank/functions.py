@@ -644,6 +644,7 @@ class GenerateSettings(TypedDict, total=False):
     target_lang: str | None
     chat: bool
     logprobs: bool
+    top_logprobs: int | None
     stop: tuple[str, ...]
     sequences_at_once: int
     weights: str
