@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..metrics.errors import DiscorankError, InputError
+from ..metrics.errors import DiscorankError, InputError, MetricError
 from ..metrics.mixture import Mix, Utility, added
 from ..metrics.text.texts import Text
 from .engines.interface import Engine, Result, Task
@@ -68,6 +68,8 @@ def score_of(utility: Utility, outcome: Result | DiscorankError) -> ScoreOutcome
             total = added(total, weight * part.utility_sign, value, utility.signature())
     except DiscorankError as error:
         return error
+    if not np.isfinite(total):
+        return MetricError("the sum is no finite number", where=utility.signature())
     return float(total)
 
 
@@ -77,12 +79,26 @@ def outcomes_of(engine: Engine, tasks: Sequence[Task]) -> list[Result | Discoran
     Raises:
         ResourceError: what a metric needs is gone, such as its server.
     """
-    numbers: dict[object, int] = {}
-    of_task = [numbers.setdefault((task.metric, task.comparisons), len(numbers)) for task in tasks]
-    first = {number: i for i, number in reversed([*enumerate(of_task)])}
-    for number, i in sorted(first.items()):
-        engine.submit(number, tasks[i])
+    distinct, numbers = distinct_tasks(tasks)
+    for number, task in enumerate(distinct):
+        engine.submit(number, task)
     outcomes: dict[int, Result | DiscorankError] = {}
-    while len(outcomes) < len(first):
-        outcomes.update(engine.collect())
-    return [outcomes[number] for number in of_task]
+    try:
+        while len(outcomes) < len(distinct):
+            outcomes.update(engine.collect())
+    finally:
+        engine.forget(set(range(len(distinct))) - outcomes.keys())
+    return [outcomes[number] for number in numbers]
+
+
+def distinct_tasks(tasks: Sequence[Task]) -> tuple[list[Task], list[int]]:
+    """The distinct ones of tasks of one utility, and which of them each task is, [n]."""
+    first: dict[object, int] = {}
+    distinct: list[Task] = []
+    numbers = []
+    for task in tasks:
+        number = first.setdefault(task.comparisons, len(distinct))
+        if number == len(distinct):
+            distinct.append(task)
+        numbers.append(number)
+    return distinct, numbers

@@ -8,26 +8,27 @@ threads, models are loaded once, and the event loop runs meanwhile. A choice is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter
+from typing import Any
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
-from ...rerank.engines.interface import Engine, Result
+from ...rerank.engines.interface import Engine, Result, Task
 from ...rerank.lists import CandidateList, finite
 from ...rerank.mbr import MBRDecoder
-from ...rerank.scheduler import Program
 from ...rerank.stopping_rule import StoppingRule
 from ..server.exchange import Hold
 from .api_errors import ApiError, from_upstream, no_choice
+from .batches import Awaited, BatchWindow, Gathered, GatheredPlace
 from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
@@ -232,9 +233,9 @@ def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:
 class _Choice:
     """A choice that is asked for."""
 
-    begin: Callable[[], Program]
-    future: Future[Ranking]
-    program: Program | None = None
+    begin: Callable[[], Generator[Task, Result, Any]]
+    future: Awaited
+    program: Generator[Task, Result, Any] | None = None
 
 
 class ChoosingThread:
@@ -243,10 +244,12 @@ class ChoosingThread:
     Args:
         engine: what values lists.
         max_waiting: choices that may wait; more are refused.
+        window: how long a batch waits for more.
     """
 
-    def __init__(self, engine: Engine, max_waiting: int) -> None:
+    def __init__(self, engine: Engine, max_waiting: int, window: BatchWindow | None = None) -> None:
         self._engine, self._max_waiting = engine, max_waiting
+        self._window = window or BatchWindow(0.0)
         self._asked: SimpleQueue[_Choice | None] = SimpleQueue()
         self._running: dict[int, _Choice] = {}  # by the key that the engine has for them
         self._thread = Thread(target=self._run, name="discorank-choosing", daemon=True)
@@ -286,6 +289,21 @@ class ChoosingThread:
         self._asked.put(_Choice(lambda: decider.program(record, context, ()), future))
         return await asyncio.wrap_future(future)
 
+    async def outcomes(
+        self, programs: Sequence[Callable[[], Generator[Task, Result, Any]]]
+    ) -> list[Any]:
+        """The outcomes of programs that go to the engine together; errors stand in their places.
+
+        What is cancelled is forgotten, also where the engine has it already.
+
+        Raises:
+            DiscorankError: the engine failed altogether.
+        """
+        gathered = Gathered(len(programs))
+        for place, program in enumerate(programs):
+            self._asked.put(_Choice(program, GatheredPlace(gathered, place)))
+        return await asyncio.wrap_future(gathered.future)
+
     def _run(self) -> None:
         """Admits what is asked for, and has the engine value it, until the end is asked for."""
         while self._running or not self._is_ending:
@@ -294,19 +312,29 @@ class ChoosingThread:
                 self._collect()
 
     def _admit(self) -> None:
-        """Begins all choices that are asked for; waits for one if nothing is under way."""
+        """Begins all choices that are asked for; waits for one if nothing is under way, then for more of a batch."""
+        is_idle = not self._running and not self._is_ending
         while True:
+            seconds: float | None = 0.0
+            if is_idle:
+                size = len(self._running)
+                seconds = self._window.seconds_left(size) if size else None
             try:
-                choice = self._asked.get(block=not self._running and not self._is_ending)
+                choice = self._asked.get(block=seconds != 0.0, timeout=seconds)
             except Empty:
                 return
             if choice is None:
                 self._is_ending = True
-            elif choice.future.set_running_or_notify_cancel():
+                return
+            if choice.future.set_running_or_notify_cancel():
                 self._step(choice, None)
 
     def _collect(self) -> None:
         """Takes the results that the engine has; where it fails altogether, so does all that is under way."""
+        self._forget_cancelled()
+        if not self._running:
+            return
+        self._window.begin()
         try:
             results = self._engine.collect()
         except BaseException as error:  # a user's metric may try to end the process
@@ -315,6 +343,7 @@ class ChoosingThread:
             for choice in failed.values():
                 choice.future.set_exception(_as_ours(error))
             return
+        self._window.end(len(results))
         for key, result in results:
             if key not in self._running:
                 continue
@@ -323,6 +352,14 @@ class ChoosingThread:
                 choice.future.set_exception(result)
             else:
                 self._step(choice, result)
+
+    def _forget_cancelled(self) -> None:
+        """Lets go of what nobody waits for any more."""
+        gone = [key for key, choice in self._running.items() if choice.future.cancelled()]
+        if gone:
+            self._engine.forget(gone)
+            for key in gone:
+                del self._running[key]
 
     def _step(self, choice: _Choice, result: Result | None) -> None:
         """Runs a choice to its next task or its end."""

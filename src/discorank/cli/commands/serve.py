@@ -1,4 +1,7 @@
-"""``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates."""
+"""``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates.
+
+``discorank serve -m METRIC ...``: scores over HTTP, with a server upstream or without one.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
-from ...integrations.proxy.settings import DoorSettings, DrawingSettings
+from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
+from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
@@ -40,7 +44,8 @@ class ServeOptions:
     """Where candidates come from, and what may be chosen.
 
     Args:
-        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1.
+        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
+            it, scores by the metrics of -m and -u are answered alone.
         allow_utility: further utilities that a request may choose by their name.
     """
 
@@ -52,7 +57,8 @@ class ServeOptions:
 
 OPTIONS = Options(
     "serve",
-    "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates.",
+    "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates. The "
+    "metrics answer requests for scores too, and without a server upstream these alone.",
     [
         ServeOptions,
         MBRDecoder,
@@ -60,6 +66,7 @@ OPTIONS = Options(
         Reranker,
         DrawingSettings,
         DoorSettings,
+        ScoreSettings,
         Connection,
         CodeOptions,
     ],
@@ -76,11 +83,15 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    connection = build(Connection, values, base_url=needed(values, "upstream", "--upstream"))
-    deciders = _deciders(values)
+    connection, deciders, utilities = None, {}, _scored(values)
+    if values["upstream"]:
+        connection = build(Connection, values, base_url=values["upstream"])
+        deciders = _deciders(values)
+        utilities = _loaded(deciders)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
+    scoring = build(ScoreSettings, values)
     with engine_in(values) as engine:
-        server = ProxyServer(connection, deciders, engine, drawing, door, say)
+        server = ProxyServer(connection, deciders, engine, drawing, door, say, utilities, scoring)
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
@@ -97,6 +108,31 @@ async def _served(server: ProxyServer) -> None:
         for number in heeded():
             loop.add_signal_handler(number, server.stop)
     await server.serve()
+
+
+def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
+    """What scores where there is no server upstream, by the name that it was given."""
+    if values["upstream"]:
+        return {}
+    utility = (values["utility"],) if values["utility"] else ()
+    names = dict.fromkeys((*values["metric"], *utility, *values["allow_utility"]))
+    if not names:
+        needed(values, "upstream", "--upstream or -m")
+    utilities = {name: metric_in(values, name) for name in names}
+    check_model(values, list(utilities.values()))
+    return utilities
+
+
+def _loaded(deciders: Mapping[str, Decider]) -> dict[str, Utility]:
+    """What scores beside a server upstream, by its name: utilities and features that can score a text alone."""
+    utilities: dict[str, Utility] = {}
+    for name, decider in deciders.items():
+        if isinstance(decider, MBRDecoder):
+            utilities[name] = decider.loaded_utility
+        else:
+            utilities |= {metric.signature(): metric for metric in decider.metrics}
+    waits = {name for name, metric in utilities.items() if any(p.unfitted for _, p in metric.parts)}
+    return {name: metric for name, metric in utilities.items() if name not in waits}
 
 
 def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
