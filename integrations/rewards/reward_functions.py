@@ -45,6 +45,8 @@ class RewardFunction(ABC):
         utility = load_metric(metric)
         check_scores_alone(utility)
         self.utility, self.source, self.on_error = utility, source, on_error
+        # the signature would look for the model's files, which stand on the server alone
+        self.metric_name = metric if isinstance(metric, str) else utility.name
         self.scores = LocalScores(utility) if server is None else _at(server, metric)
         self._check()
 
