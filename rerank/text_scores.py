@@ -25,7 +25,7 @@ def check_scores_alone(utility: Utility) -> None:
         if part.unfitted:
             problem = "waits for a corpus, so that a text's score would depend on those beside it"
             fix = "Give the state that it learns as a setting, or another metric"
-            raise InputError(problem, where=part.signature(), fix=fix)
+            raise InputError(problem, where=part.name, fix=fix)
 
 
 def needs_references(utility: Utility) -> bool:

@@ -47,7 +47,7 @@ class LocalScores:
         self._lock, self._process = Lock(), os.getpid()
 
     def __repr__(self) -> str:
-        return f"{self.utility.signature()}, loaded in each process"
+        return f"{self.utility.name}, loaded in each process"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"utility": self.utility}

@@ -55,7 +55,7 @@ class RewardFunction(ABC):
         for _, part in self.utility.parts:
             if part.reads.context:
                 problem = (
-                    f"{part.signature()} reads sentences before, which completions do not have"
+                    f"{part.name} reads sentences before, which completions do not have"
                 )
                 raise InputError(problem, where="metric", fix="Leave its context out")
             if part.needs_source and self.source is None:
@@ -121,8 +121,8 @@ class Reward(RewardFunction):
 
     @property
     def __name__(self) -> str:
-        """The metric's signature."""
-        return self.utility.signature()
+        """The metric, as it was named."""
+        return self.metric_name
 
     def outcomes(self, texts: Sequence[str], columns: Mapping[str, Any]) -> Outcomes:
         """As `RewardFunction`."""
@@ -218,13 +218,13 @@ class GroupReward(RewardFunction):
         self.num_generations = num_generations
         super().__init__(utility, source, server, on_error)
         if not needs_references(self.utility):
-            problem = f"{self.utility.signature()} compares no two completions"
+            problem = f"{self.metric_name} compares no two completions"
             raise InputError(problem, where="utility", fix="Take reward() for it")
 
     @property
     def __name__(self) -> str:
-        """The utility's signature."""
-        return f"consensus({self.utility.signature()})"
+        """The utility, as it was named."""
+        return f"consensus({self.metric_name})"
 
     def outcomes(self, texts: Sequence[str], columns: Mapping[str, Any]) -> Outcomes:
         """As `RewardFunction`; needs the column `prompts`."""
@@ -266,7 +266,7 @@ class GroupReward(RewardFunction):
         if isinstance(outcome, DiscorankError):
             return [outcome] * size
         values = np.array([np.nan if value is None else value for value in outcome])
-        error = MetricError("has no finite utility", where=self.utility.signature())
+        error = MetricError("has no finite utility", where=self.metric_name)
         has_value = np.isfinite(values)
         values[has_value] = _FORMS[self.form](values[has_value])
         return [
