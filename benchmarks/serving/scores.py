@@ -4,7 +4,8 @@
 
 Offline and served rounds take turns, and each has texts of its own, so that nothing is known from the round before.
 Every value that is served is compared with the offline one, bit by bit. Both run with one thread of torch where
-OMP_NUM_THREADS says so; the clients run in the process of the offline rounds, which are over by then.
+OMP_NUM_THREADS says so; the clients run in the process of the offline rounds, which are over by then. On a machine that
+others use, the ratio of the processor's time (offline to the server's) says more than that of the clock.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ import asyncio
 import random
 from contextlib import ExitStack
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 import discorank
-from benchmarks.serving.asking import Asking, Served, load_average, quantile, scores_process
+from benchmarks.serving.asking import (
+    Asking,
+    Served,
+    load_average,
+    processor_seconds,
+    quantile,
+    scores_process,
+)
 
 CLIENTS = 64
 WORDS = (
@@ -69,14 +77,16 @@ def measure(name: str, server: Served, num_pairs: int, rounds: int, per_request:
     metric = discorank.load_metric(name)
     metric.score(texts(64, "warm"), texts(64, "up"))
     asyncio.run(served_values(server, texts(640, "warm"), texts(640, "up"), 10))
-    ratios, rates, waits, different = [], [], [], 0
+    ratios, cpu_ratios, rates, waits, different = [], [], [], [], 0
     for i in range(rounds):
         hypotheses, references = texts(num_pairs, f"h{i}"), texts(num_pairs, f"r{i}")
-        start = perf_counter()
+        start, spent = perf_counter(), process_time()
         offline = metric.score(hypotheses, references).tolist()
-        middle = perf_counter()
+        middle, spent = perf_counter(), process_time() - spent
+        before = processor_seconds(server.pid)
         values, seconds = asyncio.run(served_values(server, hypotheses, references, per_request))
         end = perf_counter()
+        cpu_ratios.append(spent / (processor_seconds(server.pid) - before))
         different += sum(one != other for one, other in zip(values, offline, strict=True))
         ratios.append((middle - start) / (end - middle))
         rates.append((num_pairs / (middle - start), num_pairs / (end - middle)))
@@ -86,6 +96,7 @@ def measure(name: str, server: Served, num_pairs: int, rounds: int, per_request:
         f"{name}: {per_request} pairs a request, {CLIENTS} clients: "
         f"{median(rate for _, rate in rates):.0f} pairs/s, offline {median(rate for rate, _ in rates):.0f}; "
         f"ratio {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {rounds} rounds); "
+        f"ratio of the processor's time {median(cpu_ratios):.3f} ({min(cpu_ratios):.3f} to {max(cpu_ratios):.3f}); "
         f"{different} of {rounds * num_pairs} values differ; "
         f"request p50 {quantile(waits, 0.5) * 1e3:.0f} ms, p95 {quantile(waits, 0.95) * 1e3:.0f} ms; "
         f"single, alone p50 {quantile(alone, 0.5) * 1e3:.1f} ms, p95 {quantile(alone, 0.95) * 1e3:.1f} ms",

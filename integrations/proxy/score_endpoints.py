@@ -167,7 +167,8 @@ class ScoreEndpoints:
         outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
         scores = [score_of(asked.utility, outcomes[number]) for number in numbers]
         self._check(scores, asked)
-        return await run(size, partial(_written, form, asked, columns, scores))
+        content: bytes = await run(size, partial(_written, form, asked, columns, scores))
+        return content
 
     def _stripped(self, text: Any) -> Any:
         """A response without what is cut off its end."""
@@ -196,7 +197,9 @@ class ScoreEndpoints:
         programs = [partial(decoder.program, one.record, one.context, ()) for one in lists]
         rankings = await self._outcomes(programs)
         self._check(rankings, asked)
-        return await run(size + num_bytes, partial(_lists_written, asked, lists, rankings))
+        written = partial(_lists_written, asked, lists, rankings)
+        content: bytes = await run(size + num_bytes, written)
+        return content
 
     def _take(self, num_pairs: int, num_bytes: int, share: RequestShare) -> None:
         """Takes room for pairs.

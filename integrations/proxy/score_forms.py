@@ -176,7 +176,7 @@ class OpenRlhfForm(Form):
             responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
         sources = _sources(body)
         if not compares and sources is None and prompts is not None:
-            sources = _texts(prompts, "prompts")
+            return Columns(responses, None, _texts(prompts, "prompts"))
         if not compares:
             return Columns(responses, None, sources)
         labels = _array(body.get("labels"), "labels")

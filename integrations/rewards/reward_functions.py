@@ -54,9 +54,7 @@ class RewardFunction(ABC):
         """Raises InputError for a metric that lacks what it reads."""
         for _, part in self.utility.parts:
             if part.reads.context:
-                problem = (
-                    f"{part.name} reads sentences before, which completions do not have"
-                )
+                problem = f"{part.name} reads sentences before, which completions do not have"
                 raise InputError(problem, where="metric", fix="Leave its context out")
             if part.needs_source and self.source is None:
                 problem = f"{part.name} reads the source"
@@ -385,9 +383,10 @@ def _text_of(completion: Any, where: str) -> str:
         message = completion[-1]
         content = message.get("content") if isinstance(message, Mapping) else message
     if isinstance(content, Sequence) and not isinstance(content, str):
-        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        if parts and all(isinstance(part, str) for part in parts):
-            return "".join(parts)
+        parts = [part.get("text") if isinstance(part, Mapping) else None for part in content]
+        texts = [part for part in parts if isinstance(part, str)]
+        if texts and len(texts) == len(parts):
+            return "".join(texts)
     if isinstance(content, str):
         return content
     problem = f"found {excerpt(completion)}, expected a text or a conversation that ends in one"

@@ -20,7 +20,7 @@ import numpy as np
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
-from ...metrics.text.texts import Text
+from ...metrics.text.texts import Document, Text
 from ...rerank.lists import finite, list_of, plain, write_list
 from ...rerank.text_scores import ScoreOutcome
 from ..server.exchange import Client
@@ -121,13 +121,13 @@ class Scores:
             InputError: the request as a whole is refused.
             ResourceError: the server cannot be reached, or answers no more.
         """
-        columns = {
+        given: dict[str, list[Any] | None] = {
             "hypotheses": [plain(text) for text in hypotheses],
-            "references": references and [_references(texts) for texts in references],
-            "sources": sources and [None if text is None else plain(text) for text in sources],
-            "documents": documents and list(documents),
+            "references": None if references is None else [_references(own) for own in references],
+            "sources": None if sources is None else [text and plain(text) for text in sources],
+            "documents": None if documents is None else list(documents),
         }
-        columns = {name: values for name, values in columns.items() if values is not None}
+        columns = {name: values for name, values in given.items() if values is not None}
         # sentences of a document are context of one another
         step = ROWS if documents is None else max(1, len(hypotheses))
         parts = [
@@ -198,7 +198,7 @@ class Scores:
 
 def _references(texts: Text | Sequence[Text]) -> list[Any]:
     """The references of a text, as JSON."""
-    several = texts if isinstance(texts, list | tuple) else [texts]
+    several = [texts] if isinstance(texts, str | Document) else texts
     return [plain(text) for text in several]
 
 
