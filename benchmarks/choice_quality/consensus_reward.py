@@ -39,11 +39,12 @@ METRICS = ("chrf", "bleu", "ter", 'bertscore(model="minilm")')
 Pair = dict[str, str]
 
 
-def read_pairs(path: str) -> list[Pair]:
-    """The pairs of a file, compressed or not."""
+def read_pairs(path: str, max_words: int) -> list[Pair]:
+    """The pairs of a file, compressed or not, whose German has so many words at most."""
     opened = gzip.open if path.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        pairs = [json.loads(line) for line in lines]
+    return [pair for pair in pairs if len(pair["de"].split()) <= max_words]
 
 
 class Student:
@@ -51,23 +52,29 @@ class Student:
 
     Args:
         pairs: what its tokens are learned from.
+        width: of its layers.
+        layers: of the encoder, and of the decoder.
+        vocabulary: how many tokens it has.
     """
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[Pair], width: int, layers: int, vocabulary: int) -> None:
         self.tokens = Tokenizer(models.BPE())
         self.tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         self.tokens.decoder = decoders.ByteLevel()
         special = ["<pad>", "<s>", "</s>"]
-        trainer = trainers.BpeTrainer(vocab_size=4000, special_tokens=special, show_progress=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary, special_tokens=special, show_progress=False
+        )
         self.tokens.train_from_iterator(
             (pair[key] for pair in pairs for key in ("de", "en")), trainer
         )
         sides = ("encoder", "decoder")
-        sizes = {f"{side}_layers": 2 for side in sides} | {f"{side}_ffn_dim": 512 for side in sides}
+        sizes = {f"{side}_layers": layers for side in sides}
+        sizes |= {f"{side}_ffn_dim": 3 * width for side in sides}
         heads = {f"{side}_attention_heads": 4 for side in sides}
         config = BartConfig(
             vocab_size=self.tokens.get_vocab_size(),
-            d_model=160,
+            d_model=width,
             max_position_embeddings=64,
             pad_token_id=PAD,
             bos_token_id=BOS,
@@ -228,13 +235,17 @@ def main() -> None:
     parser.add_argument("--base-steps", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--test", type=int, default=600)
+    parser.add_argument("--max-words", type=int, default=99)
+    parser.add_argument("--width", type=int, default=160)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--vocabulary", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    pairs = read_pairs(options.pairs)
-    test, further, base = pairs[: options.test], pairs[options.test : 4600], pairs[4600:]
+    pairs = read_pairs(options.pairs, options.max_words)
+    test, further, base = pairs[: options.test], pairs[options.test : 3000], pairs[3000:]
     print(f"load: {load_average()}; {len(base)} pairs, {len(further)} sources, {len(test)} to test")
     torch.manual_seed(options.seed)
-    student = Student(base)
+    student = Student(base, options.width, options.layers, options.vocabulary)
     start = perf_counter()
     learn(student, base, options.base_steps, np.random.default_rng(options.seed))
     print(

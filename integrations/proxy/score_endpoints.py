@@ -20,7 +20,7 @@ import numpy as np
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ...metrics.mixture import Utility
-from ...metrics.text.texts import NO_CONTEXT, Context
+from ...metrics.text.texts import NO_CONTEXT, Context, Text
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Result, Task
 from ...rerank.lists import Candidate, CandidateList, Distinct, finite, list_of
@@ -46,6 +46,7 @@ MODELS = "/v1/models"
 SHARED = frozenset({"/v1/score", "/v1/rerank"})
 BYTES_PER_PAIR = 2048  # memory of a pair that waits: its task, its items and its outcome
 BYTES_PER_UTILITY = 64  # of a utility of a matrix, as a number and as text
+CHARACTERS_PER_PAIR = 1024  # on average, where there are as many pairs as may be
 RETRY_SECONDS = 5
 
 # runs work on so many bytes: at once, or in a thread where they are many
@@ -96,7 +97,8 @@ class ScoreEndpoints:
 
     def is_ours(self, path: str, body: Mapping[str, Any]) -> bool:
         """Whether a request is for these metrics, where a server upstream answers the path as well."""
-        return path not in SHARED or body.get("model") in self._utilities
+        model = body.get("model")
+        return path not in SHARED or (isinstance(model, str) and model in self._utilities)
 
     def models(self) -> dict[str, Any]:
         """The metrics, in OpenAI's form of models."""
@@ -159,8 +161,9 @@ class ScoreEndpoints:
         size = share.num_bytes // BYTES_PER_BYTE
         compares = needs_references(asked.utility)
         columns: Columns = await run(size, partial(form.columns, asked.body, compares))
-        num_pairs = sum(map(len, columns.references or ())) or len(columns.hypotheses)
-        self._take(num_pairs, BYTES_PER_PAIR * max(num_pairs, len(columns.hypotheses)), share)
+        amount = _amount_of(columns)
+        num_bytes = BYTES_PER_PAIR * max(amount.pairs, len(columns.hypotheses))
+        self._take(amount, num_bytes, share)
         if self._settings.strip:
             columns = columns._replace(hypotheses=list(map(self._stripped, columns.hypotheses)))
         tasks, numbers = await run(size, partial(_tasks, asked.utility, columns))
@@ -190,10 +193,15 @@ class ScoreEndpoints:
             keep_matrix=keeps,
         )
         lists: list[_List] = await run(size, partial(_lists, asked.body))
-        num_pairs = sum(one.num_pairs for one in lists)
+        amounts = [one.amount for one in lists]
+        amount = Amount(
+            sum(one.pairs for one in amounts),
+            sum(one.characters for one in amounts),
+            max((one.longest for one in amounts), default=0),
+        )
         num_bytes = BYTES_PER_PAIR * sum(len(one.record.candidates) for one in lists)
-        num_bytes += BYTES_PER_UTILITY * num_pairs if keeps else 0
-        self._take(num_pairs, num_bytes, share)
+        num_bytes += BYTES_PER_UTILITY * amount.pairs if keeps else 0
+        self._take(amount, num_bytes, share)
         programs = [partial(decoder.program, one.record, one.context, ()) for one in lists]
         rankings = await self._outcomes(programs)
         self._check(rankings, asked)
@@ -201,17 +209,24 @@ class ScoreEndpoints:
         content: bytes = await run(size + num_bytes, written)
         return content
 
-    def _take(self, num_pairs: int, num_bytes: int, share: RequestShare) -> None:
+    def _take(self, amount: Amount, num_bytes: int, share: RequestShare) -> None:
         """Takes room for pairs.
 
         Raises:
-            ApiError: they are too many for a request, or for now.
+            ApiError: they are too many, or too long, for a request, or too many for now.
         """
         most, waiting = self._settings.max_pairs, self._choosing.num_waiting
-        if num_pairs > most:
-            problem = f"the request has {num_pairs} pairs, at most {most} are scored at a time"
+        longest = self._settings.max_text_characters
+        if amount.longest > longest:
+            problem = f"a text has {amount.longest} characters, at most {longest} are read"
+            raise ApiError(413, problem, code="too_long")
+        if amount.pairs > most:
+            problem = f"the request has {amount.pairs} pairs, at most {most} are scored at a time"
             raise ApiError(413, problem, code="too_many_pairs")
-        if waiting + num_pairs > 4 * most:
+        if amount.characters > most * CHARACTERS_PER_PAIR:
+            problem = f"its pairs have {amount.characters} characters, at most {most * CHARACTERS_PER_PAIR} are read"
+            raise ApiError(413, problem, code="too_many_characters")
+        if waiting + amount.pairs > 4 * most:
             raise ApiError(429, f"{waiting} pairs wait to be scored", code="too_many_pairs")
         share.take(num_bytes)
 
@@ -268,6 +283,33 @@ def _as_json(answer: Any, asked: _Asked) -> bytes:
     return json.dumps(answer, allow_nan=False).encode()
 
 
+class Amount(NamedTuple):
+    """How much a request has compared: pairs, their characters together, and the characters of the longest text."""
+
+    pairs: int
+    characters: int
+    longest: int
+
+
+def _amount_of(columns: Columns) -> Amount:
+    """How much is compared of the texts of a request for scores."""
+    pairs = characters = longest = 0
+    references = columns.references or [()] * len(columns.hypotheses)
+    for hypothesis, own in zip(columns.hypotheses, references, strict=False):
+        lengths = [_length(text) for text in own]
+        num_pairs = max(1, len(lengths))
+        pairs += num_pairs
+        characters += num_pairs * _length(hypothesis) + sum(lengths)
+        longest = max(longest, _length(hypothesis), *lengths)
+    sources = [_length(text or "") for text in columns.sources or ()]
+    return Amount(pairs, characters + sum(sources), max(longest, *sources, 0))
+
+
+def _length(text: Text) -> int:
+    """The characters of a text."""
+    return len(text) if isinstance(text, str) else sum(map(len, text.sentences))
+
+
 class _List(NamedTuple):
     """A list that is asked for, and the sentences before it."""
 
@@ -275,10 +317,14 @@ class _List(NamedTuple):
     context: Context
 
     @property
-    def num_pairs(self) -> int:
-        """How many utilities it has."""
+    def amount(self) -> Amount:
+        """How much it is to be compared."""
         pool = self.record.pseudo_references or self.record.candidates
-        return len(self.record.candidates) * len(pool)
+        rows = [_length(candidate.text) for candidate in self.record.candidates]
+        columns = [_length(candidate.text) for candidate in pool]
+        characters = sum(rows) * len(columns) + sum(columns) * len(rows)
+        longest = max(*rows, *columns, _length(self.record.source or ""))
+        return Amount(len(rows) * len(columns), characters, longest)
 
 
 def _lists(body: Mapping[str, Any]) -> list[_List]:

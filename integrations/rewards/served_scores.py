@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -190,10 +189,6 @@ class Scores:
             if self._client is None:
                 self._client = Client(self.connection).__enter__()
             return self._client
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.close()
 
 
 def _references(texts: Text | Sequence[Text]) -> list[Any]:

@@ -193,8 +193,9 @@ def test_a_server_upstream_keeps_what_names_none_of_our_metrics() -> None:
     with upstream_running() as upstream, scoring("bleu", upstream=upstream.url) as (_, url):
         pair = {"text_1": "a cat", "text_2": "a cat"}
         assert numbers(post(url, "/v1/score", model="bleu", **pair)) == [pytest.approx(100)]
-        passed = send("POST", f"{url}/v1/score", json={"model": "theirs", **pair})
-        assert passed.headers["x-discorank"] == "passed-through; reason=path"
+        for theirs in ("theirs", ["bleu"], None):
+            passed = send("POST", f"{url}/v1/score", json={"model": theirs, **pair})
+            assert passed.headers["x-discorank"] == "passed-through; reason=path"
         chosen = send("POST", f"{url}/v1/completions", json={"model": "m", "prompt": "p"})
         assert chosen.headers["x-discorank"].startswith("chosen")
 
@@ -357,6 +358,22 @@ def test_too_many_pairs_are_refused_and_too_many_waiting_are_told_to_come_again(
         finally:
             gate.set()
         assert [numbers(future.result()) for future in asked] == [[1.0] * 4] * 4
+
+
+def test_texts_that_are_too_long_or_pairs_with_too_much_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(score_endpoints, "CHARACTERS_PER_PAIR", 10)
+    with scoring("chrf", max_text_characters=20, max_pairs=4) as (_, url):
+        fine, long = "a" * 20, "a" * 21
+        for body in ({"text_1": fine, "text_2": long}, {"text_1": long, "text_2": fine}):
+            assert post(url, "/v1/score", 413, **body)["error"]["code"] == "too_long"
+        assert post(url, "/v1/utilities", 413, candidates=[long])["error"]["code"] == "too_long"
+        assert numbers(post(url, "/v1/score", text_1=fine, text_2=fine)) == [100.0]
+        refused = post(url, "/v1/score", 413, text_1=fine, text_2=[fine, fine])
+        assert refused["error"]["code"] == "too_many_characters"
+        refused = post(url, "/v1/utilities", 413, candidates=[fine, "b"])
+        assert refused["error"]["code"] == "too_many_characters"
 
 
 def test_memory_of_requests_is_accounted_for_and_given_back() -> None:
