@@ -33,10 +33,9 @@ from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
 from ..server.settings import Connection
 from .api_errors import ApiError
-from .batches import BatchWindow
 from .candidate_draw import Upstream
 from .counters import Counters
-from .decisions import ChoosingThread, Decisions
+from .decisions import BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed

@@ -23,9 +23,7 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import NO_CONTEXT, Context, Text
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Result, Task
-from ...rerank.lists import Candidate, CandidateList, Distinct, finite, list_of
-from ...rerank.mbr import MBRDecoder
-from ...rerank.text_scores import (
+from ...rerank.engines.text_scores import (
     ScoreOutcome,
     check_scores_alone,
     distinct_tasks,
@@ -33,6 +31,8 @@ from ...rerank.text_scores import (
     score_of,
     score_tasks,
 )
+from ...rerank.lists import Candidate, CandidateList, Distinct, finite, list_of
+from ...rerank.mbr import MBRDecoder
 from .api_errors import ApiError, bad, shown
 from .counters import Counters
 from .decisions import ChoosingThread

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Text
+from ...rerank.engines.text_scores import ScoreOutcome
 from ...rerank.lists import plain, read_candidate
-from ...rerank.text_scores import ScoreOutcome
 from .api_errors import bad, shown
 
 Body = Mapping[str, Any]
@@ -112,7 +112,7 @@ class OwnForm(Form):
         return {"object": "list", "created": int(time()), "data": data}
 
 
-class PairForm(OwnForm):
+class QueryForm(OwnForm):
     """Queries and documents, as vLLM's /score takes them."""
 
     def columns(self, body: Body, compares: bool) -> Columns:
@@ -262,7 +262,7 @@ class Endpoint:
         raise bad(f"found {', '.join(map(str, body))[:200] or 'nothing'}, expected {keys}", "body")
 
 
-_SCORE = Endpoint({"hypotheses": OwnForm(), "text_1": PairForm(), "text_2": PairForm()})
+_SCORE = Endpoint({"hypotheses": OwnForm(), "text_1": QueryForm(), "text_2": QueryForm()})
 _RERANK = Endpoint({"documents": RerankForm(), "texts": TeiForm()})
 _REWARD = Endpoint({"response": SlimeForm(), "solution_str": VerlForm()})
 ENDPOINTS: Mapping[str, Endpoint] = {

@@ -20,12 +20,12 @@ from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
+from ...rerank.engines.text_scores import ScoreOutcome
 from ...rerank.lists import finite, list_of, plain, write_list
-from ...rerank.text_scores import ScoreOutcome
 from ..server.exchange import Client
 from ..server.settings import Connection
-from .local_scores import Utilities
 
+Utilities = Sequence[float | None]
 ROWS = 256  # texts of one request
 # classes of errors by the codes that the server gives them
 _KINDS: Mapping[str, type[DiscorankError]] = {"bad_text": InputError, "not_scored": MetricError}

@@ -14,7 +14,7 @@ import pytest
 import discorank
 from benchmarks.support.scripted_upstream import upstream_running
 from discorank.integrations.proxy import score_endpoints
-from discorank.integrations.proxy.batches import BatchWindow
+from discorank.integrations.proxy.decisions import BatchWindow
 from discorank.integrations.server.score_server import ScoreServer
 from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function

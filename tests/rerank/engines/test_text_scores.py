@@ -16,9 +16,9 @@ from discorank.metrics.mixture import Function
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.processes import ProcessEngine
-from discorank.rerank.text_scores import distinct_tasks, outcomes_of, score_of, score_tasks
+from discorank.rerank.engines.text_scores import distinct_tasks, outcomes_of, score_of, score_tasks
 
-MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 TINY = f'bertscore(model="{MODELS / "tiny-bert"}",layer=2)'
 NAMES = ("chrf", "bleu", "ter", "rouge-l", "chrf + -0.5*ter", "aligned(chrf)")
 TEXTS = st.text("ab c", max_size=12)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..metrics.errors import DiscorankError, InputError, MetricError
-from ..metrics.mixture import Mix, Utility, added
-from ..metrics.text.texts import Text
-from .engines.interface import Engine, Result, Task
+from ...metrics.errors import DiscorankError, InputError, MetricError
+from ...metrics.mixture import Mix, Utility, added
+from ...metrics.text.texts import Text
+from .interface import Engine, Result, Task
 
 ScoreOutcome = float | DiscorankError
 
