@@ -7,10 +7,9 @@ score has an error of its own; there is no number that stands for a failure.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Lock
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -51,11 +50,7 @@ class Scores:
         address = address if address.endswith("/v1") else f"{address}/v1"
         self.connection = Connection(address, **settings)
         self.model = model
-        self._begin()
-
-    def _begin(self) -> None:
         self._client: Client | None = None
-        self._lock, self._process = Lock(), os.getpid()
 
     def __repr__(self) -> str:
         model = "its first metric" if self.model is None else self.model
@@ -66,10 +61,11 @@ class Scores:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.connection, self.model = state["connection"], state["model"]
-        self._begin()
+        self._client = None
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Itself, whose connections stay open within the block; outside of one, every call has its own."""
+        self._client = Client(self.connection).__enter__()
         return self
 
     def __exit__(
@@ -79,13 +75,9 @@ class Scores:
         at: TracebackType | None,
     ) -> None:
         """Closes the connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connections; the next request opens others."""
         client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
-            client.__exit__(None, None, None)
+        if client is not None:
+            client.__exit__(kind, error, at)
 
     def score(
         self,
@@ -170,25 +162,17 @@ class Scores:
     ) -> Iterator[tuple[dict[str, Any], Any]]:
         """Every part of a request with its reply, in order; many are under way at a time."""
         named = {} if self.model is None else {"model": self.model}
-        client = self._opened()
-        futures: list[Future[Any]] = []
-        try:
-            for part in parts:
-                futures.append(client.post(path, {**named, **part, "errors": "each"}))
-            for part, future in zip(parts, futures, strict=True):
-                yield part, future.result()
-        finally:
-            for future in futures:
-                future.cancel()
-
-    def _opened(self) -> Client:
-        """The client of this process."""
-        if self._process != os.getpid():  # threads do not survive a fork
-            self._begin()
-        with self._lock:
-            if self._client is None:
-                self._client = Client(self.connection).__enter__()
-            return self._client
+        own = Client(self.connection) if self._client is None else nullcontext(self._client)
+        with own as client:
+            futures: list[Future[Any]] = []
+            try:
+                for part in parts:
+                    futures.append(client.post(path, {**named, **part, "errors": "each"}))
+                for part, future in zip(parts, futures, strict=True):
+                    yield part, future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
 
 
 def _references(texts: Text | Sequence[Text]) -> list[Any]:

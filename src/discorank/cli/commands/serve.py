@@ -16,7 +16,7 @@ from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreS
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -29,13 +29,19 @@ from ...rerank.capabilities import (
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
-from ..options import Options, build, needed
+from ..options import Options, build, flag_of, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
 from ..terminal.console import say
 from .rerank import FeatureOptions, chosen_features
 
 RERANK = "rerank"  # the name of the decoder that features make
+# what there is no use for without a server upstream
+_OF_UPSTREAM = frozenset(
+    name
+    for component in (MBRDecoder, Reranker, DrawingSettings, Connection)
+    for name in setting_names(component)
+) | {"allow_utility", "allow_path"}
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -45,7 +51,7 @@ class ServeOptions:
 
     Args:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
-            it, scores by the metrics of -m and -u are answered alone.
+            it, scores by the metrics of -m are answered alone.
         allow_utility: further utilities that a request may choose by their name.
     """
 
@@ -83,8 +89,10 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    connection, deciders, utilities = None, {}, _scored(values)
-    if values["upstream"]:
+    connection, deciders = None, {}
+    if values["upstream"] is None:
+        utilities = _scored(values)
+    else:
         connection = build(Connection, values, base_url=values["upstream"])
         deciders = _deciders(values)
         utilities = _loaded(deciders)
@@ -111,14 +119,19 @@ async def _served(server: ProxyServer) -> None:
 
 
 def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
-    """What scores where there is no server upstream, by the name that it was given."""
-    if values["upstream"]:
-        return {}
-    utility = (values["utility"],) if values["utility"] else ()
-    names = dict.fromkeys((*values["metric"], *utility, *values["allow_utility"]))
-    if not names:
-        needed(values, "upstream", "--upstream or -m")
-    utilities = {name: metric_in(values, name) for name in names}
+    """What scores where there is no server upstream, by the name that it was given.
+
+    Raises:
+        InputError: no metric is named, or an option is of no use without a server upstream.
+    """
+    if not values["metric"]:
+        fix = "Name a server that generates, or metrics that answer scores, -m METRIC"
+        raise InputError("is missing", where="--upstream", fix=fix)
+    for name in OPTIONS.given(values):
+        if name in _OF_UPSTREAM:
+            problem = "is for a server upstream"
+            raise InputError(problem, where=flag_of(name), fix="Leave it out, or add --upstream")
+    utilities = {name: metric_in(values, name) for name in dict.fromkeys(values["metric"])}
     check_model(values, list(utilities.values()))
     return utilities
 
