@@ -292,10 +292,12 @@ def test_a_slow_metric_is_a_503_and_its_work_is_dropped() -> None:
         gate.wait(30)
         return 1.0
 
-    metric = Function(slow, "slow")
-    with scoring(metric, door={"choice_seconds": 0.3}) as (server, url):
+    metric, engine = Function(slow, "slow"), discorank.LocalEngine()
+    engine.wave = 1  # one pair at a time
+    with scoring(metric, engine=engine, door={"choice_seconds": 0.3}) as (server, url):
         try:
-            reply = send("POST", f"{url}/v1/score", json={"text_1": "a", "text_2": ["b", "c"]})
+            body = {"text_1": "a", "text_2": ["b", "never"]}
+            reply = send("POST", f"{url}/v1/score", json=body)
             assert reply.status_code == 503
             assert reply.headers["retry-after"]
             assert reply.json()["error"]["code"] == "slow_scores"
