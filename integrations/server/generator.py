@@ -23,7 +23,14 @@ from ...rerank.engines.interface import Engine
 from ...rerank.lists import NOTHING, Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
+from ...rerank.votes.confidence import TOKENS, confidence_of
+from ..files.reply_choices import (
+    is_unfinished,
+    text_of,
+    token_logprobs,
+    total_logprob,
+    value_at,
+)
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .exchange import BusyError, Client, ExhaustedError, RefusedError, UnusableError
@@ -63,9 +70,12 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
     before = before_stop(text, stops)
     if before is not None:
         return Candidate(before)
-    fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
+    fields: dict[str, Any] = {"unfinished": True} if is_unfinished(choice) else {}
+    tokens = token_logprobs(choice)
+    if tokens is not None:
+        fields |= {**confidence_of(tokens), TOKENS: tokens}
     try:
-        return Candidate(text, total_logprob(choice), fields)
+        return Candidate(text, total_logprob(choice), fields or NOTHING)
     except InputError as error:
         return InputError(error.problem, where=f"server: {error.where}", fix=error.fix)
 
@@ -92,7 +102,10 @@ def _drawing(prompt: Prompt, pool: ServerPool, settings: ServerSettings) -> Draw
         request["top_p"] = pool.top_p
         if settings.seed is not None:
             request["seed"] = seed_of(settings.seed, pool.name, prompt.id, call)
-        if settings.logprobs:
+        if settings.top_logprobs is not None:
+            chat = {"logprobs": True, "top_logprobs": settings.top_logprobs}
+            request |= chat if settings.chat else {"logprobs": settings.top_logprobs}
+        elif settings.logprobs:
             request["logprobs"] = True if settings.chat else 1
         if settings.stop:
             request["stop"] = list(settings.stop)
