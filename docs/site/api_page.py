@@ -35,6 +35,7 @@ GROUPS = {
     "Metrics": ("load_metric", "Metric", "Scorer", "Info", "Reading", "settings", "Cache"),
     "Texts": ("Document", "Context", "Item", "RSTTree", "read_trees"),
     "Systems": ("compare", "contrastive_accuracy"),
+    "Rewards and scores over HTTP": ("reward", "group_reward", "Scores"),
     "Representations, for metrics of your own": ("Reps", "Block", "Ragged"),
     "Bounds and errors": (
         "use_limits",

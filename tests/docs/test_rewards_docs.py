@@ -70,7 +70,7 @@ def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["serve", "--help-all"]) == 0
     known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     named = set(re.findall(r"`(--[a-z-]+)", PAGE))
-    others = {"--remote", "--rm-type"}
+    others = {"--remote", "--rm-type", "--option"}
     assert len(named) > 5
     assert named - known - others == set()
 
