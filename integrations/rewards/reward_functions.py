@@ -134,7 +134,7 @@ class RewardFunction(ABC):
     """
 
     def __init__(
-        self, metric: MetricLike, source: str | None, server: str | None, on_error: OnError
+        self, metric: MetricLike, source: str | None, server: str | Scores | None, on_error: OnError
     ) -> None:
         if on_error not in ("raise", "mask"):
             raise InputError(f"found {on_error!r}", where="on_error", fix='"raise" or "mask"')
@@ -207,7 +207,7 @@ class ReferenceReward(RewardFunction):
         metric: MetricLike,
         reference: str,
         source: str | None,
-        server: str | None,
+        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         self.reference = reference
@@ -299,7 +299,7 @@ class GroupReward(RewardFunction):
         form: Form,
         num_generations: int | None,
         source: str | None,
-        server: str | None,
+        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         if form not in _FORMS:
@@ -387,7 +387,7 @@ def reward(
     reference: str = "reference",
     *,
     source: str | None = None,
-    server: str | None = None,
+    server: str | Scores | None = None,
     on_error: OnError = "raise",
 ) -> ReferenceReward:
     """A reward function by a metric, for ``reward_funcs`` of TRL and, as its `compute_score`, for verl.
@@ -396,8 +396,8 @@ def reward(
         metric: a metric, its name or signature, or a sum; what is a distance counts negated.
         reference: the column of references, each a text or a list of them; not read for metrics without references.
         source: the column of sources, for metrics that read them.
-        server: the address of `discorank serve`, which scores for all processes; without it each process loads the
-            metric.
+        server: the address of `discorank serve`, which scores for all processes, or a `Scores` of the metric there, with
+            settings of its own; without it each process loads the metric.
         on_error: "raise", or "mask": the reward of a completion that cannot be scored is None.
 
     Raises:
@@ -413,7 +413,7 @@ def group_reward(
     form: Form = "utility",
     num_generations: int | None = None,
     source: str | None = None,
-    server: str | None = None,
+    server: str | Scores | None = None,
     on_error: OnError = "raise",
 ) -> GroupReward:
     """A reward function by consensus: the expected utility of a completion within the group of its prompt.
@@ -431,8 +431,10 @@ def group_reward(
     return GroupReward(utility, leave_one_out, form, num_generations, source, server, on_error)
 
 
-def _at(server: str, metric: MetricLike) -> Scores:
+def _at(server: str | Scores, metric: MetricLike) -> Scores:
     """The metric on a server; raises InputError for one that has no name there."""
+    if isinstance(server, Scores):
+        return server
     if not isinstance(metric, str):
         problem = f"found {excerpt(metric)}, expected a name that the server knows"
         raise InputError(problem, where="metric", fix="Name it as it was named to discorank serve")

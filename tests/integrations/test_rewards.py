@@ -170,8 +170,8 @@ def test_a_server_that_is_gone_raises_whatever_is_masked() -> None:
     with scoring("chrf") as (_, url):
         pass
     for on_error in ("raise", "mask"):
-        reward = discorank.reward("chrf", server=url, on_error=on_error)
-        reward.scores = discorank.Scores(url, "chrf", retries=0)
+        server = discorank.Scores(url, "chrf", retries=0)
+        reward = discorank.reward("chrf", server=server, on_error=on_error)
         with pytest.raises(ResourceError):
             reward(COMPLETIONS, reference=REFERENCES)
 
