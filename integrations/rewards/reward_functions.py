@@ -396,8 +396,8 @@ def reward(
         metric: a metric, its name or signature, or a sum; what is a distance counts negated.
         reference: the column of references, each a text or a list of them; not read for metrics without references.
         source: the column of sources, for metrics that read them.
-        server: the address of `discorank serve`, which scores for all processes, or a `Scores` of the metric there, with
-            settings of its own; without it each process loads the metric.
+        server: the address of `discorank serve`, which scores for all processes, or a `Scores` of the metric there;
+            without it each process loads the metric.
         on_error: "raise", or "mask": the reward of a completion that cannot be scored is None.
 
     Raises:
