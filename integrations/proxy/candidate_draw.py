@@ -109,6 +109,7 @@ class CandidateDraw:
         self._wordless: Mapping[str, Any] | None = None
         self._refused_n = False  # and nothing came since
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
+        self.request_ids: dict[int, str] = {}  # that upstream gave them
         self.failed: list[LeftOut] = []  # choices without a text that can be used
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
@@ -196,14 +197,14 @@ class CandidateDraw:
         for call, n, body in self._drawing.requests(self._upstream.accepts_n):
             content = self._question.content_with(body)
             exchange = self._upstream.exchange
-            request = exchange.post(self._path, content, surrogates=True, hold=self._hold)
+            request = exchange.reply_to(self._path, content, surrogates=True, hold=self._hold)
             self._under_way[asyncio.create_task(request)] = (call, n)
 
     def _take(self, task: asyncio.Task[Any]) -> None:
         """Takes the candidates of a request that ended, or notes its error."""
         call, n = self._under_way.pop(task)
         try:
-            reply = task.result()
+            reply, request_id = task.result()
         except RefusedError as error:
             self._drawing.refused(n, error)
             self._refused_n = n > 1
@@ -212,6 +213,8 @@ class CandidateDraw:
         except (ResourceError, InputError) as error:
             self._drawing.failed(n, error)
         else:
+            if request_id is not None:
+                self.request_ids[call] = request_id
             self._take_reply(call, n, reply)
 
     def _take_reply(self, call: int, n: int, reply: Any) -> None:

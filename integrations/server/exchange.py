@@ -458,16 +458,18 @@ class Client:
         Raises (where the result is asked for):
             InputError, ResourceError: as `Exchange.post`.
         """
-        future = asyncio.run_coroutine_threadsafe(
-            self._exchange.post(path, body, retries), self._loop
-        )
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
-        return future
+        return self._begun(self._exchange.post(path, body, retries))
 
     def result_of(self, ask: Callable[[Exchange], Coroutine[Any, Any, V]]) -> V:
         """The outcome of requests that depend on each other, which is waited for."""
-        return asyncio.run_coroutine_threadsafe(ask(self._exchange), self._loop).result()
+        return self._begun(ask(self._exchange)).result()
+
+    def _begun(self, asking: Coroutine[Any, Any, V]) -> Future[V]:
+        """What is asked, to come."""
+        future = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future
 
 
 PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
