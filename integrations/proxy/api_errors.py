@@ -100,7 +100,9 @@ def from_upstream(error: DiscorankError) -> ApiError:
         problem = "upstream: it refuses this server, or its address is wrong"
         report = f"upstream: {error}"
         return ApiError(502, problem, code="unusable_upstream", report=report)
-    status, code = next((status, code) for kind, status, code in _FAILURES if isinstance(error, kind))
+    status, code = next(
+        (status, code) for kind, status, code in _FAILURES if isinstance(error, kind)
+    )
     return ApiError(
         status,
         f"upstream: {error.problem}",

@@ -30,8 +30,8 @@ from ..server.exchange import FEW_BYTES, Exchange
 from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
-from .counters import Counters
-from .decisions import ChoosingThread, Decisions
+from .counters import CHOSEN, COPIES, Counters
+from .decisions import CALLS, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
@@ -188,6 +188,8 @@ class App:
         """Sends the choice."""
         answer = await self._decisions.answer(question, share.take_reply)
         headers = {"x-discorank": answer.header}
+        if answer.request_id is not None:
+            headers["x-request-id"] = answer.request_id
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
@@ -196,6 +198,14 @@ class App:
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
+        no_text = "no-text" if not answer.is_chosen else CHOSEN
+        self._note_traffic(COPIES if answer.is_copy else no_text)
+
+    def _note_traffic(self, kind: str) -> None:
+        """Tells people where most requests are not chosen, or of copies."""
+        line = self._counters.traffic.note(kind)
+        if line is not None:
+            self._report(f"discorank: {line}")
 
     async def _passed(
         self, request: Any, path: str, passed: PassThrough, share: RequestShare, send: Send
@@ -206,6 +216,8 @@ class App:
         opened = self._exchange.opened(request.method, path, passed.content, headers)
         status = await relayed(opened, passed.reason, send, share.take_reply)
         self._counters.passed.labels(passed.reason).inc()
+        if passed.reason != "path":
+            self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
     async def _refuse(self, error: ApiError, send: Send) -> None:
@@ -307,7 +319,8 @@ class ProxyServer:
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         self._door = door
-        self._metrics = [metric for decider in deciders.values() for metric in decider.metrics]
+        used = [*deciders.values(), CALLS]
+        self._metrics = [metric for decider in used for metric in decider.metrics]
         self._exchange = Exchange(connection)
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting

@@ -13,14 +13,19 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
-from ...rerank.lists import Candidate
+from ...rerank.lists import NOTHING, Candidate
+from ..files.reply_choices import is_unfinished
 from ..server.exchange import Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
+from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
+from .api_errors import ApiError
 from .questions import Question
 from .settings import DrawingSettings
+from .tool_calls import calls_of
 
 TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
 IGNORED_SECONDS = 60.0  # until one is made again
+MAX_MODELS = 64  # of which is known how they give log-probabilities
 _PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
@@ -42,6 +47,13 @@ class Drawn(NamedTuple):
     def left_out(self, reason: str) -> LeftOut:
         """The same as a choice that could not be used."""
         return LeftOut(self.call, int(self.candidate.fields[_PLACE]), reason)
+
+
+def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputError:
+    """The candidate of a choice that calls tools, which need not say anything; any other as it is."""
+    if isinstance(text, Candidate) or not isinstance(choice, Mapping) or not calls_of(choice):
+        return text
+    return Candidate("", fields={"unfinished": True} if is_unfinished(choice) else NOTHING)
 
 
 class WordlessError(Exception):
@@ -67,6 +79,34 @@ class Upstream:
         self._clock = clock
         self._num_ignored = 0  # requests for several in a row that brought one
         self._ignores_until = 0.0
+        # by model, and whether it is a chat
+        self._forms: dict[tuple[str, bool], asyncio.Task[LogprobForm | None]] = {}
+
+    async def logprob_form(self, question: Question, further: Mapping[str, Any]) -> LogprobForm:
+        """The form that brings log-probabilities of a model, which is asked once.
+
+        Raises:
+            DiscorankError: it cannot be asked.
+            ApiError: there is none, so that candidates would be paid for nothing.
+        """
+        key = (question.model, question.chat)
+        if key not in self._forms:
+            probe = ServerProbe(self.exchange, *key, further, {})
+            while len(self._forms) >= MAX_MODELS:
+                self._forms.pop(next(iter(self._forms))).cancel()
+            self._forms[key] = asyncio.create_task(probe.logprob_form())
+        try:
+            form = await asyncio.shield(self._forms[key])
+        except DiscorankError:
+            self._forms.pop(key, None)  # it may be another time
+            raise
+        if form is None:
+            tried = " or ".join(one.name for one in LOGPROB_FORMS[question.chat])
+            problem = (
+                f"upstream gives no log-probabilities (asked by {tried}), and the choice reads them"
+            )
+            raise ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)
+        return form
 
     @property
     def accepts_n(self) -> bool:
@@ -88,7 +128,7 @@ class CandidateDraw:
         upstream: where they come from.
         question: the request.
         settings: how they are drawn.
-        logprobs: whether candidates are to have their log-probability.
+        logprobs: the form that asks for log-probabilities that the request does not ask for; None if none are read.
         hold: takes the size of each piece of a reply, which is kept.
     """
 
@@ -97,7 +137,7 @@ class CandidateDraw:
         upstream: Upstream,
         question: Question,
         settings: DrawingSettings,
-        logprobs: bool,
+        logprobs: LogprobForm | None,
         hold: Hold | None = None,
     ) -> None:
         self._hold = hold
@@ -186,8 +226,8 @@ class CandidateDraw:
         body = {**self._question.varied, "n": n}
         if call and isinstance(body.get("seed"), int):
             body["seed"] = seed_of(body["seed"], call)
-        if self._logprobs:
-            body["logprobs"] = True if self._question.chat else 1
+        if self._logprobs is not None and not self._question.logprobs:
+            body |= self._logprobs.keys
         return body
 
     def _send(self) -> None:
@@ -220,6 +260,11 @@ class CandidateDraw:
     def _take_reply(self, call: int, n: int, reply: Any) -> None:
         """Takes the candidates of a reply, each with its place."""
         texts = candidates_in(reply, self._question.chat)
+        if self._question.tools is not None:
+            texts = [
+                _calling(choice, text)
+                for choice, text in zip(reply.get("choices") or [], texts, strict=False)
+            ] or texts
         choices = [
             replace(text, fields={**text.fields, _PLACE: place})
             if isinstance(text, Candidate)

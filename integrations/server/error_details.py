@@ -19,7 +19,8 @@ from ...metrics.storage.json_and_yaml import parse_json
 REQUEST_IDS = ("x-request-id", "request-id")  # headers
 _LONGEST = 200  # characters of a code, a parameter or an id
 _TYPES_OF_REQUESTS = re.compile(
-    r"invalid_?request|bad_?request|invalid_?parameter|validation_?error|value_?error|unsupported", re.I
+    r"invalid_?request|bad_?request|invalid_?parameter|validation_?error|value_?error|unsupported",
+    re.I,
 )
 _MESSAGES_OF_REQUESTS = re.compile(
     r"\b(ValueError|TypeError|KeyError|ValidationError|BadRequestError)\b|\bvalidation errors? for\b"
@@ -68,7 +69,9 @@ def is_fault_of_request(status: int, reply: bytes) -> bool:
     if any(isinstance(kind, str) and _TYPES_OF_REQUESTS.search(kind) for kind in kinds):
         return True
     message = error.get("message")
-    return status == 500 and isinstance(message, str) and bool(_MESSAGES_OF_REQUESTS.search(message))
+    return (
+        status == 500 and isinstance(message, str) and bool(_MESSAGES_OF_REQUESTS.search(message))
+    )
 
 
 def _error_of(reply: bytes) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metrics.errors import InputError
 from ..files.reply_choices import text_of, total_logprob, value_at
-from .exchange import Exchange, NotThereError, RefusedError
+from .exchange import Exchange, NotThereError, RefusedError, UnusableError
 from .score_server import Pair
 
 if TYPE_CHECKING:
@@ -173,11 +173,9 @@ class ServerProbe:
         if len(set(texts)) > 1:
             pair = [await self._choices(1, seed=1), await self._choices(1, seed=1)]
             keeps_seed = pair[0] == pair[1]
-        form = await self._logprob_form()
+        form = await self.logprob_form()
         echoes = tuple([await self.echo(echo_form) for echo_form in echo_forms])
-        return ServerFacts(
-            self._model, self._chat, takes_n, tuple(texts), keeps_seed, form, echoes
-        )
+        return ServerFacts(self._model, self._chat, takes_n, tuple(texts), keeps_seed, form, echoes)
 
     async def _texts(self) -> tuple[bool, list[str]]:
         """Whether one request brings several candidates, and some texts."""
@@ -196,7 +194,7 @@ class ServerProbe:
         texts = [text_of(choice, self._chat) for choice in _choices_in(reply)]
         return [text for text in texts if isinstance(text, str)]
 
-    async def _logprob_form(self) -> LogprobForm | None:
+    async def logprob_form(self) -> LogprobForm | None:
         """The form that brings log-probabilities."""
         for form in LOGPROB_FORMS[self._chat]:
             keys = {"n": 1, **self._sampling, **form.keys}
@@ -204,6 +202,8 @@ class ServerProbe:
                 choices = _choices_in(await self._reply(self._chat, PROMPTS[0], keys))
                 if choices and total_logprob(choices[0]) is not None:
                     return form
+            except UnusableError:
+                raise
             except InputError:
                 continue
         return None
@@ -253,7 +253,9 @@ class ServerProbe:
 
     async def _reply(self, chat: bool, prompt: str, keys: Mapping[str, Any]) -> Any:
         """The reply to a small request."""
-        content = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+        content = (
+            {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+        )
         body = {"model": self._model, **content, "max_tokens": NUM_TOKENS, **keys, **self._further}
         return await self._exchange.post("chat/completions" if chat else "completions", body)
 

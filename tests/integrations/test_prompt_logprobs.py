@@ -432,7 +432,11 @@ def test_values_are_checked_by_a_text_that_the_server_generates() -> None:
         assert right.values.form.name == "echo"
         assert [bool(seen.body.get("echo")) for seen in server.seen] == [True, False, True]
         generated = server.seen[1].body
-    assert (generated["temperature"], generated["logprobs"], generated["max_tokens"]) == (1.0, 1, 24)
+    assert (generated["temperature"], generated["logprobs"], generated["max_tokens"]) == (
+        1.0,
+        1,
+        24,
+    )
 
 
 def test_an_echo_that_is_a_row_off_is_refused() -> None:

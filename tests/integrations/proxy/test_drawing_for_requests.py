@@ -20,7 +20,7 @@ from discorank.integrations.proxy.candidate_draw import (
     CandidateDraw,
     Upstream,
 )
-from discorank.integrations.proxy.questions import MAX_STEPS, with_form
+from discorank.integrations.proxy.json_forms import MAX_STEPS, with_form
 from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits

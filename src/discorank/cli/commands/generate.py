@@ -83,7 +83,7 @@ def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerat
     )
     needed(values, "base_url", "--base-url")
     connection = build(Connection, values)
-    return ServerGenerator(server_settings, connection, not values["skip_probe"])
+    return ServerGenerator(server_settings, connection, not values.get("skip_probe"))
 
 
 def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:
