@@ -21,12 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ...metrics.errors import InputError
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
+from ..server.server_probe import ServerFacts
 from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
@@ -38,6 +39,7 @@ from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, read_passing, read_question
 from .replies import as_json, events
 from .settings import DoorSettings, DrawingSettings
+from .upstream_probe import problems_of, upstream_facts
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -318,7 +320,8 @@ class ProxyServer:
 
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
-        self._door = door
+        self._door, self._drawing = door, drawing
+        self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
         used = [*deciders.values(), CALLS]
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._exchange = Exchange(connection)
@@ -365,15 +368,42 @@ class ProxyServer:
             raise
         gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
 
-    async def serve(self) -> None:
-        """Serves until `stop` is called, and until what is open then is done."""
+    async def serve(self, probes: bool = False, model: str | None = None) -> None:
+        """Serves until `stop` is called, and until what is open then is done.
+
+        Args:
+            probes: whether the server upstream is asked what it does, and people are told what it does not.
+            model: which of its models is asked; the only one if not given.
+        """
         asyncio.get_running_loop().set_exception_handler(self._tell)
+        probing = asyncio.ensure_future(self._probed(model)) if probes else None
         try:
             await self._server.serve([self._socket])
         finally:
+            if probing is not None:
+                probing.cancel()
+                await asyncio.wait({probing})
             await self._exchange.close()
             self._app.close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
+
+    async def facts(self, model: str | None) -> ServerFacts:
+        """What the server upstream does; closes its connections, and raises DiscorankError where it cannot be asked."""
+        self._socket.close()
+        try:
+            return await upstream_facts(self._exchange, model, self._drawing)
+        finally:
+            await self._exchange.close()
+            self._app.close()
+
+    async def _probed(self, model: str | None) -> None:
+        """Tells people what the server upstream does not do; says nothing where it cannot be asked yet."""
+        try:
+            facts = await upstream_facts(self._exchange, model, self._drawing)
+        except DiscorankError:
+            return
+        for problem in problems_of(facts, self._drawing, self._reads_logprobs):
+            self._report(f"discorank: upstream: {problem}")
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Tells people of an error that came of no request."""

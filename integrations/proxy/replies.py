@@ -181,7 +181,9 @@ class Decision:
 
 def untouched(reply: Mapping[str, Any], question: Question) -> ChosenReply:
     """The answer to a request whose reply has no text: the reply, with as many choices as were asked for."""
-    body = {**reply, "choices": reply["choices"][: question.wanted]}
+    choices = reply["choices"][: question.wanted]
+    numbered = [{**choice, "index": index} for index, choice in enumerate(choices)]
+    body = {**reply, "choices": numbered}
     return ChosenReply(body, "passed-through; reason=no-text", is_chosen=False)
 
 

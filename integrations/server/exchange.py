@@ -519,7 +519,7 @@ class SlowError(ExhaustedError):
 
 
 class PassingError(Exception):
-    """A passing failure: the problem, the error in the end, the seconds to wait and the details that the server names."""
+    """A passing failure: the problem, the error in the end, seconds to wait and details that the server names."""
 
     def __init__(
         self,

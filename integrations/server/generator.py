@@ -226,7 +226,7 @@ class Drawing:
             self.given_up = True
 
     def refused(self, n: int, error: DiscorankError) -> None:
-        """Notes that a request for n is refused: if n is above 1, and not something else wrong, one is asked for next."""
+        """Notes that a request for n is refused: unless something else than n is wrong, one is asked for next."""
         self.awaited -= n
         if n == 1 or names_another_key(error):
             self.error = error

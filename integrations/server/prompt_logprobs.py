@@ -252,7 +252,7 @@ class ServerScorer:
 
     Raises:
         ResourceError: the server cannot be reached, or works at no request.
-        InputError: it refuses the key, does not know the model, or gives no log-probabilities of a prompt, or wrong ones.
+        InputError: it refuses the key, does not know the model, or gives none or wrong log-probabilities of a prompt.
 
     Where the server generates nothing with log-probabilities, so that they cannot be checked, it warns.
     """

@@ -4,8 +4,8 @@
     sampling         texts that differ at the temperature asked for
     seed             the same text for the same seed
     log-probabilities    the form that brings those of generated texts (`LOGPROB_FORMS`)
-    echo, ...        whether those of a prompt are right: a text that the server has just generated, with the values that
-                     it gave its tokens, is sent back as a prompt, and has to get the same values
+    echo, ...        whether those of a prompt are right: a text that the server has just generated, with the values
+                     that it gave its tokens, is sent back as a prompt, and has to get the same values
 
 Some servers give each token of a prompt the values of the place after it: numbers come, and are worse than chance.
 """
@@ -200,7 +200,7 @@ class ServerProbe:
             keys = {"n": 1, **self._sampling, **form.keys}
             try:
                 choices = _choices_in(await self._reply(self._chat, PROMPTS[0], keys))
-                if choices and total_logprob(choices[0]) is not None:
+                if any(total_logprob(choice) is not None for choice in choices):
                     return form
             except UnusableError:
                 raise

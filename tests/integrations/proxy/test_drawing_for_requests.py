@@ -317,7 +317,7 @@ def test_features_choose_and_their_log_probabilities_stay_here() -> None:
     assert reply.json()["choices"][0]["logprobs"] is None
     assert about(reply)["candidates"][0]["logprob"] == -0.5
     assert chat.json()["choices"][0]["message"]["content"] == "a"
-    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, True]
+    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, 1, True, True]
 
 
 def test_without_log_probabilities_there_is_no_choice() -> None:
@@ -325,7 +325,7 @@ def test_without_log_probabilities_there_is_no_choice() -> None:
     with proxying(Script(logprobs=False), deciders=deciders) as proxy:
         status, message = error(ask(proxy))
     assert status == 503
-    assert "no logprob" in message
+    assert "upstream gives no log-probabilities (asked by logprobs or" in message
 
 
 SCHEMA = {

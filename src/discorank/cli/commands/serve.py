@@ -6,13 +6,13 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -28,6 +28,7 @@ from ...rerank.reranker import EXPECTED, Reranker
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
+from ..options.probing import ProbeOptions, print_table
 from ..terminal.console import say
 from .rerank import FeatureOptions, chosen_features
 
@@ -42,12 +43,14 @@ class ServeOptions:
     Args:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1.
         allow_utility: further utilities that a request may choose by their name.
+        probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
 
     heading: ClassVar = "server"
 
     upstream: str | None = None
     allow_utility: tuple[str, ...] = ()
+    probe_model: Annotated[str | None, Rare()] = None
 
 
 OPTIONS = Options(
@@ -61,6 +64,7 @@ OPTIONS = Options(
         DrawingSettings,
         DoorSettings,
         Connection,
+        ProbeOptions,
         CodeOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
@@ -81,22 +85,24 @@ def run(arguments: Sequence[str]) -> int:
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     with engine_in(values) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say)
+        if values["probe"]:
+            return print_table(asyncio.run(server.facts(values["probe_model"])))
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asyncio.run(_served(server))
+        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
 
 
-async def _served(server: ProxyServer) -> None:
+async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
         for number in heeded():
             loop.add_signal_handler(number, server.stop)
-    await server.serve()
+    await server.serve(probes, model)
 
 
 def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
