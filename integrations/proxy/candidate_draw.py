@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import NOTHING, Candidate
-from ..files.reply_choices import is_unfinished
+from ..files.reply_choices import is_unfinished, total_logprob
 from ..server.exchange import Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
 from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
@@ -53,7 +53,11 @@ def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputErro
     """The candidate of a choice that calls tools, which need not say anything; any other as it is."""
     if isinstance(text, Candidate) or not isinstance(choice, Mapping) or not calls_of(choice):
         return text
-    return Candidate("", fields={"unfinished": True} if is_unfinished(choice) else NOTHING)
+    try:
+        logprob = total_logprob(choice)
+    except InputError:
+        logprob = None
+    return Candidate("", logprob, {"unfinished": True} if is_unfinished(choice) else NOTHING)
 
 
 class WordlessError(Exception):

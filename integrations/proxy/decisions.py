@@ -173,7 +173,8 @@ class Decisions:
         if vote is not None and vote.texts is not None:
             left_out: list[LeftOut] = []
             allowed, num_valid, num_unfinished = vote.numbers, None, 0
-            candidates = tuple(map(Candidate, vote.texts))
+            logprobs = [drawn[number].candidate.logprob for number in allowed]
+            candidates = tuple(map(Candidate, vote.texts, logprobs))
             decides = decider if vote.by_utility else CALLS
         else:
             numbers = range(len(drawn)) if vote is None else vote.numbers

@@ -309,14 +309,13 @@ def test_log_probabilities_of_chats_come_in_the_form_that_brings_them(
     assert paid < 12
 
 
-@pytest.mark.filterwarnings("default")
-def test_seeds_that_bring_other_texts_are_warned_of(tmp_path: Any, capsys: Any) -> None:
+def test_seeds_that_bring_other_texts_are_warned_of(tmp_path: Any) -> None:
     def answer(seen: Seen, number: int) -> Reply:
         return Reply(completion([f"text {number} {i}" for i in range(seen.body["n"])]))
 
-    with serving(answer) as server:
+    told = pytest.warns(UserWarning, match="does not repeat a text for its seed")
+    with serving(answer) as server, told:
         assert main(generating(server, tmp_path)) == 0
-    assert "does not repeat a text for its seed" in capsys.readouterr().err
 
 
 def test_the_table_of_generate_and_of_serve(tmp_path: Any, capsys: Any) -> None:
