@@ -34,7 +34,7 @@ from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number
 from .mbr import MBRDecoder
 from .order import Order
 from .scheduler import Program
-from .shrinkage import Shrinkage, first_pass_row, in_memory
+from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
 
 
 @settings
@@ -171,8 +171,9 @@ class Reranker(Decider):
             columns |= self._metric_columns(result, distinct)
         scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
         if self.shrinkage.shrink:
-            record, scores = self._shrunk(record, scores)
-        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+            ranking = self._shrunk(record, scores, flags, distinct)
+        else:
+            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         ranking = replace(ranking, context=context)
         if self._budget is None:
             return ranking
@@ -181,15 +182,17 @@ class Reranker(Decider):
         return replace(ranking, budget=spent)
 
     def _shrunk(
-        self, record: CandidateList, scores: FloatArray
-    ) -> tuple[CandidateList, FloatArray]:
-        """The list with its scores [N] shrunk; before the means are known, with what the second pass reads of it."""
+        self, record: CandidateList, scores: FloatArray, flags: tuple[str, ...], distinct: Distinct
+    ) -> Ranking:
+        """The ranking by shrunk scores; before the means are known by scores [N], with what the second pass reads."""
         systems = self.shrinkage.systems_of(record.candidates)
         means = self.shrinkage.means
         if means is not None:
-            return record, means.shrunk(scores, systems, self.shrinkage.shrink)
-        extra = {**record.extra, **first_pass_row(systems, scores)}
-        return replace(record, extra=extra), scores
+            scores = means.shrunk(scores, systems, self.shrinkage.shrink)
+            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+            return with_system(ranking, systems)
+        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+        return replace(ranking, extra={**ranking.extra, **first_pass_row(systems, scores)})
 
     def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
         """Those of `decode`; where means of systems must be found, all lists are read before the first."""

@@ -1,9 +1,10 @@
 """Shrinkage: the score of a candidate moved towards the mean score of the system that it comes from.
 
     v(c) = (1 - s) z(c) + s m(system of c)
-z(c) is the weighted sum of features, each standardised within its list; m is the mean of z over all candidates of a
-system, in all lists. A metric errs much on one text and little on a system, so a share s of what tells a text from its
-system's mean is taken for noise. It is the posterior mean of quality where that share is noise indeed.
+z(c) is the weighted sum of features, each standardised within its list; m is the mean of z over all lists that have
+candidates of a system, of the mean of these in the list. A metric errs much on one text and little on a system, so a
+share s of what tells a text from its system's mean is taken for noise. It is the posterior mean of quality where that
+share is noise indeed.
 
 Two passes over the lists: the first has the means, the second chooses. The means of an earlier run take the place of
 the first.
@@ -39,6 +40,8 @@ from .scheduler import Program
 KIND, FORMAT = "system means", 1
 INTERVAL = 1.96  # standard errors on either side of a mean: 95 % of a normal distribution
 VALUES = "system_values"  # the key of a first pass's row: [system, value] of every candidate
+CHOSEN = "chosen_system"  # the key of a row: the system of the candidate that was chosen
+MAX_NAMED = 12  # systems in a closing line
 _FIX = "Give the file OUT.systems.json of an earlier run with --shrink"
 _MEND = "Mend the lists, or leave --shrink out"
 _EDITED = "Restore it, or run the first pass again"
@@ -46,12 +49,12 @@ _EDITED = "Restore it, or run the first pass again"
 
 @dataclass(frozen=True, slots=True)
 class SystemMean:
-    """The mean standardised score of a system, the bounds of its 95 % interval, and of how many candidates it is."""
+    """The mean standardised score of a system, the bounds of its 95 % interval, and of how many lists it is."""
 
     mean: float
     low: float
     high: float
-    candidates: int
+    lists: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,12 @@ class SystemMeans:
         """
         sums: dict[str, _Sum] = {}
         for pairs in lists:
+            of_list: dict[str, list[float]] = {}
             for name, value in pairs:
                 if np.isfinite(value):
-                    sums.setdefault(name, _Sum()).add(value)
+                    of_list.setdefault(name, []).append(value)
+            for name, values in of_list.items():
+                sums.setdefault(name, _Sum()).add(sum(values) / len(values))
             limits().check("systems", len(sums), "systems of candidates")
         if not sums:
             raise InputError("no candidate has a score that is a number", where="shrink", fix=_MEND)
@@ -106,25 +112,27 @@ class SystemMeans:
                 "mean": one.mean,
                 "low": one.low,
                 "high": one.high,
-                "candidates": one.candidates,
+                "lists": one.lists,
             }
             for name, one in self.systems.items()
         ]
         return {"kind": KIND, "format": FORMAT, "systems": rows}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {one.mean:+.3f}" for name, one in self.systems.items())
+        shown = [f"{name} {one.mean:+.3f}" for name, one in self.systems.items()]
+        more = len(shown) - MAX_NAMED
+        return ", ".join(shown[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class _Sum:
-    """Running sums of a system's scores."""
+    """Running sums of a system's mean scores in lists."""
 
     def __init__(self) -> None:
         self._count = 0
         self._mean = self._squares = 0.0
 
     def add(self, value: float) -> None:
-        """Takes a score; Welford's recurrence, which keeps its digits however many there are."""
+        """Takes the mean of one list; Welford's recurrence, which keeps its digits however many there are."""
         self._count += 1
         change = value - self._mean
         self._mean += change / self._count
@@ -174,12 +182,12 @@ def _alone(name: Any, value: Any) -> SystemMean:
 
 def _read(row: Any, where: str) -> tuple[str, SystemMean]:
     """A system's row of a file."""
-    names = ("mean", "low", "high", "candidates")
+    names = ("mean", "low", "high", "lists")
     numbers = [finite(row.get(name)) for name in names] if isinstance(row, Mapping) else [None]
     if None in numbers or not isinstance(row["system"], str):
         raise InputError(f"found {excerpt(row)}", where=where, fix=_FIX)
-    mean, low, high, candidates = (float(number or 0.0) for number in numbers)
-    return row["system"], SystemMean(mean, low, high, int(candidates))
+    mean, low, high, lists = (float(number or 0.0) for number in numbers)
+    return row["system"], SystemMean(mean, low, high, int(lists))
 
 
 def written_means(means: SystemMeans) -> bytes:
@@ -194,7 +202,7 @@ class Shrinkage:
     Args:
         shrink: the share s of it, 0 to 1; 0 leaves scores as they are. Features are standardised within each list.
             0.75 is a good share for learned metrics without references; a consensus does not gain by it.
-        system_field: the field of candidates that names their system, such as prompt.
+        system_field: the field of candidates that names their system, such as prompt or temperature.
         system_means: the file OUT.systems.json of an earlier run, whose means count in place of those of these lists;
             then there is one pass.
     """
@@ -236,10 +244,12 @@ class Shrinkage:
         return {"shrink": self.shrink, "system_field": self.system_field, "system_means": by_name}
 
     def systems_of(self, candidates: Sequence[Candidate]) -> list[str]:
-        """The systems of candidates; raises InputError for one that names none."""
+        """The systems of candidates, numbers as they are written; raises InputError for one that names none."""
         names = []
         for i, candidate in enumerate(candidates):
             name = candidate.fields.get(self.system_field)
+            if isinstance(name, int | float):
+                name = json.dumps(name)
             if not isinstance(name, str):
                 shown = excerpt(name) if self.system_field in candidate.fields else "nothing"
                 raise InputError(
@@ -257,11 +267,13 @@ class SecondPass(Decider):
 
     Args:
         first: the reranker of the first pass.
-        shrinkage: with the means.
+        shrinkage: its settings.
+        means: what the first pass gave.
     """
 
     first: Decider
     shrinkage: Shrinkage
+    means: SystemMeans
     order: Order = field(default_factory=lambda: Order(strategy="independent"))
 
     @property
@@ -287,7 +299,8 @@ class SecondPass(Decider):
     @property
     def identity(self) -> dict[str, Any]:
         """Those of the first pass, and the means."""
-        return {**self.first.identity, **self.shrinkage.identity}
+        known = replace(self.shrinkage, system_means=self.means)
+        return {**self.first.identity, **known.identity}
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, without a task."""
@@ -304,12 +317,15 @@ class SecondPass(Decider):
         flags: Sequence[str],
     ) -> Ranking:
         """The ranking of a list by (system, score) of every candidate, where None is no number."""
-        means = self.shrinkage.means
-        if means is None:
-            raise AssertionError
+        systems = [name for name, _ in scores]
         values = np.array([np.nan if value is None else value for _, value in scores])
-        shrunk = means.shrunk(values, [name for name, _ in scores], self.shrinkage.shrink)
-        return choose(record, shrunk, self.choice.nbest, flags)
+        shrunk = self.means.shrunk(values, systems, self.shrinkage.shrink)
+        return with_system(choose(record, shrunk, self.choice.nbest, flags), systems)
+
+
+def with_system(ranking: Ranking, systems: Sequence[str]) -> Ranking:
+    """The ranking with the system of what was chosen among the keys of its row."""
+    return replace(ranking, extra={**ranking.extra, CHOSEN: systems[ranking.index]})
 
 
 def first_pass_row(systems: Sequence[str], values: FloatArray) -> dict[str, Any]:
@@ -327,7 +343,7 @@ def in_memory(
     means = SystemMeans.of(
         [(name, np.nan if value is None else value) for name, value in row] for row in rows
     )
-    second = SecondPass(first, replace(shrinkage, system_means=means))
+    second = SecondPass(first, shrinkage, means)
     for ranking, row in zip(rankings, rows, strict=True):
         extra = {key: value for key, value in ranking.extra.items() if key != VALUES}
         record = CandidateList(

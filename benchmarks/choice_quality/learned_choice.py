@@ -1,11 +1,11 @@
 """What reference-free learned metrics are worth as choosers, alone and shrunk to the means of systems, on WMT23.
 
-    python -m benchmarks.choice_quality.learned_choice FOLDER [--draws 200] [--only alone few ...]
+    python -m benchmarks.choice_quality.learned_choice FOLDER [--draws 200] [--only alone few ...] [--plot FILE.svg]
 
 FOLDER holds ``mt_mqm_wmt23.<pair>.jsonl.gz`` (texts, human MQM) and ``qe_wmt23.<pair>.jsonl.gz`` (segment scores of
 metrics for all systems), and for the table of judges ``judged_wmt22.<pair>.jsonl.gz``. Figures are mean MQM of the
-choices over that of a random system, macro over the sets, lower is better; equal scores share a choice; intervals are
-of a bootstrap by documents. The table `command` runs ``discorank rerank`` itself.
+choices over that of a random system, macro over the sets, lower is better; equal scores share a choice; 95 % intervals
+are of a bootstrap by documents, the same draws for all rules. The table `command` runs ``discorank rerank`` itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import argparse
 import gzip
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,13 +31,16 @@ from discorank.rerank.lists import write_list
 PAIRS = ("en-de", "he-en", "zh-en")
 CONSENSUS = "chrf + 100*rouge-l"
 THREE = ("CometKiwi-XXL", "MetricX-23-QE", "XCOMET-QE-Ensemble")
-THREE_QE, TIES = "three QE", "GEMBA-MQM, ties by consensus"
+KIWI, DOC_KIWI = "CometKiwi", "docWMT22CometKiwiDA"
+THREE_QE, FOUR_QE = "three QE", f"three QE and {DOC_KIWI}"
+TIES = "GEMBA-MQM, ties by consensus"
 SHARES = (0.0, 0.5, 0.67, 0.75, 0.8, 0.9, 1.0)
 SHARE = 0.75
 BESIDE = (0.25, 0.5, 1.0)  # weights of consensus
 JUDGED = (20, 50, 100)
 TIE_WEIGHT = 1e-6  # of what breaks ties alone
-SHOWN = ("CometKiwi", "docWMT22CometKiwiDA", "MetricX-23-QE", "GEMBA-MQM", THREE_QE)
+STANDARD = "GPT4-DA-refA"  # the judge with a reference that stands for people in judged_wmt22
+SHOWN = (KIWI, DOC_KIWI, "MetricX-23-QE", "GEMBA-MQM", THREE_QE)
 
 
 class ScoredSet(NamedTuple):
@@ -46,20 +50,32 @@ class ScoredSet(NamedTuple):
         mqm: human scores, lower is better, [n, S].
         z: standardised scores of every metric, [n, S].
         document: its number, [n].
-        systems: their names.
     """
 
     mqm: FloatArray
     z: dict[str, FloatArray]
     document: IntArray
-    systems: tuple[str, ...]
 
-    def taken(self, segments: IntArray, systems: IntArray) -> ScoredSet:
-        """Some segments of some systems."""
-        grid = np.ix_(segments, systems)
-        z = {name: standardised(values[grid]) for name, values in self.z.items()}
-        names = tuple(self.systems[s] for s in systems)
-        return ScoredSet(self.mqm[grid], z, self.document[segments], names)
+
+class Outcome(NamedTuple):
+    """What a rule chose in a set, in d draws of what it was given; 0 where a segment does not count.
+
+    Args:
+        errors: MQM of its choices, [d, n].
+        random: that of a random system, [d, n].
+        document: of every segment, [n].
+    """
+
+    errors: FloatArray
+    random: FloatArray
+    document: IntArray
+
+    def figure(self, weight: FloatArray) -> float:
+        """Errors relative to a random system's, with the weight [n] of every segment."""
+        return float(np.mean((self.errors @ weight) / (self.random @ weight)))
+
+
+Outcomes = list[Outcome]  # by set
 
 
 def standardised(scores: FloatArray) -> FloatArray:
@@ -81,6 +97,47 @@ def errors(values: FloatArray, mqm: FloatArray) -> FloatArray:
     best = values >= values.max(axis=1, keepdims=True) - 1e-12
     of_lists: FloatArray = (best * mqm).sum(axis=1) / best.sum(axis=1)
     return of_lists
+
+
+def chosen(one: ScoredSet, values: FloatArray) -> Outcome:
+    """What values [n, S] choose."""
+    return Outcome(errors(values, one.mqm)[None], one.mqm.mean(axis=1)[None], one.document)
+
+
+def by(sets: Sequence[ScoredSet], name: str, share: float = 0.0) -> Outcomes:
+    """What a metric chooses, shrunk."""
+    return [chosen(one, shrunk(one.z[name], share)) for one in sets]
+
+
+def macro(outcomes: Outcomes) -> float:
+    """The mean over sets of the errors relative to a random system's."""
+    return float(np.mean([one.figure(np.ones(len(one.document))) for one in outcomes]))
+
+
+def _resampled(outcomes: Outcomes, draws: int) -> FloatArray:
+    """The macro figure of draws of documents, [draws]; equal draws for all rules on the same sets."""
+    random, figures = np.random.default_rng(0), []
+    for _ in range(draws):
+        of_sets = []
+        for one in outcomes:
+            count = int(one.document.max()) + 1
+            drawn = np.bincount(random.integers(count, size=count), minlength=count)
+            of_sets.append(one.figure(drawn[one.document].astype(float)))
+        figures.append(np.mean(of_sets))
+    return np.array(figures)
+
+
+def with_interval(outcomes: Outcomes, draws: int) -> str:
+    """The figure and its interval."""
+    low, high = np.quantile(_resampled(outcomes, draws), [0.025, 0.975])
+    return f"{macro(outcomes):.3f} [{low:.3f}, {high:.3f}]"
+
+
+def difference(first: Outcomes, second: Outcomes, draws: int) -> str:
+    """The second figure less the first, and its interval."""
+    gaps = _resampled(second, draws) - _resampled(first, draws)
+    low, high = np.quantile(gaps, [0.025, 0.975])
+    return f"{macro(second) - macro(first):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def read_set(folder: Path, pair: str) -> ScoredSet:
@@ -105,9 +162,10 @@ def read_set(folder: Path, pair: str) -> ScoredSet:
         consensus.append(np.asarray(matrix).mean(axis=1))
     z["consensus"] = standardised(np.array(consensus))
     z[THREE_QE] = np.mean([z[name] for name in THREE], axis=0)
+    z[FOUR_QE] = np.mean([z[name] for name in (*THREE, DOC_KIWI)], axis=0)
     z[TIES] = z["GEMBA-MQM"] + TIE_WEIGHT * z["consensus"]
     names = [str(record.document) for record in records]
-    return ScoredSet(mqm, z, np.unique(names, return_inverse=True)[1], systems)
+    return ScoredSet(mqm, z, np.unique(names, return_inverse=True)[1])
 
 
 def scores_of(path: Path) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -116,60 +174,20 @@ def scores_of(path: Path) -> dict[str, dict[str, dict[str, list[float]]]]:
         return {row["id"]: row["scores"] for row in map(json.loads, lines)}
 
 
-Rule = Callable[[ScoredSet], FloatArray]  # values [n, S] of a set
-
-
-def macro(sets: Sequence[ScoredSet], rule: Rule) -> float:
-    """The mean over sets of the error relative to a random system's."""
-    return float(np.mean([errors(rule(one), one.mqm).mean() / one.mqm.mean() for one in sets]))
-
-
-def interval(sets: Sequence[ScoredSet], rules: Sequence[Rule], draws: int) -> tuple[float, float]:
-    """The 95 % interval of `macro`, by documents; of two rules that of their difference, the second less the first."""
-    random = np.random.default_rng(0)
-    picked = [[errors(rule(one), one.mqm) for rule in rules] for one in sets]
-    means = []
-    for _ in range(draws):
-        total = 0.0
-        for one, of_rules in zip(sets, picked, strict=True):
-            weights = np.bincount(
-                random.integers(one.document.max() + 1, size=one.document.max() + 1),
-                minlength=one.document.max() + 1,
-            )
-            weight = weights[one.document]
-            base = (weight * one.mqm.mean(axis=1)).sum()
-            values = [(weight * own).sum() / base for own in of_rules]
-            total += values[-1] - (values[0] if len(values) > 1 else 0.0)
-        means.append(total / len(sets))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def by(name: str, share: float = 0.0) -> Rule:
-    """A metric, shrunk."""
-    return lambda one: shrunk(one.z[name], share)
-
-
 def alone(sets: Sequence[ScoredSet], draws: int) -> str:
     """Every metric alone and shrunk at every share, with intervals of two of them and of their difference."""
-    head = [
-        "metric",
-        *(f"s = {share:g}" for share in SHARES),
-        "95 % at 0",
-        f"95 % at {SHARE:g}",
-        "gain",
-    ]
     rows = []
     for name in sets[0].z:
-        figures = [f"{macro(sets, by(name, share)):.3f}" for share in SHARES]
-        bounds = [
-            interval(sets, rules, draws)
-            for rules in ([by(name)], [by(name, SHARE)], [by(name), by(name, SHARE)])
-        ]
-        rows.append([name, *figures, *(f"{low:.3f} to {high:.3f}" for low, high in bounds)])
-    hindsight = [f"{one.mqm.mean(axis=0).min() / one.mqm.mean():.3f}" for one in sets]
-    best = np.mean([one.mqm.mean(axis=0).min() / one.mqm.mean() for one in sets])
-    return f"{table(head, rows)}\n\nbest single system in hindsight: {', '.join(hindsight)}; macro {best:.3f}"
+        by_share = {share: by(sets, name, share) for share in SHARES}
+        figures = [f"{macro(by_share[share]):.3f}" for share in SHARES if share not in (0, SHARE)]
+        plain, used = by_share[0.0], by_share[SHARE]
+        intervals = [with_interval(plain, draws), with_interval(used, draws)]
+        rows.append([name, *intervals, difference(plain, used, draws), *figures])
+    others = [f"s = {share:g}" for share in SHARES if share not in (0, SHARE)]
+    hindsight = [one.mqm.mean(axis=0).min() / one.mqm.mean() for one in sets]
+    best = f"{', '.join(f'{value:.3f}' for value in hindsight)}; macro {np.mean(hindsight):.3f}"
+    shown = table(["metric", "s = 0", f"s = {SHARE:g}", "gain", *others], rows)
+    return f"{shown}\n\nbest single system in hindsight: {best}"
 
 
 def by_set(sets: Sequence[ScoredSet], draws: int) -> str:
@@ -177,190 +195,162 @@ def by_set(sets: Sequence[ScoredSet], draws: int) -> str:
     rows = []
     for name in SHOWN:
         for share in (0.0, SHARE):
-            own = [macro([one], by(name, share)) for one in sets]
-            rows.append(
-                [name, f"{share:g}", *(f"{value:.3f}" for value in own), f"{np.mean(own):.3f}"]
-            )
-    lines = [table(["metric", "s", *PAIRS, "macro"], rows)]
+            cells = [with_interval(by([one], name, share), draws) for one in sets]
+            rows.append([name, f"{share:g}", *cells])
     for share in (0.0, SHARE):
-        rules = [by("CometKiwi", share), by("docWMT22CometKiwiDA", share)]
-        low, high = interval(sets, rules, draws)
-        gain = macro(sets, rules[1]) - macro(sets, rules[0])
-        lines.append(
-            f"docWMT22CometKiwiDA less CometKiwi at s = {share:g}: {gain:+.3f} [{low:+.3f}, {high:+.3f}]"
-        )
-    return "\n".join(lines)
+        cells = [
+            difference(by([one], KIWI, share), by([one], DOC_KIWI, share), draws) for one in sets
+        ]
+        rows.append([f"{DOC_KIWI} less {KIWI}", f"{share:g}", *cells])
+        gain = difference(by(sets, KIWI, share), by(sets, DOC_KIWI, share), draws)
+        rows[-1][0] += f": {gain}"
+    return table(["metric", "s", *PAIRS], rows)
 
 
 def beside(sets: Sequence[ScoredSet], draws: int) -> str:
     """Metrics beside consensus at some weights, alone and shrunk as a sum."""
-
-    def summed(name: str, weight: float, share: float) -> Rule:
-        return lambda one: shrunk(one.z[name] + weight * one.z["consensus"], share)
-
-    head = [
-        "metric",
-        *(f"+ {w:g} consensus" for w in BESIDE),
-        *(f"+ {w:g}, shrunk" for w in BESIDE),
-    ]
     rows = []
     for name in SHOWN:
-        figures = [
-            macro(sets, summed(name, weight, share)) for share in (0.0, SHARE) for weight in BESIDE
-        ]
-        rows.append([name, *(f"{value:.3f}" for value in figures)])
-    return table(head, rows)
+        for share in (0.0, SHARE):
+            cells = []
+            for weight in BESIDE:
+                sums = [one.z[name] + weight * one.z["consensus"] for one in sets]
+                values = [chosen(one, shrunk(z, share)) for one, z in zip(sets, sums, strict=True)]
+                cells.append(with_interval(values, draws))
+            rows.append([name, f"{share:g}", *cells])
+    return table(["metric", "s", *(f"+ {weight:g} consensus" for weight in BESIDE)], rows)
+
+
+def _drawn(n: int, count: int, draws: int) -> Iterator[IntArray]:
+    """Draws of some of n."""
+    for draw in range(draws):
+        yield np.random.default_rng([draw, n]).choice(n, count, replace=False)
 
 
 def judged(sets: Sequence[ScoredSet], draws: int) -> str:
     """Means of systems by people on some segments in place of the metric's own, and the mean of both."""
     rows = []
     for name in SHOWN:
-        figures = [f"{macro(sets, by(name, SHARE)):.3f}"]
+        cells = [with_interval(by(sets, name, SHARE), draws)]
         for count in JUDGED:
-            for both in (False, True):
-                figures.append(
-                    f"{np.mean([_with_judged(sets, name, count, both, d) for d in range(max(1, draws // 10))]):.3f}"
-                )
-        rows.append([name, *figures])
-    head = ["metric", "own means"]
-    head += [f"{count} judged{more}" for count in JUDGED for more in ("", " and own")]
-    return table(head, rows)
+            for own_share in (0.0, 0.5):
+                outcomes = [_with_judged(one, name, count, own_share, draws // 10) for one in sets]
+                cells.append(with_interval(outcomes, draws))
+        rows.append([name, *cells])
+    head = [f"{count} judged{more}" for count in JUDGED for more in ("", " and own")]
+    return table(["metric", "own means", *head], rows)
 
 
-def _with_judged(sets: Sequence[ScoredSet], name: str, count: int, both: bool, draw: int) -> float:
-    """The macro figure where people judged some segments of every set, on all others."""
-    figures = []
-    for one in sets:
-        random = np.random.default_rng([draw, len(one.mqm)])
-        chosen = random.choice(len(one.mqm), count, replace=False)
-        others = np.setdiff1d(np.arange(len(one.mqm)), chosen)
-        means = standardised(-one.mqm[chosen]).mean(axis=0)
-        own = one.z[name].mean(axis=0)
-        means = (means + own) / 2 if both else means
-        mqm = one.mqm[others]
-        figures.append(errors(shrunk(one.z[name][others], SHARE, means), mqm).mean() / mqm.mean())
-    return float(np.mean(figures))
+def _with_judged(one: ScoredSet, name: str, count: int, own_share: float, draws: int) -> Outcome:
+    """What is chosen in all other segments where people judged some."""
+    n, of_draws, counted = len(one.mqm), [], []
+    own, z = one.z[name].mean(axis=0), one.z[name]
+    for some in _drawn(n, count, draws):
+        people = standardised(-one.mqm[some]).mean(axis=0)
+        means = own_share * own + (1 - own_share) * people
+        is_other = np.isin(np.arange(n), some, invert=True)
+        of_draws.append(is_other * errors(shrunk(z, SHARE, means), one.mqm))
+        counted.append(is_other * one.mqm.mean(axis=1))
+    return Outcome(np.array(of_draws), np.array(counted), one.document)
+
+
+def within_share(z: FloatArray) -> float:
+    """The share of the variance of standardised scores [n, S] that lies within systems."""
+    within = z.var(axis=0, ddof=1)
+    between = z.mean(axis=0).var(ddof=1) - (within / len(z)).mean()
+    return float(within.mean() / (within.mean() + max(0.0, between)))
 
 
 def estimated(sets: Sequence[ScoredSet], draws: int) -> str:
-    """One share for all against one that is estimated without labels: the share of variance within systems."""
-
-    def share_of(z: FloatArray) -> float:
-        between = z.mean(axis=0).var(ddof=1) - (z.var(axis=0, ddof=1) / len(z)).mean()
-        within = z.var(axis=0, ddof=1).mean()
-        return float(within / (within + max(0.0, between)))
-
+    """One share for all against others: estimated without labels, and found with labels on the other sets."""
     rows = []
     for name in sets[0].z:
-        shares = [share_of(one.z[name]) for one in sets]
-        own = macro(sets, lambda one, name=name: shrunk(one.z[name], share_of(one.z[name])))  # type: ignore[misc]
-        figures = [macro(sets, by(name, share)) for share in SHARES]
-        best = SHARES[int(np.argmin(figures))]
-        fixed = macro(sets, by(name, SHARE))
-        rows.append(
-            [
-                name,
-                ", ".join(f"{s:.2f}" for s in shares),
-                f"{own:.3f}",
-                f"{fixed:.3f}",
-                f"{min(figures):.3f} at {best:g}",
-            ]
-        )
-    return table(
-        ["metric", "estimated s, by set", "with these", f"s = {SHARE:g}", "best share"], rows
-    )
+        shares = [within_share(one.z[name]) for one in sets]
+        own = [
+            chosen(one, shrunk(one.z[name], share)) for one, share in zip(sets, shares, strict=True)
+        ]
+        best_elsewhere = []
+        for one in sets:
+            others = [other for other in sets if other is not one]
+            figures = [macro(by(others, name, share)) for share in SHARES]
+            best_elsewhere.append(SHARES[int(np.argmin(figures))])
+        elsewhere = [
+            chosen(one, shrunk(one.z[name], share))
+            for one, share in zip(sets, best_elsewhere, strict=True)
+        ]
+        fixed = by(sets, name, SHARE)
+        rows.append([name, ", ".join(f"{share:.2f}" for share in shares)])
+        rows[-1] += [f"{macro(fixed):.3f}", difference(fixed, own, draws)]
+        rows[-1] += [", ".join(f"{share:g}" for share in best_elsewhere)]
+        rows[-1] += [difference(fixed, elsewhere, draws)]
+    head = ["metric", "s within systems", f"s = {SHARE:g}", "with these instead"]
+    return table([*head, "best s of the two other sets", "with these instead"], rows)
 
 
 def few(sets: Sequence[ScoredSet], draws: int) -> str:
     """Few systems and few lists: what is shrunk against what is not."""
-    names = ("CometKiwi", "docWMT22CometKiwiDA", THREE_QE)
     rows = []
-    for name in names:
-        for count in (2, 3, 5, 8, 12):
-            figures = [
-                _of_drawn(sets, name, count, share, draws) for share in (0.0, 0.5, SHARE, 1.0)
-            ]
-            rows.append([name, f"{count} systems", *(f"{value:.3f}" for value in figures)])
-        for count in (3, 10, 30, 100):
-            figures = [
-                _of_few_lists(sets, name, count, share, draws) for share in (0.0, 0.5, SHARE, 1.0)
-            ]
-            rows.append([name, f"{count} lists", *(f"{value:.3f}" for value in figures)])
-    return table(["metric", "of", "s = 0", "0.5", f"{SHARE:g}", "1"], rows)
+    for name in (KIWI, DOC_KIWI, THREE_QE):
+        for what, counts, given in (
+            ("systems", (2, 3, 5, 8, 12), _of_systems),
+            ("lists", (3, 10, 30, 100), _of_lists),
+        ):
+            for count in counts:
+                cells = []
+                plain = [given(one, name, count, 0.0, draws // 2) for one in sets]
+                for share in (0.5, SHARE, 1.0):
+                    outcomes = [given(one, name, count, share, draws // 2) for one in sets]
+                    cells.append(difference(plain, outcomes, draws))
+                rows.append([name, f"{count} {what}", f"{macro(plain):.3f}", *cells])
+    shares = (f"s = {share:g}, gain" for share in (0.5, SHARE, 1.0))
+    return table(["metric", "of", "s = 0", *shares], rows)
 
 
-def _of_drawn(sets: Sequence[ScoredSet], name: str, count: int, share: float, draws: int) -> float:
-    """The macro figure over draws of some systems; relative to a random one of all systems."""
-    figures = []
-    for one in sets:
-        for draw in range(max(1, draws // 5)):
-            random = np.random.default_rng([draw, len(one.mqm)])
-            systems = random.choice(len(one.systems), count, replace=False)
-            own = one.taken(np.arange(len(one.mqm)), systems)
-            figures.append(
-                errors(shrunk(own.z[name], share), own.mqm).mean()
-                / one.mqm.mean()
-                / len(sets)
-                / max(1, draws // 5)
-            )
-    return float(np.sum(figures))
+def _of_systems(one: ScoredSet, name: str, count: int, share: float, draws: int) -> Outcome:
+    """What is chosen among some systems, over a random one of all."""
+    of_draws = []
+    for some in _drawn(one.mqm.shape[1], count, draws):
+        z = standardised(one.z[name][:, some])
+        of_draws.append(errors(shrunk(z, share), one.mqm[:, some]))
+    random = np.repeat(one.mqm.mean(axis=1)[None], len(of_draws), axis=0)
+    return Outcome(np.array(of_draws), random, one.document)
 
 
-def _of_few_lists(
-    sets: Sequence[ScoredSet], name: str, count: int, share: float, draws: int
-) -> float:
-    """The macro figure over draws of some lists, whose own means are all there are."""
-    figures = []
-    for one in sets:
-        own = []
-        for draw in range(max(1, draws)):
-            random = np.random.default_rng([draw, len(one.mqm)])
-            segments = random.choice(len(one.mqm), count, replace=False)
-            own.append(errors(shrunk(one.z[name][segments], share), one.mqm[segments]).mean())
-        figures.append(np.mean(own) / one.mqm.mean())
-    return float(np.mean(figures))
+def _of_lists(one: ScoredSet, name: str, count: int, share: float, draws: int) -> Outcome:
+    """What is chosen where some lists, whose own means are all there are, come again and again: one long draw."""
+    total, random = np.zeros(len(one.mqm)), np.zeros(len(one.mqm))
+    for some in _drawn(len(one.mqm), count, draws):
+        total[some] += errors(shrunk(one.z[name][some], share), one.mqm[some])
+        random[some] += one.mqm[some].mean(axis=1)
+    return Outcome(total[None], random[None], one.document)
 
 
-def judges(folder: Path) -> str:
+def judges(folder: Path, draws: int) -> str:
     """Language-model judges of WMT22, under the standard there (another judge with a reference), ties by consensus."""
+    paths = sorted(folder.glob("judged_wmt22.*.jsonl.gz"))
+    sets = [_judged_set(path) for path in paths]
     rows = []
-    for path in sorted(folder.glob("judged_wmt22.*.jsonl.gz")):
-        standard, by_judge, consensus = _judged_set(path)
-        loss = standard.max() - standard  # what the standard takes off
-        for name, z in by_judge.items():
-            values = [
-                z,
-                z + TIE_WEIGHT * consensus,
-                shrunk(z, SHARE),
-                shrunk(z + TIE_WEIGHT * consensus, SHARE),
-                shrunk(z, 0.5),
-            ]
-            figures = [errors(value, loss).mean() / loss.mean() for value in values]
-            rows.append([path.name.split(".")[1], name, *(f"{value:.3f}" for value in figures)])
-    head = [
-        "set",
-        "judge",
-        "alone",
-        "ties by consensus",
-        f"s = {SHARE:g}",
-        f"ties, s = {SHARE:g}",
-        "s = 0.5",
-    ]
-    return table(head, rows)
+    for name in [name for name in sets[0].z if name != "consensus"]:
+        z = [one.z[name] for one in sets]
+        tied = [one.z[name] + TIE_WEIGHT * one.z["consensus"] for one in sets]
+        rules = [z, tied]
+        rules += [[shrunk(of, share) for of in tied] for share in (0.5, SHARE)]
+        plain, *others = (
+            [chosen(one, of) for one, of in zip(sets, rule, strict=True)] for rule in rules
+        )
+        gains = [difference(plain, other, draws) for other in others]
+        rows.append([name, with_interval(plain, draws), *gains])
+    head = ["alone", "ties by consensus", "and s = 0.5", f"and s = {SHARE:g}"]
+    return table(["judge", *head], rows)
 
 
-STANDARD = "GPT4-DA-refA"
-
-
-def _judged_set(path: Path) -> tuple[FloatArray, dict[str, FloatArray], FloatArray]:
-    """The standard's scores [n, S], standardised ones of every judge without reference, and those of consensus."""
-    language = path.name.split(".")[1].partition("-")[2]
-    utility = load_metric("chrf").for_language(language)
-    standard, consensus = [], []
+def _judged_set(path: Path) -> ScoredSet:
+    """Judges without a reference, and consensus; what the standard takes off a text stands for MQM."""
+    utility = load_metric("chrf").for_language(path.name.split(".")[1].partition("-")[2])
+    standard, consensus, documents = [], [], []
     scores: dict[str, list[list[float]]] = {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
+        for number, row in enumerate(map(json.loads, lines)):
             systems = sorted(row["systems"])
             names = [name for name in row if name.endswith("-src")]
             for i in range(len(row["source"])):
@@ -370,6 +360,7 @@ def _judged_set(path: Path) -> tuple[FloatArray, dict[str, FloatArray], FloatArr
                 }
                 if any(None in own for own in values.values()):
                     continue
+                documents.append(number)
                 standard.append(values[STANDARD])
                 for name in names:
                     scores.setdefault(name, []).append(values[name])
@@ -377,7 +368,9 @@ def _judged_set(path: Path) -> tuple[FloatArray, dict[str, FloatArray], FloatArr
                 matrix = sum(weight * part.pairwise(texts, texts) for weight, part in utility.parts)
                 consensus.append(np.asarray(matrix).mean(axis=1))
     z = {name: standardised(np.array(own, float)) for name, own in scores.items()}
-    return np.array(standard, float), z, standardised(np.array(consensus))
+    z["consensus"] = standardised(np.array(consensus))
+    points = np.array(standard, float)
+    return ScoredSet(points.max() - points, z, np.array(documents))
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -437,21 +430,30 @@ def _written_lists(folder: Path, pair: str, place: Path) -> tuple[Path, FloatArr
 
 
 def plot(sets: Sequence[ScoredSet], path: Path) -> None:
-    """Errors by share, a line per metric."""
+    """Errors by share, a line per metric, and the level of the best single system."""
     import matplotlib
 
     matplotlib.use("svg")
+    # letters stay letters, and names of parts are the same in every run
+    matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "learned-choice"}
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 3.6))
-    grid = np.linspace(0, 1, 21)
-    for name in (*SHOWN, "consensus"):
-        axes.plot(grid, [macro(sets, by(name, float(share))) for share in grid], label=name)
+    figure, axes = plt.subplots(figsize=(6.4, 3.8))
+    grid = np.linspace(0, 1, 11)
+    for name in ("consensus", *SHOWN):
+        errors_by_share = [macro(by(sets, name, float(share))) for share in grid]
+        axes.plot(grid, errors_by_share, label=name, linewidth=1.6)
+    hindsight = np.mean([one.mqm.mean(axis=0).min() / one.mqm.mean() for one in sets])
+    label = "best single system in hindsight"
+    axes.axhline(float(hindsight), color="grey", linestyle="--", linewidth=1, label=label)
+    axes.axvline(SHARE, color="lightgrey", linewidth=1, zorder=0)
+    axes.set_xlim(0, 1)
     axes.set_xlabel("share of the system's mean, s")
-    axes.set_ylabel("MQM of the choice / of a random system")
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_ylabel("errors relative to a random system's")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
 
 
 TABLES: dict[str, Callable[[Sequence[ScoredSet], int], str]] = {
@@ -470,17 +472,20 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=200, help="of documents, systems, lists")
-    parser.add_argument("--only", nargs="+", choices=[*TABLES, "judges", "command"])
+    parser.add_argument("--only", nargs="*", choices=[*TABLES, "judges", "command"])
     parser.add_argument("--plot", type=Path, help="an SVG file")
     arguments = parser.parse_args()
-    wanted = arguments.only or [*TABLES, "judges", "command"]
-    sets = [read_set(arguments.folder, pair) for pair in PAIRS]
+    wanted = [*TABLES, "judges", "command"] if arguments.only is None else arguments.only
+    others = {
+        "judges": partial(judges, arguments.folder, arguments.draws),
+        "command": partial(command, arguments.folder),
+    }
+    sets = []
+    if arguments.plot or set(wanted) & set(TABLES):
+        sets = [read_set(arguments.folder, pair) for pair in PAIRS]
     for name in wanted:
-        if name in TABLES:
-            shown = TABLES[name](sets, arguments.draws)
-        else:
-            shown = (judges if name == "judges" else command)(arguments.folder)
-        print(f"\n## {name}\n\n{shown}")
+        shown = TABLES[name](sets, arguments.draws) if name in TABLES else others[name]()
+        print(f"\n## {name}\n\n{shown}", flush=True)
     if arguments.plot:
         plot(sets, arguments.plot)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,23 @@ def under_budget(folder: Path, method: str, name: str = "", stop: tuple[str, ...
 
     command = " ".join(["decode -u ter --budget 0.3 --budget-method", method, *stop])
     return Target(f"decode-budget-{name or method}", command, words, source, code=3)
+
+
+def rerank_shrunk(folder: Path) -> Target:
+    """Features in two passes, by the means of systems; the first pass is most of the work."""
+    source = lists(folder, 4000, 8)
+    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        texts = [one["text"] if isinstance(one, dict) else one for one in row["candidates"]]
+        row["candidates"] = [{"text": t, "system": f"s{i}"} for i, t in enumerate(texts)]
+    write_lists(source, rows)
+
+    def words(own: Path) -> Sequence[str]:
+        more = ("-m", "expected", "-m", "length*0.1", "-u", "chrf", "--shrink", "0.75")
+        return ["rerank", *decode_words(source, own / OUT, *more)[1:]]
+
+    command = "rerank -m expected -m length*0.1 -u chrf --shrink 0.75"
+    return Target("rerank-shrink", command, words, source, code=3)
 
 
 def rerank(folder: Path) -> Target:

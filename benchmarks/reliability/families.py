@@ -77,6 +77,7 @@ FAMILIES: Mapping[str, Trial] = {
         )
     ),
     "rerank": storm(decode_storms.rerank),
+    "rerank-shrink": storm(decode_storms.rerank_shrunk),
     "rerank-parquet": storm(decode_storms.rerank_table),
     "generate": generate_storms.counted(generate_storms.model_in_turns),
     "generate-batches": generate_storms.counted(generate_storms.model_by_batches),

@@ -1,6 +1,6 @@
 """Peak memory of decoding and reranking many lists, and of a tenth of them; each run a process of its own.
 
-    python -m benchmarks.scale.flat_memory [--lists 100000] [--candidates 3] [--words 25]
+    python -m benchmarks.scale.flat_memory [--lists 100000] [--candidates 3] [--words 25] [--only rerank ...]
 
 Flat is a ratio near 1: what is kept of a list that is done is 16 bytes of its id.
 """
@@ -45,6 +45,11 @@ RUNS = {
         COMMAND,
         *("rerank", "{lists}", "-m", "logprob", "-m", "length", "--quiet", "-o", "{out}"),
     ),
+    "rerank --shrink": (
+        COMMAND,
+        *("rerank", "{lists}", "-m", "logprob", "-m", "length", "--quiet", "-o", "{out}"),
+        *("--shrink", "0.75"),
+    ),
     "MBRDecoder.decode of an iterator": (ITERATOR, "{lists}"),
 }
 
@@ -55,7 +60,11 @@ def write(path: Path, lists: int, candidates: int, words: int) -> None:
     with open(path, "w") as file:
         for i in range(lists):
             rotated = [
-                {"text": f"{text[i % 97 :]} {i} {text[: i % 97]}", "logprob": -float(k)}
+                {
+                    "text": f"{text[i % 97 :]} {i} {text[: i % 97]}",
+                    "logprob": -float(k),
+                    "system": f"s{k}",
+                }
                 for k, text in enumerate(texts[i % ROUND])
             ]
             file.write(json.dumps({"id": f"list {i}", "candidates": rotated}) + "\n")
@@ -86,13 +95,15 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=100_000)
     parser.add_argument("--candidates", type=int, default=3)
     parser.add_argument("--words", type=int, default=25)
+    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
     options = parser.parse_args()
     tenth = options.lists // 10
     with tempfile.TemporaryDirectory() as folder:
         paths = {n: Path(folder, f"{n}.jsonl") for n in (tenth, options.lists)}
         for n, path in paths.items():
             write(path, n, options.candidates, options.words)
-        for name, run in RUNS.items():
+        for name in options.only:
+            run = RUNS[name]
             (_, small), (seconds, large) = (peak(path, *run) for path in paths.values())
             print(
                 f"{name:34} {tenth} lists {small:6.1f} MiB, {options.lists} lists {large:6.1f} MiB, "

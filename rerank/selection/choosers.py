@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from ..engines.part_sums import Normalize
 from ..lists import Candidate, CandidateList, Distinct
 from ..mbr import MBRDecoder
 from ..reranker import Reranker
+from .agreement import SystemAgreement, agreement_of_scores, with_ties
 from .significance import (
     Correction,
     SignificanceSettings,
@@ -50,6 +52,7 @@ from .system_scores import DocumentOutputs, MeanOfRated, Part, Scored, human_sco
 Choice = Literal["auto", "segment", "document"]
 CHOICES = ("auto", "segment", "document")
 BASELINES = ("best single system", "random system", "oracle")
+NO_MEANS: Mapping[str, float] = MappingProxyType({})
 
 
 class Choices(NamedTuple):
@@ -74,11 +77,19 @@ class Choices(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """One chooser's choices of all lists, and the metrics by which it chose (see `bases_of`)."""
+    """One chooser's choices of all lists.
+
+    Args:
+        name: of the chooser.
+        texts: what it chose, by list.
+        by: the metrics by which it chose (see `bases_of`).
+        system_means: the mean scores of systems that it shrank towards, if it did.
+    """
 
     name: str
     texts: tuple[Text, ...]
     by: frozenset[str] = frozenset()
+    system_means: Mapping[str, float] = NO_MEANS
 
 
 class Gain(NamedTuple):
@@ -152,12 +163,14 @@ class ChooserComparison(NamedTuple):
         judged: by dimension.
         scored: what was chosen as systems under each metric.
         optimised: whether chooser c chose by metric m (whatever its settings), [metrics][C]: then m says little of c.
+        means: by chooser and dimension, how the means of systems that it shrank towards agree with people's scores.
     """
 
     choices: Choices
     judged: tuple[Judged, ...]
     scored: tuple[Scored, ...]
     optimised: tuple[tuple[bool, ...], ...]
+    means: Mapping[tuple[str, str], SystemAgreement] = MappingProxyType({})
 
 
 def choices(
@@ -290,7 +303,26 @@ def compare_choosers(
     for metric in metrics:
         metric_bases = bases_of(metric.signature())
         optimised.append(tuple(bool(chooser.by & metric_bases) for chooser in chosen))
-    return ChooserComparison(choices, tuple(judged), scored, tuple(optimised))
+    means = {
+        (chooser.name, dimension): _means_agreement(chooser, dimension, lower, choices)
+        for chooser in chosen
+        if chooser.system_means
+        for dimension, lower in human
+    }
+    return ChooserComparison(choices, tuple(judged), scored, tuple(optimised), means)
+
+
+def _means_agreement(
+    chooser: Chosen, dimension: str, lower: bool, choices: Choices
+) -> SystemAgreement:
+    """The means of systems against people's, of the systems that have both."""
+    people = human_scored(dimension, lower, choices.documents, choices.systems)
+    by_people = dict(zip(people.systems, people.system_scores(), strict=True))
+    shared = [name for name in choices.systems if name in chooser.system_means]
+    sign = -1.0 if lower else 1.0
+    x = np.array([chooser.system_means[name] for name in shared])
+    y = np.array([sign * by_people[name] for name in shared])
+    return agreement_of_scores(with_ties(x), with_ties(y))
 
 
 def _check_choosers(names: Sequence[str], decided: Sequence[Chosen], choices: Choices) -> None:

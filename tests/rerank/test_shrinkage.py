@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from discorank import InputError, Reranker
 from discorank.cli.main import main
-from discorank.rerank.shrinkage import SystemMeans, load_means
+from discorank.report.choices import read_run, systems_table
+from discorank.rerank.shrinkage import SystemMeans, load_means, written_means
 
 from ..support.lists import write_lists
 
@@ -92,7 +94,8 @@ def test_it_is_the_definition(
     for ranking, row in zip(rankings, wanted, strict=True):
         shown = {rank.index: rank.utility for rank in ranking.ranking}
         assert [shown[i] for i in range(3)] == pytest.approx(row, abs=1e-9)
-        assert not ranking.extra
+        chosen = NAMES[ranking.index]
+        assert ranking.extra == {"chosen_system": chosen}
 
 
 def rerank(source: Path, out: Path, *more: str) -> int:
@@ -136,10 +139,110 @@ def test_means_are_those_of_the_scores(tmp_path: Path) -> None:
         values = np.array([row[k] for row in wanted])
         half = 1.96 * values.std(ddof=1) / np.sqrt(len(values))
         one = means.systems[name]
-        assert one.candidates == 200
+        assert one.lists == 200
         assert one.mean == pytest.approx(values.mean())
         assert one.low == pytest.approx(values.mean() - half)
         assert one.high == pytest.approx(values.mean() + half)
+
+
+def test_every_list_counts_once_however_many_candidates_a_system_has_there() -> None:
+    pairs = [[("a", 1.0), ("a", 3.0), ("b", -4.0)], [("a", 5.0), ("b", float("nan"))]]
+    means = SystemMeans.of(pairs)
+    assert {name: (one.mean, one.lists) for name, one in means.systems.items()} == {
+        "a": (3.5, 2),
+        "b": (-4.0, 1),
+    }
+
+
+def test_a_field_with_numbers_names_systems_too() -> None:
+    lists = made(8)
+    for row in lists:
+        for candidate in row["candidates"]:
+            candidate["temperature"] = 0.5 + NAMES.index(candidate["system"]) / 4
+    reranker = Reranker({"field:x": 1.0}, shrink=0.75)
+    by_number = list(reranker.with_settings(system_field="temperature").decode(lists))
+    for ranking, of_number in zip(reranker.decode(lists), by_number, strict=True):
+        assert of_number.index == ranking.index
+        assert of_number.extra["chosen_system"] == str(0.5 + ranking.index / 4)
+
+
+def test_many_systems_are_named_by_the_first() -> None:
+    means = SystemMeans.of([[(f"s{i:02}", float(-i)) for i in range(15)]])
+    assert str(means).startswith("s00 +0.000, s01 -1.000,")
+    assert str(means).endswith("s11 -11.000 and 3 more")
+
+
+def test_the_report_says_how_often_each_system_was_chosen(tmp_path: Path) -> None:
+    source, out, page = (
+        write_lists(tmp_path / "in.jsonl", made(30)),
+        tmp_path / "out",
+        tmp_path / "page",
+    )
+    assert rerank(source, out) == 0
+    run = read_run(out)
+    table = systems_table(run)
+    assert table is not None
+    means = load_means(f"{out}.systems.json")
+    assert means is not None
+    assert [row["system"] for row in table.rows] == list(means.systems)
+    chosen = [json.loads(line)["index"] for line in out.read_text().splitlines()]
+    for row in table.rows:
+        assert row["chosen"] == chosen.count(NAMES.index(row["system"]))
+        assert (row["mean"], row["low"]) == (
+            means.systems[row["system"]].mean,
+            means.systems[row["system"]].low,
+        )
+    assert sum(row["chosen"] for row in table.rows) == 30
+    assert main(["report", str(out), "-o", str(page), "--quiet"]) == 0
+    assert "Systems by their mean standardised score" in page.read_text()
+    # means of another run say no interval of this one
+    means_file = Path(f"{out}.systems.json")
+    means_file.write_bytes(written_means(SystemMeans.of([[("a", 1.0), ("b", 2.0)]])))
+    table = systems_table(run)
+    assert table is not None
+    assert table.cells[0][2] == ""
+    # a run file whose means are none
+    settings = {**run.settings, "system_means": {"a": "much"}}
+    with pytest.raises(InputError, match="expected the name of a system and a number"):
+        systems_table(replace(run, head=replace(run.head, settings=settings)))
+    assert rerank(source, tmp_path / "plain", "--shrink", "0") == 0
+    assert systems_table(read_run(tmp_path / "plain")) is None
+
+
+def test_compare_holds_the_means_against_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # a scores best by x, then c, then b; people put a before b before c
+    scores = {"a": 3.0, "b": 1.0, "c": 2.0}
+    systems = {name: [f"{name} {i}" for i in range(4)] for name in scores}
+    mqm = {"a": [0.0, 1, 0, 1], "b": [1.0, 2, 1, 2], "c": [5.0, 5, 5, 5]}
+    row = {"id": "d", "source": list("wxyz"), "systems": systems, "mqm": mqm}
+    source, lists = write_lists(tmp_path / "systems.jsonl", [row]), []
+    for i in range(4):
+        candidates = [
+            {"text": systems[name][i], "system": name, "x": x + i} for name, x in scores.items()
+        ]
+        lists.append({"id": f"d:{i}", "candidates": candidates})
+    out = tmp_path / "out"
+    chosen = ["rerank", str(write_lists(tmp_path / "in.jsonl", lists)), "-m", "field:x", "--quiet"]
+    assert main([*chosen, "--shrink", "0.75", "-o", str(out)]) == 0
+    words = ["compare", str(source), "--human", "mqm:lower", "--decoded", str(out), "--quiet"]
+    assert main([*words, "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["system_means"]
+    z = np.array([3.0, 1, 2])
+    people = np.array([-0.5, -1.5, -5.0])
+    assert found["pearson"] == pytest.approx(np.corrcoef(z, people)[0, 1])
+    assert found["pairwise_accuracy"] == pytest.approx(2 / 3)
+    assert (found["chooser"], found["human"], found["systems"]) == ("out", "mqm", 3)
+    assert main(words) == 0
+    assert "Means of systems without a judgement" in capsys.readouterr().out
+
+
+def test_consensus_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made(5))
+    words = ["rerank", str(source), "-m", "expected", "-u", "chrf", "--shrink", "0.5"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 0
+    assert "warning: --shrink with -m expected: a consensus prefers" in capsys.readouterr().err
 
 
 def test_errors_of_the_first_pass_are_those_of_the_run(
@@ -181,7 +284,7 @@ def test_what_cannot_be_shrunk_is_refused(
     assert rerank(source, out) == 0
     means = Path(f"{out}.systems.json")
     assert "no effect" in refused("--system-means", str(means), name="x")
-    means.write_text(means.read_text().replace('"candidates": 5', '"candidates": 6', 1))
+    means.write_text(means.read_text().replace('"lists": 5', '"lists": 6', 1))
     assert "edited" in refused("--shrink", "0.5", "--system-means", str(means), name="x")
     with pytest.raises(InputError, match="system with a mean"):
         list(

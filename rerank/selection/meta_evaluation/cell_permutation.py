@@ -18,7 +18,7 @@ which is drawn as such. One-sided: p is the share of draws at least as large as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -218,32 +218,43 @@ def _tested(
     observed = float(of_first - of_second)
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, max(drawn.draws, ENUMERATED), [drawn.seed, 2])
-    if not exact:
-        count, exact, masks = assignments(x.size, drawn.draws, [drawn.seed, 2])
-    step = drawn.block or 100
-    differences: list[FloatArray] = []
-    for mask in masks:
-        for start in range(0, len(mask), step):
-            swapped = mask[start : start + step].astype(bool)
-            one_way = np.nan_to_num(measure(np.where(swapped, y, x)))
-            other_way = np.nan_to_num(measure(np.where(swapped, x, y)))
-            differences.append(one_way - other_way)
-            done = sum(map(len, differences))
-            if not exact and drawn.block and done < count and _decided(differences, observed):
-                return _permutation(observed, differences, exact)
-    return _permutation(observed, differences, exact)
+    masks = _Masks(x.size, drawn)
+    differences = (
+        np.nan_to_num(measure(np.where(swapped, y, x)))
+        - np.nan_to_num(measure(np.where(swapped, x, y)))
+        for swapped in masks
+    )
+    return masks.concluded(observed, differences)
 
 
-def _decided(differences: Sequence[FloatArray], observed: float) -> bool:
-    """Whether p of the draws so far needs no more of them."""
-    p = share_as_large(np.concatenate(differences), observed)
-    return p < SURE or p > LOST
+class _Masks:
+    """Which of n cells change places in every draw: blocks of masks [block, n], and where a test ends."""
 
+    def __init__(self, n: int, drawn: DrawSettings) -> None:
+        draws = drawn.draws if n >= 63 or 2**n > ENUMERATED else max(drawn.draws, ENUMERATED)
+        self._count, self._exact, self._chunks = assignments(n, draws, [drawn.seed, 2])
+        self._block = drawn.block
 
-def _permutation(observed: float, differences: Sequence[FloatArray], exact: bool) -> Permutation:
-    drawn = np.concatenate(differences)
-    return Permutation(observed, share_as_large(drawn, observed), len(drawn), exact, drawn)
+    def __iter__(self) -> Iterator[IntArray]:
+        step = self._block or 100
+        for chunk in self._chunks:
+            for start in range(0, len(chunk), step):
+                yield chunk[start : start + step].astype(bool)
+
+    def concluded(self, observed: float, differences: Iterable[FloatArray]) -> Permutation:
+        """The test by the differences of blocks of draws, taken until p needs no more of them."""
+        taken: list[FloatArray] = []
+        for of_block in differences:
+            taken.append(of_block)
+            done = sum(map(len, taken))
+            if self._exact or not self._block or done >= self._count:
+                continue
+            p = share_as_large(np.concatenate(taken), observed)
+            if p < SURE or p > LOST:
+                break
+        drawn = np.concatenate(taken)
+        p = share_as_large(drawn, observed)
+        return Permutation(observed, p, len(drawn), self._exact, drawn)
 
 
 def share_as_large(differences: FloatArray, observed: float) -> float:
@@ -259,48 +270,129 @@ def pair_permutation_test(
     drawn: DrawSettings | None = None,
 ) -> Permutation | None:
     """The test for scores [S, N] by tau_opt or acc_opt; None without pairs; errors as `averaged`."""
-    settings = drawn or DrawSettings()
-    scale = 1.0 if coefficient.statistic == "acc_opt" else 2.0
-    right_and_weights = _right_by_one(human, first, second, coefficient)
-    if right_and_weights is None:
-        return None
-    one_right, weights = right_and_weights  # +1, -1 or 0 by pair, [pairs]
-    observed = scale * float(one_right @ weights)
-    is_split = one_right != 0
-    unique_weights, counts = np.unique(weights[is_split], return_counts=True)
-    random = np.random.default_rng([settings.seed, 2])
-    step = settings.block or settings.draws
-    drawn_differences = np.zeros(0)
-    for start in range(0, settings.draws, step):
-        size = min(step, settings.draws - start)
-        # groups of one weight are one binomial
-        right = random.binomial(counts, 0.5, size=(size, len(counts)))
-        differences = scale * (2 * right - counts) @ unique_weights
-        drawn_differences = np.concatenate((drawn_differences, differences))
-        p = share_as_large(drawn_differences, observed)
-        if settings.block and (p < SURE or p > LOST):
-            break
-    return Permutation(
-        observed,
-        share_as_large(drawn_differences, observed),
-        len(drawn_differences),
-        False,
-        drawn_differences,
+    metrics = {"first": first, "second": second}
+    return _CalibratedTests(human, metrics, coefficient, drawn or DrawSettings())("first", "second")
+
+
+Test = Callable[[str, str], Permutation | None]  # of two metrics by name, the better one first
+
+
+def paired_tests(
+    human: FloatArray,
+    metrics: Mapping[str, FloatArray],
+    coefficient: Coefficient,
+    drawn: DrawSettings,
+) -> Test:
+    """The test of any two of many metrics [S, N], which share what does not depend on the other metric of a pair.
+
+    The same as `pair_permutation_test` and, to rounding, `permutation_test`; errors as there.
+    """
+    if coefficient.statistic in CALIBRATED:
+        return _CalibratedTests(human, metrics, coefficient, drawn)
+    if (coefficient.statistic, coefficient.averaging) == ("pearson", "none"):
+        return _PearsonTests(human, metrics, drawn)
+    return lambda better, worse: permutation_test(
+        human, metrics[better], metrics[worse], coefficient, drawn
     )
 
 
-def _right_by_one(
-    human: FloatArray, first: FloatArray, second: FloatArray, coefficient: Coefficient
-) -> tuple[FloatArray, FloatArray] | None:
-    """+1 where only the first metric is right about a pair, -1 where only the second; and weights; [pairs]."""
-    right = []
-    weights = np.zeros(0)
-    for metric in (first, second):
-        pairs = PairDifferences.within_rows(score_rows(human, metric, coefficient.averaging))
-        calibration = pairs.calibrated()
-        if calibration is None:
+class _CalibratedTests:
+    """`pair_permutation_test` of any two metrics; each is calibrated once."""
+
+    def __init__(
+        self,
+        human: FloatArray,
+        metrics: Mapping[str, FloatArray],
+        coefficient: Coefficient,
+        drawn: DrawSettings,
+    ) -> None:
+        self._drawn = drawn
+        self._scale = 1.0 if coefficient.statistic == "acc_opt" else 2.0
+        self._right: dict[str, IntArray] = {}  # whether a metric is right about a pair, [pairs]
+        self._weights = np.zeros(0)
+        for name, metric in metrics.items():
+            pairs = PairDifferences.within_rows(score_rows(human, metric, coefficient.averaging))
+            calibration = pairs.calibrated()
+            if calibration is None:
+                return
+            self._right[name] = pairs.right(calibration[1]).astype(np.int8)
+            if not len(self._weights):
+                self._weights = pairs.weights()
+        # pairs of one weight are one binomial
+        self._unique_weights, self._group = np.unique(self._weights, return_inverse=True)
+
+    def __call__(self, better: str, worse: str) -> Permutation | None:
+        if not self._right:
             return None
-        _, epsilon = calibration
-        weights = pairs.weights()
-        right.append(pairs.right(epsilon))
-    return right[0].astype(float) - right[1], weights
+        one_right = self._right[better] - self._right[worse]  # +1, -1 or 0 by pair, [pairs]
+        observed = self._scale * float(one_right @ self._weights)
+        counts = np.bincount(self._group[one_right != 0], minlength=len(self._unique_weights))
+        random = np.random.default_rng([self._drawn.seed, 2])
+        step = self._drawn.block or self._drawn.draws
+        differences = np.zeros(0)
+        for start in range(0, self._drawn.draws, step):
+            size = min(step, self._drawn.draws - start)
+            right = random.binomial(counts, 0.5, size=(size, len(counts)))
+            drawn = self._scale * (2 * right - counts) @ self._unique_weights
+            differences = np.concatenate((differences, drawn))
+            p = share_as_large(differences, observed)
+            if self._drawn.block and (p < SURE or p > LOST):
+                break
+        p = share_as_large(differences, observed)
+        return Permutation(observed, p, len(differences), False, differences)
+
+
+class _PearsonTests:
+    """`permutation_test` of any two metrics by Pearson's correlation of all texts, from sums that all pairs share.
+
+    Where a mask m is 1 the scores z of a draw are y, elsewhere x. So sum z = sum x + m.y - m.x, and the same of z^2 and
+    of z h with people's centred scores h: products of the masks with (x, x^2, x h) of every metric are all it needs.
+    """
+
+    def __init__(
+        self, human: FloatArray, metrics: Mapping[str, FloatArray], drawn: DrawSettings
+    ) -> None:
+        check_tables(human, *metrics.values())
+        self._human, self._metrics, self._drawn = human, metrics, drawn
+        is_scored = ~np.isnan(human)
+        people = human[is_scored]
+        standardised = {name: _standardised(table[is_scored]) for name, table in metrics.items()}
+        varying = {name: x for name, x in standardised.items() if not np.isnan(x).any()}
+        self._place = {name: i for i, name in enumerate(varying)}
+        self._n = people.size
+        if not varying or not self._n or np.ptp(people) == 0:
+            self._place = {}
+            return
+        centred = people - people.mean()
+        self._norm = float(np.linalg.norm(centred))
+        rows = [row for x in varying.values() for row in (x, x * x, x * centred)]
+        columns = np.stack(rows, axis=1)  # [n, metrics * 3]
+        shape = (-1, len(varying), 3)
+        self._totals = columns.sum(axis=0).reshape(shape)[0]
+        self._blocks = [
+            (mask.astype(float) @ columns).reshape(shape) for mask in _Masks(self._n, drawn)
+        ]
+        self._values = self._correlations(self._totals)  # [metrics]
+
+    def _correlations(self, sums: FloatArray) -> FloatArray:
+        """Pearson's correlation by sums [b, 3] of z, z^2 and z h; nan where z hardly varies."""
+        spread = sums[:, 1] - sums[:, 0] ** 2 / self._n
+        spread[spread < 1e-6 * self._n] = np.nan
+        return np.asarray(sums[:, 2] / (self._norm * np.sqrt(spread)))
+
+    def __call__(self, better: str, worse: str) -> Permutation | None:
+        if better not in self._place or worse not in self._place:
+            return None
+        x, y = self._place[better], self._place[worse]
+        differences = []
+        for sums in self._blocks:
+            moved = sums[:, y] - sums[:, x]
+            one_way = self._correlations(self._totals[x] + moved)
+            differences.append(one_way - self._correlations(self._totals[y] - moved))
+        if any(np.isnan(of_block).any() for of_block in differences):
+            # a draw that hardly varies: sums are too coarse for it
+            coefficient = Coefficient("pearson")
+            first, second = self._metrics[better], self._metrics[worse]
+            return permutation_test(self._human, first, second, coefficient, self._drawn)
+        observed = float(self._values[x] - self._values[y])
+        return _Masks(self._n, self._drawn).concluded(observed, differences)

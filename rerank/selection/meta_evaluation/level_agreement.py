@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ....metrics.representations import FloatArray
-from .averaged_correlations import AVERAGINGS, CALIBRATED, Averaged, Coefficient, averaged
+from .averaged_correlations import AVERAGINGS, Averaged, Coefficient, averaged
 from .cell_permutation import (
     DrawSettings,
-    Permutation,
-    pair_permutation_test,
-    permutation_test,
+    Test,
+    paired_tests,
     soft_accuracy_test,
 )
 from .eval_set import EvalSet, Level
@@ -188,11 +187,13 @@ def _tested(
             continue
         order = sorted(scores, key=lambda name: (-scores[name], name))
         of_key: dict[tuple[str, str], float] = {}
+        if key == SOFT and soft_human is not None:
+            test_of = _soft_test(soft_human, soft, drawn)
+        else:
+            of_order = {name: tables[name] for name in order}
+            test_of = paired_tests(human, of_order, coefficients[key], drawn)
         for better, worse in combinations(order, 2):
-            if key == SOFT and soft_human is not None:
-                test = soft_accuracy_test(soft_human, soft[better], soft[worse], drawn)
-            else:
-                test = _test(coefficients[key], human, tables[better], tables[worse], drawn)
+            test = test_of(better, worse)
             of_key[better, worse] = 1.0 if test is None else test.p
             progress(1)
         p_values[key] = of_key
@@ -217,15 +218,9 @@ def values_of(agreement: LevelAgreement, key: str) -> dict[str, float]:
     }
 
 
-def _test(
-    coefficient: Coefficient,
-    human: FloatArray,
-    better: FloatArray,
-    worse: FloatArray,
-    drawn: DrawSettings,
-) -> Permutation | None:
-    test = pair_permutation_test if coefficient.statistic in CALIBRATED else permutation_test
-    return test(human, better, worse, coefficient, drawn)
+def _soft_test(human: FloatArray, metrics: Mapping[str, FloatArray], drawn: DrawSettings) -> Test:
+    """The test of soft pairwise accuracy."""
+    return lambda better, worse: soft_accuracy_test(human, metrics[better], metrics[worse], drawn)
 
 
 def metric_ranks(

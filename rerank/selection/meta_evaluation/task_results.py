@@ -25,13 +25,12 @@ import numpy as np
 
 from ....metrics.errors import InputError, unknown
 from ....metrics.representations import FloatArray
-from .averaged_correlations import CALIBRATED, Coefficient, averaged, pair_counts
+from .averaged_correlations import Coefficient, averaged, pair_counts
 from .cell_permutation import (
     DrawSettings,
-    Permutation,
+    Test,
     joint_accuracy_test,
-    pair_permutation_test,
-    permutation_test,
+    paired_tests,
     share_as_large,
     soft_accuracy_test,
 )
@@ -85,7 +84,7 @@ def run_tasks(
         eval_sets: by language pair.
         drawn: how tests draw; None: no tests.
         level: of significance.
-        progress: told of every task that is done.
+        progress: told of every value and every test that is done, of `num_steps` in all.
 
     Raises:
         InputError: a language pair or score is missing, or no metric is in all tasks.
@@ -95,9 +94,21 @@ def run_tasks(
             raise InputError("no test set", where=pair, fix="Give the data of all language pairs")
     results = []
     for task in tasks.tasks:
-        results.append(run_task(task, eval_sets, drawn, level))
-        progress(1)
+        results.append(run_task(task, eval_sets, drawn, level, progress))
     return average_results(results, level)
+
+
+def num_steps(
+    tasks: TaskSet, eval_sets: Mapping[str, EvalSet], drawn: DrawSettings | None = None
+) -> int:
+    """How many values and tests `run_tasks` computes."""
+    total = 0
+    for task in tasks.tasks:
+        sets = [eval_sets[pair] for pair in task.language_pairs if pair in eval_sets]
+        names = [{shown for shown, _ in _displayed(task, one)} for one in sets]
+        metrics = len(set.intersection(*names)) if names else 0
+        total += metrics + (metrics * (metrics - 1) // 2 if drawn else 0)
+    return total
 
 
 def run_task(
@@ -105,35 +116,40 @@ def run_task(
     eval_sets: Mapping[str, EvalSet],
     drawn: DrawSettings | None = None,
     level: float = LEVEL,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> TaskResult:
     """One task; errors as `run_tasks`."""
     human, metrics = _tables(task, [eval_sets[pair] for pair in task.language_pairs])
-    values = {name: task_value(task, human, tables) for name, tables in metrics.items()}
+    values = {}
+    for name, tables in metrics.items():
+        values[name] = task_value(task, human, tables)
+        progress(1)
     if drawn is None:
         return TaskResult(task, values, metric_ranks(values))
     p_values: dict[tuple[str, str], float] = {}
     differences: dict[tuple[str, str], FloatArray] = {}
     order = sorted(values, key=lambda name: (-values[name], name))
+    test_of = _test_of(task, human, metrics, drawn)
     for better, worse in combinations(order, 2):
-        test = _test(task, human, metrics[better], metrics[worse], drawn)
+        test = test_of(better, worse)
         # what does not vary cannot be tested
         p_values[better, worse] = 1.0 if test is None else test.p
         differences[better, worse] = np.zeros(1) if test is None else test.differences
+        progress(1)
     ranks = metric_ranks(values, p_values, level)
     return TaskResult(task, values, ranks, p_values, differences)
 
 
 def _tables(task: MetricsTask, eval_sets: Sequence[EvalSet]) -> tuple[Tables, dict[str, Tables]]:
     """People's scores, and every metric's by its name in tables."""
-    level: Level = "seg" if task.coefficient is None else task.level
+    level = _level(task)
     human: Tables = []
     metrics: dict[str, Tables] = {}
     for number, eval_set in enumerate(eval_sets):
         scores = eval_set.standard_human_scores(level)
         systems = eval_set.systems_scored(scores, level, human=task.human)
         human.append(eval_set.human_table(scores, level, systems))
-        for name in eval_set.metrics_scored(level, primary=True):
-            displayed = name.displayed(eval_set.standards.primary or {name.base})
+        for displayed, name in _displayed(task, eval_set):
             tables = metrics.setdefault(displayed, [])
             _check_once(tables, number, name, eval_set)
             tables.append(eval_set.metric_table(name, level, systems))
@@ -141,6 +157,17 @@ def _tables(task: MetricsTask, eval_sets: Sequence[EvalSet]) -> tuple[Tables, di
     if not complete:
         raise InputError("no metric has scores", where=task.name, fix="Add metric scores")
     return human, complete
+
+
+def _level(task: MetricsTask) -> Level:
+    """The level whose scores a task reads."""
+    return "seg" if task.coefficient is None else task.level
+
+
+def _displayed(task: MetricsTask, eval_set: EvalSet) -> list[tuple[str, MetricName]]:
+    """The metrics of a language pair with their names in tables."""
+    names = eval_set.metrics_scored(_level(task), primary=True)
+    return [(name.displayed(eval_set.standards.primary or {name.base}), name) for name in names]
 
 
 def _check_once(tables: Tables, number: int, name: MetricName, eval_set: EvalSet) -> None:
@@ -168,16 +195,20 @@ def task_value(task: MetricsTask, human: Tables, metric: Tables) -> float:
     return agreed / total if total else 0.0
 
 
-def _test(
-    task: MetricsTask, human: Tables, better: Tables, worse: Tables, drawn: DrawSettings
-) -> Permutation | None:
-    """The test of two metrics in a task."""
+def _test_of(
+    task: MetricsTask, human: Tables, metrics: Mapping[str, Tables], drawn: DrawSettings
+) -> Test:
+    """The test of any two metrics in a task."""
     if task.coefficient is None:
-        return soft_accuracy_test(human[0], better[0], worse[0], drawn)
+        return lambda better, worse: soft_accuracy_test(
+            human[0], metrics[better][0], metrics[worse][0], drawn
+        )
     if len(human) > 1:
-        return joint_accuracy_test(list(zip(human, better, worse, strict=True)), drawn)
-    test = pair_permutation_test if task.statistic in CALIBRATED else permutation_test
-    return test(human[0], better[0], worse[0], task.coefficient, drawn)
+        return lambda better, worse: joint_accuracy_test(
+            list(zip(human, metrics[better], metrics[worse], strict=True)), drawn
+        )
+    tables = {name: of_metric[0] for name, of_metric in metrics.items()}
+    return paired_tests(human[0], tables, task.coefficient, drawn)
 
 
 def average_results(results: Sequence[TaskResult], level: float = LEVEL) -> TaskSetResult:

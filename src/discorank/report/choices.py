@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +21,7 @@ from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
 from ..rerank.reranker import is_plain
+from ..rerank.runs.first_pass import means_path
 from ..rerank.runs.run_file import (
     AS_INPUT,
     checked_output,
@@ -28,7 +30,8 @@ from ..rerank.runs.run_file import (
     recorded_run,
 )
 from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
-from ..tables import number
+from ..rerank.shrinkage import load_means
+from ..tables import Column, Table, decimals, number, whole, words
 from .summary_text import sum_in_words, with_noun, without_settings
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -206,11 +209,15 @@ _WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up."""
+    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up.
+
+    Runs that shrink scores say the system of what was chosen too.
+    """
 
     id: str
     index: Annotated[int, Field(ge=0)]
     gap: float | None
+    chosen_system: str | None = None
 
 
 @dataclass(frozen=True)
@@ -423,6 +430,35 @@ def story(run: ChosenRun) -> list[str]:
         candidates = with_noun(counts["candidates"], "candidate", "candidates")
         sentences.append(f"{percent:.0f} % of {candidates} are duplicates.")
     return sentences
+
+
+def systems_table(run: ChosenRun) -> Table | None:
+    """The systems of a run that shrank scores, best mean first, and how often each was chosen; None for other runs."""
+    means = load_means(run.settings.get("system_means"))
+    if means is None:
+        return None
+    path = means_path(Path(run.path))
+    kept = load_means(str(path)) if path.exists() else None
+    known = {} if kept is None else kept.systems
+    chosen = Counter(row.chosen_system for row in run.rows.values())
+    rows: list[dict[str, Any]] = []
+    for name, one in means.systems.items():
+        row = {"system": name, "mean": one.mean, "chosen": chosen[name]}
+        row["share"] = chosen[name] / max(1, len(run.rows))
+        # the file is of this run, or left by another
+        if name in known and known[name].mean == one.mean:
+            row |= {key: getattr(known[name], key) for key in ("low", "high", "lists")}
+        rows.append(row)
+    columns = [
+        words("system", "system"),
+        decimals("mean score", "mean", 3),
+        Column("95 % interval", ("low", "high"), lambda low, high: f"{low:.3f} to {high:.3f}"),
+        whole("lists", "lists"),
+        whole("chosen", "chosen"),
+        Column("share", ("share",), lambda share: f"{100 * share:.0f} %"),
+    ]
+    title = "Systems by their mean standardised score, and how often each was chosen"
+    return Table(title, columns, rows)
 
 
 def finite_gaps(run: ChosenRun) -> list[float]:

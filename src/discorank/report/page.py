@@ -25,6 +25,7 @@ from .choices import (
     finite_gaps,
     has_marks,
     story,
+    systems_table,
 )
 from .comparison_tables import (
     agreement_tables,
@@ -99,6 +100,7 @@ def rendered(
             "story": story(chosen),
             "warnings": cautions(chosen),
             "figures": _chosen_figures(chosen, as_markup),
+            "systems": systems_table(chosen),
             "counts": counted(chosen),
             "settings": chosen.settings,
             "signatures": chosen.signatures,

@@ -121,6 +121,26 @@ def test_budgets_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
             assert out.read_bytes() == local.read_bytes()
 
 
+def test_both_passes_of_shrinkage_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    rows = [
+        {**row, "source": "the ferry leaves", "candidates": of_systems(row["candidates"])}
+        for row in made_lists(12, 4, seed=5)
+    ]
+    source = write_lists(tmp_path / "in.jsonl", rows)
+    words = ["rerank", str(source), "-m", f"comet-qe({QE})", "--shrink", "0.75", "--quiet", "-o"]
+    assert main([*words, str(tmp_path / "local")]) == 0
+    assert main([*words, str(tmp_path / "ray"), *ON_RAY, "ray.actors=2"]) == 0
+    for ending in ("", ".first", ".systems.json"):
+        written = Path(f"{tmp_path}/ray{ending}").read_bytes()
+        assert written == Path(f"{tmp_path}/local{ending}").read_bytes()
+
+
+def of_systems(candidates: Sequence[Any]) -> list[dict[str, Any]]:
+    """Candidates that name their systems."""
+    texts = [one["text"] if isinstance(one, dict) else one for one in candidates]
+    return [{"text": text, "system": f"s{i}"} for i, text in enumerate(texts)]
+
+
 def test_texts_under_a_budget_are_represented_once(on_ray: None) -> None:
     """Steps of a list go to the worker that has its texts."""
     records = [read_list(record) for record in made_lists(6, 14, seed=8)]

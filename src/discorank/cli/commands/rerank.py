@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...metrics.errors import InputError
+from ...metrics.errors import InputError, excerpt
 from ...metrics.spec.checked_settings import setting_names, settings
+from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
@@ -39,8 +39,8 @@ class FeatureOptions:
 
     Args:
         metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
-            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
-            --prior.
+            metric, qe, the one whose checkpoint --model names, or expected, the expected utility as decode computes it
+            from --utility, --weights, --self-pair and --prior.
     """
 
     heading: ClassVar = "utility"
@@ -48,6 +48,12 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
+QE = "qe"  # stands for the metric without references that a checkpoint is of
+_QE_BY_CLASS = {
+    "referenceless_regression_metric": "comet-qe",
+    "unified_metric": "comet-qe",
+    "xcomet_metric": "xcomet-qe",
+}
 _MEANS = "means of an earlier run (--system-means)"
 # what only the feature "expected" has
 _OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Reranker))
@@ -85,6 +91,12 @@ def run(arguments: Sequence[str]) -> int:
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
+    if reranker.shrinkage.shrink and EXPECTED in chosen:
+        likes_average = "a consensus prefers systems that are like the others"
+        say(
+            f"warning: --shrink with -m expected: {likes_average}, and did not gain",
+            values["quiet"],
+        )
     with engine_in(values) as engine:
         if reranker.shrinkage.needs_means:
             return _in_two_passes(values, reranker, engine)
@@ -99,10 +111,6 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
     if values["input"] == "-":
         problem = "is read once, and shrinking reads its lists twice"
         raise InputError(problem, where="stdin", fix=f"Give a file, or {_MEANS}")
-    if EXPECTED in dict(reranker.features):
-        say(
-            "--shrink: a consensus prefers systems that are like the others; it is not known to gain"
-        )
     out = Path(values["output"])
     files = (first_path(out), means_path(out))
     for path in files:
@@ -111,8 +119,7 @@ def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -
     first_values = {**values, **plain, "output": str(first_path(out))}
     run_decider(first_values, reranker.with_settings(nbest=1), engine, done="scored")
     means = saved_means(out)
-    shrinkage = replace(reranker.shrinkage, system_means=means)
-    second = SecondPass(reranker, shrinkage)
+    second = SecondPass(reranker, reranker.shrinkage, means)
     code = run_decider(values, second, LocalEngine(), lambda entries: with_scores(entries, out))
     say(f"{means_path(out)}: systems by their mean score: {means}", values["quiet"])
     return code
@@ -135,12 +142,34 @@ def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric", "-m logprob/length"):
         name, weight = split_weight(text)
+        name = qe_metric(values["model"]) if name == QE else name
         feature = feature_of(name, values["allow_code"])
         feature = feature if isinstance(feature, str) else adapted(feature, values)
         if feature in weights:
             raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
         weights[feature] = weight
     return weights
+
+
+def qe_metric(model: str | None) -> str:
+    """The metric without references that the checkpoint in a folder is of.
+
+    Raises:
+        InputError: no folder is named, or it holds another kind of model.
+    """
+    folder = Path(model or "").expanduser()
+    hparams, config = folder / "hparams.yaml", folder / "config.json"
+    if model and hparams.is_file():
+        kind = read_yaml(hparams).get("class_identifier")
+        if kind in _QE_BY_CLASS:
+            return _QE_BY_CLASS[str(kind)]
+    elif model and config.is_file():
+        settings = read_small_json(config, "Give the folder of a model")
+        if isinstance(settings, dict) and settings.get("model_type") == "mt5":
+            return "metricx-qe"
+    problem = f"{excerpt(model)} is no folder with a checkpoint of COMET-QE, xCOMET or MetricX"
+    fix = "Give one, or name the metric: -m comet-qe, metricx-qe or xcomet-qe"
+    raise InputError(problem if model else "is needed by -m qe", where="--model", fix=fix)
 
 
 def split_weight(text: str) -> tuple[str, float]:

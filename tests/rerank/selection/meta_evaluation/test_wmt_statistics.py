@@ -29,6 +29,7 @@ from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     joint_accuracy_test,
     measure_of,
     pair_permutation_test,
+    paired_tests,
     permutation_test,
     soft_accuracy_test,
 )
@@ -209,6 +210,34 @@ def test_a_test_stops_where_p_is_clear() -> None:
     assert (stopped.draws, whole.draws) == (100, 1000)
     # the same draws, as far as they go
     assert stopped.differences.tolist() == pytest.approx(whole.differences[:100].tolist())
+
+
+SIZES = st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(0, 1 << 30))
+
+
+@pytest.mark.parametrize("block", [None, 7])
+@given(size=SIZES)
+def test_sums_that_pairs_share_give_the_plain_test(
+    block: int | None, size: tuple[int, int, int]
+) -> None:
+    num_systems, num_segments, seed = size
+    draw = np.random.default_rng(seed)
+    human = draw.integers(4, size=(num_systems, num_segments)).astype(float)
+    human[draw.random(human.shape) < 0.2] = nan
+    metrics = {
+        name: draw.integers(spread, size=human.shape) + shift * np.nan_to_num(human)
+        for name, spread, shift in (("a", 3, 1.0), ("b", 3, 0.0), ("c", 9, 0.5), ("constant", 1, 0))
+    }
+    drawn, coefficient = DrawSettings(40, 3, block), Coefficient("pearson")
+    test_of = paired_tests(human, metrics, coefficient, drawn)
+    for better, worse in combinations(metrics, 2):
+        plain = permutation_test(human, metrics[better], metrics[worse], coefficient, drawn)
+        found = test_of(better, worse)
+        assert (found is None) == (plain is None)
+        if plain is not None and found is not None:
+            assert (found.p, found.draws, found.exact) == (plain.p, plain.draws, plain.exact)
+            assert found.difference == pytest.approx(plain.difference, abs=1e-12)
+            assert found.differences == pytest.approx(plain.differences, abs=1e-9)
 
 
 def test_joint_accuracy_counts_pairs_within_a_language_pair() -> None:

@@ -42,6 +42,7 @@ from ....rerank.selection.significance import (
     least_p,
 )
 from ....rerank.selection.system_scores import DocumentOutputs
+from ....rerank.shrinkage import load_means
 from ....tables import CORRECTED, Column, Table, between, number, text_table, whole, words
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
@@ -156,7 +157,11 @@ def _read_decoded(path: str, candidates: Choices) -> Chosen:
     metrics = frozenset() if run is None else _metrics_of_run(run, f"{path}.run.json")
     source = LineSource(lines_of_run(path))
     name = Path(path).stem if is_table(path) else source.stem
-    return read_chosen(source, candidates, name, metrics)
+    chosen = read_chosen(source, candidates, name, metrics)
+    means = load_means((run or {}).get("settings", {}).get("system_means"))
+    if means is None:
+        return chosen
+    return chosen._replace(system_means={name: one.mean for name, one in means.systems.items()})
 
 
 def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
@@ -221,6 +226,8 @@ def choosers_tables(
             tables.append(pairs_table(own, level))
     if comparison.scored:
         tables += _metrics_tables(comparison)
+    if comparison.means:
+        tables.append(_means_table(comparison))
     return [*tables, _counts_table(comparison)]
 
 
@@ -307,6 +314,20 @@ def _metrics_tables(comparison: ChooserComparison) -> list[Table]:
         text_table(f"What was chosen, by metric; {legend}", head, lines),
         Table("", (), rows, "chosen", ("metric", "chooser")),
     ]
+
+
+def _means_table(comparison: ChooserComparison) -> Table:
+    """The means of systems that choosers shrank towards, against people's."""
+    statistics = ("pearson", "spearman", "kendall", "pairwise_accuracy")
+    columns = [words("chooser", "chooser"), words("human", "human"), whole("systems", "systems")]
+    columns += [Column(name.replace("_", " "), (name,)) for name in statistics]
+    rows = [
+        {"chooser": chooser, "human": dimension, "systems": agreement.systems}
+        | {name: getattr(agreement, name) for name in statistics}
+        for (chooser, dimension), agreement in comparison.means.items()
+    ]
+    title = "Means of systems without a judgement (--shrink), against people's"
+    return Table(title, columns, rows, "system_means", ("chooser", "human"))
 
 
 def _counts_table(comparison: ChooserComparison) -> Table:

@@ -68,6 +68,11 @@ from .compared_sets import (
 )
 from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
+SHOWN = (
+    "choosers",
+    "system_means",
+)  # tables of choosers that are shown before the others are asked for
+
 
 def _checked_unit(unit: str | int) -> str | int:
     if unit != "auto":
@@ -277,7 +282,7 @@ def answered(sets: Sequence[ComparedSet], level: float, correction: Correction) 
             lines += [*answer_lines(compared.kept), MORE]
         if compared.choosers is not None:
             tables = choosers_tables(compared.choosers, level, correction)
-            choices = shown([table for table in tables if table.name == "choosers"], "table")
+            choices = shown([table for table in tables if table.name in SHOWN], "table")
             lines += ["", choices] if lines else [choices]
         parts.append("\n".join(lines).rstrip("\n") + "\n")
     if len(sets) > 1:

@@ -23,10 +23,11 @@ from ....rerank.selection.meta_evaluation.level_agreement import (
 from ....rerank.selection.meta_evaluation.task_results import (
     TaskSetResult,
     folder_of,
+    num_steps,
     run_tasks,
     task_set,
 )
-from ....tables import Column, Table, number, of_set, printed, text_table, whole, words
+from ....tables import Column, Table, decimals, number, of_set, printed, text_table, whole, words
 from ...options.system_outputs import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
@@ -43,6 +44,7 @@ class TaskOptions:
         statistics: discorank's, or those of the WMT metrics task under its names, for metrics with scores in the folder
             too.
         tasks: a task set instead, of the folder that holds the test sets: wmt23, wmt24, wmt24-on-wmt23 or wmt25.
+        every_task: whether the metrics of every task, and the tests behind the ranks, are shown too.
         task_draws: how many times the tests of the metrics task draw; 0: no tests.
         with_human: whether references that people judged are systems; task sets know themselves.
         with_outliers: whether outliers are systems.
@@ -55,6 +57,7 @@ class TaskOptions:
     input_format: str = "systems"
     statistics: Literal["discorank", "wmt"] = "discorank"
     tasks: str | None = None
+    every_task: bool = False
     task_draws: Annotated[int, Field(ge=0), Rare()] = 1000
     with_human: Annotated[bool, Rare()] = False
     with_outliers: Annotated[bool, Rare()] = False
@@ -103,11 +106,11 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
     for pair in tasks.language_pairs:
         place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
         eval_sets[pair] = with_own_metrics(_eval_set(place, values), metrics, values)
-    with Counted("tasks", len(tasks.tasks), values["quiet"]) as progress:
-        result: TaskSetResult = run_tasks(
-            tasks, eval_sets, _drawn(values), values["level"], progress.more
-        )
-    tables = task_tables(tasks.name, result, values["level"])
+    drawn = _drawn(values)
+    total = num_steps(tasks, eval_sets, drawn)
+    with Counted("metrics and tests", total, values["quiet"]) as progress:
+        result = run_tasks(tasks, eval_sets, drawn, values["level"], progress.more)
+    tables = task_tables(tasks.name, result, values["level"], values["every_task"])
     sys.stdout.write(printed(tables, values["format"]))
     return 0
 
@@ -214,40 +217,40 @@ def _p_tables(
     ]
 
 
-def task_tables(name: str, result: TaskSetResult, level: float) -> list[Table]:
-    """The tasks of a set, every metric's value and rank in each, and the weighted average."""
-    columns = [words("metric", "metric"), whole("rank", "rank"), Column("average", ("average",))]
-    lines: dict[str, dict[str, Any]] = {}
-    rows = []
-    for metric, rank in result.ranks.items():
-        value = result.average[metric]
-        lines[metric] = {"metric": metric, "rank": rank, "average": value}
-        rows.append({"task": "average", "metric": metric, "value": value, "rank": rank})
-    tasks, tests = [], []
+def task_tables(
+    name: str, result: TaskSetResult, level: float, every_task: bool = False
+) -> list[Table]:
+    """The weighted average by metric with its ranks, and, shown or only written, every task's values and all tests."""
+    tested = result.p_values is not None
+    about = f"ranks at p <= {level:g}" if tested else "ranks without tests"
+    average = [
+        {"task": "average", "metric": metric, "value": result.average[metric], "rank": rank}
+        for metric, rank in result.ranks.items()
+    ]
+    columns = [words("metric", "metric"), whole("rank", "rank"), decimals("average", "value", 3)]
+    tables = [Table(f"Tasks of {name}: {about}", columns, average, "values", ("task", "metric"))]
     if result.p_values is not None:
-        average = {"task": "average"}
-        tests = _p_tables(f"{name}: average", result.ranks, result.p_values, level, average)
+        of_average = {"task": "average"}
+        tests = _p_tables(f"{name}: average", result.ranks, result.p_values, level, of_average)
+        tables += tests if every_task else tests[1:]
+    tasks = []
     for each in result.results:
         task = each.task
-        columns += [Column(task.name, (f"value {task.name}",)), whole("rank", f"rank {task.name}")]
         of_task: dict[str, Any] = {
             "language_pairs": " ".join(task.language_pairs),
             "level": task.level,
         }
         of_task |= {"statistic": task.statistic, "human": task.human, "weight": task.weight}
         tasks.append({"task": task.name, **of_task})
-        for metric, value in each.values.items():
-            row = {"task": task.name, "metric": metric, "value": value, "rank": each.ranks[metric]}
-            rows.append(row)
-            lines[metric] |= {f"value {task.name}": value, f"rank {task.name}": row["rank"]}
+        rows = [
+            {"task": task.name, "metric": metric, "value": each.values[metric], "rank": rank}
+            for metric, rank in each.ranks.items()
+        ]
+        shown = [*columns[:2], Column("value", ("value",))] if every_task else ()
+        title = f"{task.name}, weight {task.weight:.3g}: {about}"
+        tables.append(Table(title, shown, rows, "values", ("task", "metric")))
         if each.p_values is not None:
-            # the matrix of a task is only written
             of_pairs = {"task": task.name}
-            tests += _p_tables("", each.ranks, each.p_values, level, of_pairs)[1:]
-    about = f"ranks at p <= {level:g}" if result.p_values else "ranks without tests"
-    return [
-        Table(f"Tasks of {name}: {about}", columns, list(lines.values())),
-        Table("", (), tasks, "tasks", ("task",)),
-        Table("", (), rows, "values", ("task", "metric")),
-        *tests,
-    ]
+            # the matrix of a task is only written
+            tables += _p_tables("", each.ranks, each.p_values, level, of_pairs)[1:]
+    return [*tables, Table("", (), tasks, "tasks", ("task",))]
