@@ -397,9 +397,12 @@ class ProxyServer:
             self._app.close()
 
     async def _probed(self, model: str | None) -> None:
-        """Tells people what the server upstream does not do; says nothing where it cannot be asked yet."""
+        """Tells people what the server upstream does not do; says nothing of one that is not there yet."""
         try:
             facts = await upstream_facts(self._exchange, model, self._drawing)
+        except InputError as error:
+            self._report(f"discorank: upstream: not asked what it does: {error}")
+            return
         except DiscorankError:
             return
         for problem in problems_of(facts, self._drawing, self._reads_logprobs):

@@ -132,7 +132,7 @@ class CandidateDraw:
         upstream: where they come from.
         question: the request.
         settings: how they are drawn.
-        logprobs: the form that asks for log-probabilities that the request does not ask for; None if none are read.
+        logprobs: the form that asks for log-probabilities, whether the request does or not; None if none are read.
         hold: takes the size of each piece of a reply, which is kept.
     """
 
@@ -230,8 +230,9 @@ class CandidateDraw:
         body = {**self._question.varied, "n": n}
         if call and isinstance(body.get("seed"), int):
             body["seed"] = seed_of(body["seed"], call)
-        if self._logprobs is not None and not self._question.logprobs:
-            body |= self._logprobs.keys
+        if self._logprobs is not None:
+            asked = body if self._question.logprobs else {}
+            body |= {**self._logprobs.keys, **asked}
         return body
 
     def _send(self) -> None:

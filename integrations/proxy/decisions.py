@@ -28,7 +28,7 @@ from ...rerank.scheduler import Program
 from ...rerank.stopping_rule import StoppingRule
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
-from ..server.server_probe import LOGPROB_FORMS, LogprobForm
+from ..server.server_probe import LogprobForm
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
@@ -90,8 +90,6 @@ class Decisions:
 
     async def _logprob_form(self, question: Question) -> LogprobForm:
         """The form that brings log-probabilities, which the request need not ask for."""
-        if question.logprobs:
-            return LOGPROB_FORMS[question.chat][0]
         try:
             return await self._upstream.logprob_form(question, self._drawing.further)
         except DiscorankError as error:

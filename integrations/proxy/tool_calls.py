@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ..files.reply_choices import value_at
 from .api_errors import ApiError
 from .json_forms import NOTHING, checker, value_of
 
@@ -48,17 +49,16 @@ def tools_of(body: Mapping[str, Any]) -> Tools | None:
     if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
         return None
     for tool in tools:
-        function = tool.get("function") if isinstance(tool, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(name, str) or tool.get("type", "function") != "function":
+        function = value_at(tool, "function")
+        name = value_at(function, "name")
+        if not isinstance(name, str) or value_at(tool, "type") not in (None, "function"):
             return None
-        schemas[name] = function.get("parameters")
+        schemas[name] = value_at(function, "parameters")
     parallel = body.get("parallel_tool_calls") is not False
     choice = body.get("tool_choice")
     if choice is None or choice in ("auto", "none", "required"):
         return Tools(schemas, choice or "auto", None, parallel)
-    function = choice.get("function") if isinstance(choice, Mapping) else None
-    only = function.get("name") if isinstance(function, Mapping) else None
+    only = value_at(value_at(choice, "function"), "name")
     return Tools(schemas, "named", only, parallel) if isinstance(only, str) else None
 
 
@@ -71,19 +71,19 @@ class Call(NamedTuple):
 
 def calls_of(choice: Mapping[str, Any]) -> tuple[Call, ...]:
     """The calls of a choice; none where it talks."""
-    message = choice.get("message")
-    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    calls = value_at(value_at(choice, "message"), "tool_calls")
     listed = calls if isinstance(calls, list) else []
     return tuple(map(_call, listed[: MAX_CALLS + 1]))
 
 
 def _call(call: Any) -> Call:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    values = function if isinstance(function, Mapping) else {}
-    arguments = values.get("arguments")
+    function = value_at(call, "function")
+    arguments = value_at(function, "arguments")
     if isinstance(arguments, str):
         arguments = value_of(arguments) if arguments.strip() else {}
-    return Call(str(values.get("name")), arguments if isinstance(arguments, dict) else NOTHING)
+    return Call(
+        str(value_at(function, "name")), arguments if isinstance(arguments, dict) else NOTHING
+    )
 
 
 Verdict = Literal["valid", "unchecked", "invalid"]

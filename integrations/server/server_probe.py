@@ -256,7 +256,7 @@ class ServerProbe:
         content = (
             {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         )
-        body = {"model": self._model, **content, "max_tokens": NUM_TOKENS, **keys, **self._further}
+        body = {"model": self._model, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
         return await self._exchange.post("chat/completions" if chat else "completions", body)
 
 

@@ -179,6 +179,13 @@ def test_the_form_that_brings_log_probabilities_is_found_once() -> None:
     assert forms == [(None, 1), (1, 1), (1, 4), (1, 4)]
 
 
+def test_a_request_with_log_probabilities_keeps_what_it_asks_for() -> None:
+    with serving(wants_top) as server, proxying(url=server.url, deciders=BY_LOGPROB) as proxy:
+        assert ask(proxy, logprobs=True).json()["choices"][0]["logprobs"]["content"]
+        assert ask(proxy, logprobs=True, top_logprobs=3).status_code == 200
+    assert [seen.body.get("top_logprobs") for seen in server.seen] == [None, 1, 1, 3]
+
+
 def test_without_log_probabilities_nothing_is_paid() -> None:
     with (
         serving(lambda seen, number: Reply(chat(TEXTS[: seen.body["n"]]))) as server,
