@@ -27,7 +27,7 @@ from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
-from ..server.server_probe import ServerFacts
+from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
 from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
@@ -39,7 +39,6 @@ from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, read_passing, read_question
 from .replies import as_json, events
 from .settings import DoorSettings, DrawingSettings
-from .upstream_probe import problems_of, upstream_facts
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -391,7 +390,7 @@ class ProxyServer:
         """What the server upstream does; closes its connections, and raises DiscorankError where it cannot be asked."""
         self._socket.close()
         try:
-            return await upstream_facts(self._exchange, model, self._drawing)
+            return await self._facts_of(model)
         finally:
             await self._exchange.close()
             self._app.close()
@@ -399,14 +398,22 @@ class ProxyServer:
     async def _probed(self, model: str | None) -> None:
         """Tells people what the server upstream does not do; says nothing of one that is not there yet."""
         try:
-            facts = await upstream_facts(self._exchange, model, self._drawing)
+            facts = await self._facts_of(model)
         except InputError as error:
             self._report(f"discorank: upstream: not asked what it does: {error}")
             return
         except DiscorankError:
             return
-        for problem in problems_of(facts, self._drawing, self._reads_logprobs):
+        problems = [copies_problem(facts, self._drawing.sampling_temperature or 1.0)]
+        if self._reads_logprobs:
+            problems.append(logprobs_problem(facts))
+        for problem in filter(None, problems):
             self._report(f"discorank: upstream: {problem}")
+
+    async def _facts_of(self, model: str | None) -> ServerFacts:
+        """What the server upstream does with requests as they are made here."""
+        drawing = self._drawing
+        return await facts_of(self._exchange, model, drawing.further, drawing.sampling_temperature)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Tells people of an error that came of no request."""

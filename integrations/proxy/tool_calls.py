@@ -62,26 +62,26 @@ def tools_of(body: Mapping[str, Any]) -> Tools | None:
     return Tools(schemas, "named", only, parallel) if isinstance(only, str) else None
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """The call of a tool: its name and its arguments, `NOTHING` if they are no JSON object."""
 
     name: str
     arguments: Any
 
 
-def calls_of(choice: Mapping[str, Any]) -> tuple[Call, ...]:
+def calls_of(choice: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """The calls of a choice; none where it talks."""
     calls = value_at(value_at(choice, "message"), "tool_calls")
     listed = calls if isinstance(calls, list) else []
     return tuple(map(_call, listed[: MAX_CALLS + 1]))
 
 
-def _call(call: Any) -> Call:
+def _call(call: Any) -> ToolCall:
     function = value_at(call, "function")
     arguments = value_at(function, "arguments")
     if isinstance(arguments, str):
         arguments = value_of(arguments) if arguments.strip() else {}
-    return Call(
+    return ToolCall(
         str(value_at(function, "name")), arguments if isinstance(arguments, dict) else NOTHING
     )
 
@@ -89,7 +89,7 @@ def _call(call: Any) -> Call:
 Verdict = Literal["valid", "unchecked", "invalid"]
 
 
-def verdict(calls: Sequence[Call], tools: Tools) -> Verdict:
+def verdict(calls: Sequence[ToolCall], tools: Tools) -> Verdict:
     """Whether a candidate, whose calls may be none, does what its request asks for; unchecked where nobody can tell."""
     if not calls:
         return "invalid" if tools.choice in ("required", "named") else "valid"
@@ -103,7 +103,7 @@ def verdict(calls: Sequence[Call], tools: Tools) -> Verdict:
     return "unchecked" if "unchecked" in verdicts else "valid"
 
 
-def _verdict_of(call: Call, tools: Tools) -> Verdict:
+def _verdict_of(call: ToolCall, tools: Tools) -> Verdict:
     """Whether a call has a tool and arguments as its schema says."""
     if call.name not in tools.schemas or call.arguments is NOTHING:
         return "invalid"
@@ -116,15 +116,15 @@ def _verdict_of(call: Call, tools: Tools) -> Verdict:
         return "unchecked"
 
 
-def names_key(calls: Iterable[Call]) -> str:
+def names_key(calls: Iterable[ToolCall]) -> str:
     """The names of calls, whatever their order."""
     return json.dumps(sorted(call.name for call in calls))
 
 
-def arguments_key(calls: Iterable[Call], ignored: Iterable[str] = ()) -> str:
+def arguments_key(calls: Iterable[ToolCall], ignored: Iterable[str] = ()) -> str:
     """Calls as JSON, whatever their order, without the arguments that do not count.
 
-    >>> arguments_key([Call("f", {"b": 1.0, "a": [2]})])
+    >>> arguments_key([ToolCall("f", {"b": 1.0, "a": [2]})])
     '[["f", {"a": [2], "b": 1}]]'
     """
     left_out = frozenset(ignored)
@@ -184,9 +184,9 @@ def call_vote(
     """
     calls = [calls_of(choice) for choice in choices]
     verdicts = [verdict(one, tools) for one in calls]
-    is_checked = "valid" in [found for found, one in zip(verdicts, calls, strict=True) if one]
+    is_checked = "valid" in [judged for judged, one in zip(verdicts, calls, strict=True) if one]
     usual = ("valid",) if is_checked else ("valid", "unchecked")
-    valid = [number for number, found in enumerate(verdicts) if found in usual]
+    valid = [number for number, judged in enumerate(verdicts) if judged in usual]
     calling = [number for number in valid if calls[number]]
     talking = [number for number in valid if not calls[number]]
     votes = {
@@ -220,7 +220,7 @@ def call_vote(
     return CallVote("calls", alike, [str(text) for text in texts], True, others, votes)
 
 
-def _kind(choice: Mapping[str, Any], calls: Sequence[Call], ignored: Sequence[str]) -> str:
+def _kind(choice: Mapping[str, Any], calls: Sequence[ToolCall], ignored: Sequence[str]) -> str:
     """What is the same in candidates that do the same: their calls, or what they say."""
     if calls:
         return arguments_key(calls, ignored)
@@ -235,11 +235,11 @@ def _grouped(numbers: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def _name(call: Call) -> str:
+def _name(call: ToolCall) -> str:
     return call.name
 
 
-def _text_of(calls: Sequence[Call], key: str) -> str | None:
+def _text_of(calls: Sequence[ToolCall], key: str) -> str | None:
     """The text of an argument, of all calls in lines; None where one has none."""
     texts = [call.arguments.get(key) for call in sorted(calls, key=_name)]
     if not all(isinstance(text, str) for text in texts):

@@ -314,12 +314,12 @@ def _right_values(
 ) -> PairScores[ScoredText]:
     """The values by the first form that works and brings the right ones; errors as `ServerScorer`."""
     further = further_keys(options.request)
-    left, found = list(forms), ""
+    left, finding = list(forms), ""
     while left:
         try:
             values: PairScores[ScoredText] = PairScores(connection, model, left, further, 1)
         except InputError as error:
-            if not found or isinstance(error, UnusableError):
+            if not finding or isinstance(error, UnusableError):
                 raise
             break
         if not probes:
@@ -327,14 +327,14 @@ def _right_values(
         (form,) = (form for form in left if form is values.form)
         with Client(connection) as client:
             row = client.result_of(partial(_checked, model, further, form))
-        found = f"{row.what}: {row.found}"
+        finding = f"{row.what}: {row.finding}"
         if row.holds is None:
-            warn(found, UserWarning, stacklevel=3)
+            warn(finding, UserWarning, stacklevel=3)
         if row.holds is not False:
             return values
         left.remove(form)
     fix = "Score with --backend huggingface, or on another server; --skip-probe takes what comes"
-    raise InputError(found, where=f"server {connection.base_url}", fix=fix)
+    raise InputError(finding, where=f"server {connection.base_url}", fix=fix)
 
 
 async def _checked(

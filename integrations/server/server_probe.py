@@ -14,15 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.storage.json_and_yaml import parse_json
 from ..files.reply_choices import text_of, total_logprob, value_at
-from .exchange import Exchange, NotThereError, RefusedError, UnusableError
-from .score_server import Pair
-
-if TYPE_CHECKING:
-    from .prompt_logprobs import PromptForm
+from ..scoring.list_prompts import ScoredText
+from .exchange import (
+    Exchange,
+    NotThereError,
+    RefusedError,
+    UnusableError,
+    check_status,
+    whole,
+)
+from .score_server import Pair, RequestForm
 
 # beginnings that go on in many ways
 PROMPTS = (
@@ -32,8 +38,8 @@ PROMPTS = (
 )
 NUM_TEXTS = 4
 NUM_TOKENS = 24  # of each text
-LEAST_TOKENS = 6  # of a text that an echo is checked by
-MOST_APART = 0.25  # nats a token, which cuts of the distribution and other batches may make
+MIN_TOKENS = 6  # of a text that an echo is checked by
+MAX_NATS_APART = 0.25  # nats a token, which cuts of the distribution and other batches may make
 
 
 class LogprobForm(NamedTuple):
@@ -60,7 +66,7 @@ class Row(NamedTuple):
 
     what: str
     holds: bool | None
-    found: str
+    finding: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class ServerProbe:
         self._exchange, self._model, self._chat = exchange, model, chat
         self._further, self._sampling = further, sampling
 
-    async def facts(self, echo_forms: Sequence[PromptForm] = ()) -> ServerFacts:
+    async def facts(self, echo_forms: Sequence[RequestForm[ScoredText]] = ()) -> ServerFacts:
         """What the server does.
 
         Args:
@@ -208,10 +214,10 @@ class ServerProbe:
                 continue
         return None
 
-    async def echo(self, form: PromptForm) -> Row:
+    async def echo(self, form: RequestForm[ScoredText]) -> Row:
         """Whether a form brings the right log-probabilities of prompts."""
         what = f"prompts by {form.name}"
-        holds, found = None, "nothing is generated with log-probabilities, to check them by"
+        holds, finding = None, "nothing is generated with log-probabilities, to check them by"
         for number, prompt in enumerate(PROMPTS):
             made = await self._generated(prompt, number)
             if made is None:
@@ -222,13 +228,13 @@ class ServerProbe:
             except (InputError, NotThereError) as error:
                 return Row(what, False, str(error))
             echoed, own = value / num_tokens, total / num_tokens
-            if abs(echoed - own) <= MOST_APART:
+            if abs(echoed - own) <= MAX_NATS_APART:
                 return Row(what, True, f"{echoed:.2f} nats a token, {own:.2f} when generated")
             holds = False
-            found = f"wrong: {echoed:.2f} nats a token of a text that it gave {own:.2f} when it generated it"
-        return Row(what, holds, found)
+            finding = f"wrong: {echoed:.2f} nats a token of a text that it gave {own:.2f} when it generated it"
+        return Row(what, holds, finding)
 
-    async def _of_prompt(self, form: PromptForm, pair: Pair) -> float:
+    async def _of_prompt(self, form: RequestForm[ScoredText], pair: Pair) -> float:
         """The log-probability of a text behind a prompt."""
         body = {**form.body(self._model, [pair]), **self._further}
         (value,) = form.values(await self._exchange.post(form.path, body), [pair])
@@ -246,7 +252,7 @@ class ServerProbe:
             if total is None:
                 continue
             text, tokens = _text_and_tokens(choices[0])
-            if len(tokens) >= LEAST_TOKENS and "\ufffd" not in text:
+            if len(tokens) >= MIN_TOKENS and "\ufffd" not in text:
                 return text, len(tokens), total
             return None
         return None
@@ -258,6 +264,44 @@ class ServerProbe:
         )
         body = {"model": self._model, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
         return await self._exchange.post("chat/completions" if chat else "completions", body)
+
+
+async def facts_of(
+    exchange: Exchange,
+    model: str | None,
+    further: Mapping[str, Any],
+    temperature: float | None,
+) -> ServerFacts:
+    """What a server does in chats, or in completions if it has no chats.
+
+    Args:
+        exchange: requests to it.
+        model: which of its models; the only one it names, if not given.
+        further: more keys of every request.
+        temperature: of sampling; the server's own if not given.
+
+    Raises:
+        DiscorankError: it cannot be asked, or names several models.
+    """
+    name = model or await _only_model(exchange)
+    sampling = {} if temperature is None else {"temperature": temperature}
+    try:
+        return await ServerProbe(exchange, name, True, further, sampling).facts()
+    except NotThereError:
+        return await ServerProbe(exchange, name, False, further, sampling).facts()
+
+
+async def _only_model(exchange: Exchange) -> str:
+    """The name of the one model that the server has."""
+    async with exchange.opened("GET", "models", b"", {}) as reply:
+        content = await whole(reply.pieces, None)
+    check_status(reply.status, reply.headers, content, exchange.shown)
+    listed = value_at(parse_json(content), "data")
+    names = [value_at(model, "id") for model in (listed if isinstance(listed, list) else [])]
+    if len(names) != 1 or not isinstance(names[0], str):
+        problem = f"the server names {len(names)} models"
+        raise InputError(problem, where="--probe-model", fix="Say which one is to be asked")
+    return names[0]
 
 
 def _choices_in(reply: Any) -> list[Any]:
@@ -280,6 +324,6 @@ def _text_and_tokens(choice: Any) -> tuple[str, list[Any]]:
 def table_of(rows: Iterable[Row]) -> str:
     """The table as lines."""
     words = {True: "yes", False: "no", None: "unknown"}
-    listed = [(row.what, words[row.holds], row.found) for row in rows]
+    listed = [(row.what, words[row.holds], row.finding) for row in rows]
     width = max(len(what) for what, _, _ in listed)
-    return "\n".join(f"{what:<{width}}  {holds:<7}  {found}" for what, holds, found in listed)
+    return "\n".join(f"{what:<{width}}  {holds:<7}  {finding}" for what, holds, finding in listed)
