@@ -1,13 +1,16 @@
-"""Scores by a model on a server: vLLM's /score and /rerank, and the rerankers of others.
+"""Scores by a model on a server: vLLM's /score, /rerank, /pooling and /classify, and the rerankers of others.
 
     score-server     score(query = reference, document = hypothesis)
     score-server-qe  score(query = source, document = hypothesis); reference-free
+    reward-server    output of a reward model, user: source, assistant: hypothesis; reference-free
 
 Forms of requests that servers answer (the `form` setting): `score` (vLLM), `rerank` (vLLM, Jina, Cohere v1 and v2, and
-servers that follow them), `tei` (text-embeddings-inference); `auto` is the first of these that the server answers, for
-a pair that it is asked at the beginning. `base_url` is the address before /score or /rerank. Any finite number, higher
-is better, not symmetric; an empty text is sent like any other. Scores are the server's: equal bytes for equal texts
-are its to promise. They are those of `model`, which the signature names; how the server is reached is no part of it.
+servers that follow them), `tei` (text-embeddings-inference); for reward models `pooling` and `classify` (vLLM, one
+conversation a request, in the model's own chat template there). `auto` is the first of these that the server answers,
+for a pair that it is asked at the beginning. `base_url` is the address before /score, /rerank or /pooling. Any finite
+number, higher is better, not symmetric; an empty text is sent like any other. Scores are the server's: equal bytes for
+equal texts are its to promise. They are those of `model`, which the signature names; how the server is reached is no
+part of it.
 
 Every distinct pair of texts is asked for once, many requests at a time. A request that is refused, failed at or
 answered wrongly is made again in halves, so that a pair at fault is named and costs no other. The server is at fault,
@@ -22,6 +25,10 @@ The body of a request, and the scores in its reply:
             {"results": [{"index", "relevance_score"}]}                   vLLM, Jina, Cohere v1 and v2, and others
     tei     POST rerank  {"query": q, "texts": [d, ...]}
             [{"index", "score"}]                                          text-embeddings-inference
+    pooling POST pooling  {"model", "messages", "use_activation": false}
+            {"data": [{"data": [output, ...]}]}                           vLLM
+    classify POST classify  {"model", "messages", "use_activation": false}
+            {"data": [{"probs": [output, ...]}]}                          vLLM
 q is the query, d a document. Results may stand in any order, and rerankers put the best first: the index says whose a
 score is. Lists and names of scores are read from every form, as servers mix them.
 """
@@ -33,7 +40,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -52,6 +59,7 @@ from .exchange import BusyError, Client, ExhaustedError, NotThereError, RefusedE
 from .settings import Connection, further_keys
 
 DEFAULTS = Connection("http://localhost")
+PairFormName = Literal["auto", "score", "rerank", "tei"]
 
 
 def connection_at(metric: Any, base_url: str, key_variable: str | None = None) -> Connection:
@@ -99,11 +107,11 @@ KEY_VARIABLE = "DISCORANK_SCORE_KEY"
 
 @settings
 class ServedMetric(Metric):
-    """The settings of both metrics: how a server is asked.
+    """The settings of all: how a server is asked.
 
     Args:
         model: the model's name on the server.
-        form: how it is asked: score, rerank or tei; auto tries them in this order.
+        form: how it is asked; auto tries the forms in their order.
         request: more keys of a request, as a JSON object, such as {"truncate_prompt_tokens": 512}.
         base_url: its address before /score or /rerank, such as http://localhost:8000/v1; that in the environment
             variable DISCORANK_SCORE_SERVER if not given. No part of the signature.
@@ -118,7 +126,7 @@ class ServedMetric(Metric):
     """
 
     model: str = ""
-    form: Literal["auto", "score", "rerank", "tei"] = "auto"
+    form: str = "auto"
     request: str | None = None
     base_url: str | None = field(default=None, compare=False)
     key_variable: str | None = field(default=None, compare=False)
@@ -128,14 +136,14 @@ class ServedMetric(Metric):
     retries: int = field(default=DEFAULTS.retries, compare=False)
     backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False)
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable")
+    # Keys of a request that are set here.
+    own_keys: ClassVar[frozenset[str]]
 
     def __post_init__(self) -> None:
         if not self.model:
             fix = "Name the model that the server runs: it stands for it in the signature"
             raise InputError("model missing", where=self.name, fix=fix)
-        taken = further_keys(self.request).keys() & {
-            *("model", "query", "documents", "texts", "text_1", "text_2", "top_n")
-        }
+        taken = further_keys(self.request).keys() & self.own_keys
         if taken:
             problem = "is a key that discorank sets itself"
             raise InputError(problem, where=f"{self.name}.request.{min(taken)}")
@@ -148,8 +156,9 @@ class ServedMetric(Metric):
             ResourceError: it cannot be reached.
             InputError: no address is given, or it refuses the key, does not know the model, or answers no form.
         """
-        connection = connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
-        forms = list(FORMS.values()) if self.form == "auto" else [FORMS[self.form]]
+        connection = self.connection()
+        known = self.forms()
+        forms = list(known.values()) if self.form == "auto" else [known[self.form]]
         further = further_keys(self.request)
         try:
             scores = PairScores(connection, self.model, forms, further, self.batch_pairs)
@@ -157,11 +166,36 @@ class ServedMetric(Metric):
             raise error.inside(self.name) from None
         return ServedScorer(self.info, scores)
 
+    def connection(self) -> Connection:
+        """How the server is reached; errors as `connection_of`."""
+        return connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
+
+    @abstractmethod
+    def forms(self) -> Mapping[str, RequestForm[float]]:
+        """How a server may be asked, by name."""
+
+
+class PairServer(ServedMetric):
+    """Base of both metrics that score a query with a document."""
+
+    own_keys: ClassVar[frozenset[str]] = frozenset(
+        {"model", "query", "documents", "texts", "text_1", "text_2", "top_n"}
+    )
+
+    def forms(self) -> Mapping[str, RequestForm[float]]:
+        """As `ServedMetric`."""
+        return FORMS
+
 
 @settings
-class ScoreServer(ServedMetric):
-    """The score of a hypothesis as document with its reference as query."""
+class ScoreServer(PairServer):
+    """The score of a hypothesis as document with its reference as query.
 
+    Args:
+        form: how it is asked: score, rerank or tei; auto tries them in this order.
+    """
+
+    form: PairFormName = "auto"
     name: ClassVar[str] = "score-server"
     info: ClassVar[Info] = Info(
         summary="score of hypothesis and reference by a model on a server", costly_pairs=True
@@ -169,9 +203,14 @@ class ScoreServer(ServedMetric):
 
 
 @settings
-class ScoreServerQE(ServedMetric):
-    """The score of a hypothesis as document with its source as query."""
+class ScoreServerQE(PairServer):
+    """The score of a hypothesis as document with its source as query.
 
+    Args:
+        form: how it is asked: score, rerank or tei; auto tries them in this order.
+    """
+
+    form: PairFormName = "auto"
     name: ClassVar[str] = "score-server-qe"
     info: ClassVar[Info] = Info(
         summary="score of hypothesis and source by a model on a server",
@@ -179,6 +218,44 @@ class ScoreServerQE(ServedMetric):
         needs_references=False,
         costly_pairs=True,
     )
+
+
+@settings
+class RewardServer(ServedMetric):
+    """The output of a reward model for the source as prompt and the hypothesis as reply.
+
+    Args:
+        form: how it is asked: pooling or classify; auto tries them in this order.
+        output: the number of the output, where the model has several.
+        system: a system text before the prompt.
+        base_url: its address before /pooling, such as http://localhost:8000; a /v1 at its end is left out, as vLLM has
+            these paths beside it.
+        batch_pairs: of no use here: a request is one conversation.
+    """
+
+    form: Literal["auto", "pooling", "classify"] = "auto"
+    output: Annotated[int, Field(ge=0)] | None = None
+    system: str | None = None
+    batch_pairs: Annotated[int, Field(ge=1, le=1)] = field(default=1, compare=False)
+    own_keys: ClassVar[frozenset[str]] = frozenset({"model", "messages", "input"})
+    name: ClassVar[str] = "reward-server"
+    info: ClassVar[Info] = Info(
+        summary="output of a reward model on a server for the source as prompt and the text as reply",
+        papers=("ouyang2022training",),
+        needs_source=True,
+        needs_references=False,
+        costly_pairs=True,
+    )
+
+    def connection(self) -> Connection:
+        """As `ServedMetric`."""
+        given = super().connection()
+        return replace(given, base_url=given.base_url.rstrip("/").removesuffix("/v1"))
+
+    def forms(self) -> Mapping[str, RequestForm[float]]:
+        """As `ServedMetric`."""
+        names = ("pooling", "classify")
+        return {name: ChatForm(name, self.system, self.output) for name in names}
 
 
 class ServedScorer(Scorer):
@@ -275,6 +352,56 @@ FORMS = {
         PairForm("tei", "rerank", one_query=True, probe=Pair("Hello", "Hello")),
     )
 }
+
+
+class ChatForm(RequestForm[float]):
+    """How a server is asked for the output of a reward model, one conversation a request.
+
+    Args:
+        name: of the form, and its path.
+        system: a system text before the prompt.
+        output: the number of the output; the only one if not given.
+    """
+
+    def __init__(self, name: str, system: str | None, output: int | None) -> None:
+        super().__init__(name, name, one_query=False, probe=Pair("Hello", "Hello"))
+        self.begins = [{"role": "system", "content": system}] if system else []
+        self.output = output
+
+    def body(self, model: str, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """As `RequestForm`, of one pair; the raw output is asked for."""
+        ((prompt, reply),) = pairs
+        said = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        return {"model": model, "messages": [*self.begins, *said], "use_activation": False}
+
+    def values(self, reply: Any, pairs: Sequence[Pair]) -> list[float]:
+        """The output for the pair; of a model that gives one for every token that for the last.
+
+        Raises:
+            InputError: the reply has none, several of which none is named, or one that is no finite number.
+        """
+        where, results = _results(reply)
+        if len(results) != 1:
+            raise InputError(f"{len(results)} outputs for one conversation", where=where)
+        key = "data" if self.name == "pooling" else "probs"
+        place = f"{where}[0].{key}"
+        outputs = results[0].get(key) if isinstance(results[0], Mapping) else None
+        if isinstance(outputs, list) and outputs and isinstance(outputs[-1], list):
+            outputs = outputs[-1]
+        if not isinstance(outputs, list) or not outputs:
+            raise InputError(f"no outputs, found {excerpt(outputs)}", where=place)
+        if self.output is None and len(outputs) > 1:
+            fix = f"Name one: output=0 to {len(outputs) - 1}"
+            raise InputError(f"the model has {len(outputs)} outputs", where=place, fix=fix)
+        number = self.output or 0
+        if number >= len(outputs):
+            problem = f"the model has {len(outputs)} outputs, counted from 0"
+            raise InputError(problem, where=f"{place}[{number}]")
+        value = finite(outputs[number])
+        if value is None:
+            problem = f"found {excerpt(outputs[number])}, expected a finite number"
+            raise InputError(problem, where=f"{place}[{number}]")
+        return [value]
 
 
 def scores_in(reply: Any, num_pairs: int) -> list[float]:

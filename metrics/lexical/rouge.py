@@ -1,12 +1,13 @@
-"""ROUGE-L and ROUGE-W (Lin 2004, sections 3.1 and 4): in-order word overlap, 0 to 1, higher is better.
+"""ROUGE-N, ROUGE-L and ROUGE-W (Lin 2004, sections 2 to 4): word overlap, 0 to 1, higher is better.
 
     P = x / |h|,   R = x / |r|,   F = 2 P R / (P + R) = 2 x / (|h| + |r|)
-ROUGE-L (equations 2 to 4 with beta = 1): x is the length of the longest common subsequence. ROUGE-W (equations 13 to
-15) favours consecutive matches: x = f^-1(WLCS) with f(k) = k^weight, where
+ROUGE-N (equation 1, with precision beside recall): |h| and |r| count n-grams, and x those that both texts have, each as
+often as the text that has it less often. ROUGE-L (equations 2 to 4, beta = 1): x is the length of the longest common
+subsequence. ROUGE-W (equations 13 to 15) favours consecutive matches: x = f^-1(WLCS) with f(k) = k^weight, where
     c(i, j) = c(i-1, j-1) + f(k) - f(k-1)      if h_i = r_j, the k-th match in a row on this diagonal,
               max(c(i-1, j), c(i, j-1))        otherwise,       WLCS = c(|h|, |r|);
 a match is always taken, as in the paper. R = f^-1(WLCS / f(|r|)) is f^-1(WLCS) / |r|, since f^-1(y) = y^(1/weight).
-Both are symmetric. An empty text scores 0, against an empty one too. Of several references the best F counts.
+All are symmetric. A text without an n-gram scores 0, against an empty one too. Of several references the best F counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..representations import (
     IntArray,
     Ragged,
     Reps,
+    by_block,
     transposed,
     with_transposed,
 )
@@ -35,99 +37,49 @@ from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from . import compiled
 from .compiled.pairs_of_rows import by_reference, word_arguments
+from .ngrams import matches
 from .tokenizers import porter_stemmer
-from .word_columns import equal_texts, numbered, packed, ranges, word_columns
+from .word_columns import WordBits, equal_texts, numbered, packed, row, word_columns
 
+# x [H, R] of every block of words as numbers.
+Common = Callable[[Ragged, Sequence[Block]], list[FloatArray]]
 CELLS = 1 << 16  # words of the longer texts of the pairs compared together
-PLACE_BYTES = 1 << 24  # of the bit sets made at a time
+
+
+def common_ngrams(words: Ragged, blocks: Sequence[Block], n: int) -> list[FloatArray]:
+    """Shared n-grams of every pair of every block, [H, R]."""
+    *_, of_order_n = matches(words, blocks, n)
+    return by_block(of_order_n, blocks)
+
+
+def all_longest_common(words: Ragged, blocks: Sequence[Block]) -> list[FloatArray]:
+    """`longest_common` of every block."""
+    return [longest_common(words, block) for block in blocks]
 
 
 def longest_common(words: Ragged, block: Block) -> FloatArray:
     """Length of the longest common subsequence of every pair of a block, [H, R].
 
-    One integer holds a bit per word of every hypothesis, and a free bit after each that stops carries. Hyyrö's step
-    (2004) for the next word of a reference, with the places of that word as `match`, is V = (V + (V & match)) | (V &
-    ~match); the zeros of V among a hypothesis' bits count its longest common subsequence with the words so far. In a
-    square block a reference meets only the hypotheses before it: LCS is symmetric, and |r| with itself.
-
-    V in bytes, from its lowest bit on:
-        hypothesis 0 of |h| = 3    hypothesis 1 of |h| = 9    ...
-        byte 0                     bytes 1 and 2
-        3 bits, 5 free             9 bits, 7 free
+    One integer holds the words of every hypothesis (`WordBits`). Hyyrö's step (2004) for the next word of a reference,
+    with the places of that word as `match`, is V = (V + (V & match)) | (V & ~match); the zeros of V among a
+    hypothesis' bits count its longest common subsequence with the words so far. In a square block a reference meets
+    only the hypotheses before it: LCS is symmetric, and |r| with itself.
     """
-    # Place the hypotheses: each gets whole bytes, with at least one free bit.
-    lengths = words.lengths[block.hypotheses]
-    starts = np.concatenate(([0], (lengths // 8 + 1).cumsum()))  # bytes, and the end
-    num_bytes = int(starts[-1])
-    hypotheses = [_row(words, row) for row in block.hypotheses.tolist()]
-    places = _places(hypotheses, starts, 2 if block.square else 1)
-    ones = _ones(lengths, starts)
-
-    matrix = np.zeros((len(hypotheses), len(block.references)))
-    for column, row in enumerate(block.references.tolist()):
+    bits = WordBits(words, block.hypotheses, least=2 if block.square else 1)
+    matrix = np.zeros((len(block.hypotheses), len(block.references)))
+    for column, number in enumerate(block.references.tolist()):
         # V begins with ones; a square block leaves later hypotheses out.
-        last = column if block.square else len(hypotheses)
-        full = ones & ((1 << 8 * int(starts[last])) - 1)
+        last = column if block.square else len(block.hypotheses)
+        full = bits.ones & bits.before(last)
         value = full
-        for word in _row(words, row).tolist():
-            if match := value & places.get(word, 0):
+        for word in row(words, number).tolist():
+            if match := value & bits.places.get(word, 0):
                 value = ((value + match) | (value - match)) & full
-        # Count the zeros of V, hypothesis by hypothesis.
-        zeros = (full ^ value).to_bytes(num_bytes, "little")
-        zeros_per_byte = np.bitwise_count(np.frombuffer(zeros, np.uint8))
-        matrix[:, column] = np.add.reduceat(zeros_per_byte, starts[:-1], dtype=np.int64)
+        matrix[:, column] = bits.counts(full ^ value)
     if block.square:
         matrix += matrix.T
-        np.fill_diagonal(matrix, lengths)
+        np.fill_diagonal(matrix, bits.lengths)
     return matrix
-
-
-def _row(words: Ragged, row: int) -> Array:
-    return words.values[words.offsets[row] : words.offsets[row + 1]]
-
-
-def _ones(lengths: IntArray, starts: IntArray) -> int:
-    """An integer with a bit for every word of every text; text i starts at byte `starts[i]`."""
-    bits = 0
-    for length, start in zip(lengths, starts[:-1], strict=True):
-        ones = (1 << int(length)) - 1
-        bits += ones << 8 * int(start)
-    return bits
-
-
-def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, int]:
-    """For every word with `least` places or more an integer with a bit at each.
-
-    Args:
-        texts: words as numbers.
-        starts: byte where each text starts, and the end, [texts + 1].
-        least: places of a word that is worth an integer.
-    """
-    values = np.concatenate(texts)
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    bit = ranges(8 * starts[:-1], lengths)  # [words]
-    unique, inverse, times = np.unique(values, return_inverse=True, return_counts=True)
-    numbers = np.flatnonzero(times >= least)
-    size = int(starts[-1])
-    step = max(1, PLACE_BYTES // size)
-    places = {}
-    for start in range(0, len(numbers), step):
-        # Number these words 0, 1, ...; all others are -1.
-        chosen = numbers[start : start + step]
-        row = np.full(len(unique), -1)
-        row[chosen] = np.arange(len(chosen))
-        row = row[inverse]
-        # Set the bits in one array of bytes, `size` for each word, and read an integer off each.
-        here = row >= 0
-        byte = row[here] * size + (bit[here] >> 3)
-        mask = (1 << (bit[here] & 7)).astype(np.uint8)
-        rows = np.zeros(len(chosen) * size, np.uint8)
-        np.bitwise_or.at(rows, byte, mask)
-        raw = rows.tobytes()
-        for i, word in enumerate(unique[chosen].tolist()):
-            word_bytes = raw[i * size : (i + 1) * size]
-            places[word] = int.from_bytes(word_bytes, "little")
-    return places
 
 
 def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> list[FloatArray]:
@@ -287,6 +239,37 @@ Tokenizer = Literal["unicode", "rouge_score"]
 
 
 @settings
+class RougeN(Metric):
+    """ROUGE-N F1 over n-grams of words.
+
+    Args:
+        n: words of an n-gram.
+        tokenizer: as in `RougeL`.
+        stemmer: as in `RougeL`.
+    """
+
+    n: Annotated[int, Field(ge=1, le=9)]
+    tokenizer: Tokenizer = "unicode"
+    stemmer: bool = False
+    name: ClassVar[str] = "rouge"
+    info: ClassVar[Info] = Info(
+        summary="shared n-grams of words, F1 (needs n=)",
+        papers=("lin2004rouge",),
+        bounds=(0, 1),
+        symmetric=True,
+    )
+
+    def load(self) -> RougeScorer:
+        """The scorer with its tokenizer.
+
+        Raises:
+            ModelLoadError: `stemmer` is set and nltk is not installed.
+        """
+        common = partial(common_ngrams, n=self.n)
+        return RougeScorer(self.info, self.tokenizer, self.stemmer, common, self.n)
+
+
+@settings
 class RougeL(Metric):
     """ROUGE-L F1 over the longest common subsequence of words.
 
@@ -313,7 +296,7 @@ class RougeL(Metric):
         Raises:
             ModelLoadError: `stemmer` is set and nltk is not installed.
         """
-        return RougeScorer(self.info, self.tokenizer, self.stemmer, None)
+        return RougeScorer(self.info, self.tokenizer, self.stemmer, all_longest_common)
 
 
 @settings
@@ -343,17 +326,26 @@ class RougeW(Metric):
         Raises:
             ModelLoadError: `stemmer` is set and nltk is not installed.
         """
-        return RougeScorer(self.info, self.tokenizer, self.stemmer, self.weight)
+        common = partial(weighted_common, weight=self.weight)
+        return RougeScorer(self.info, self.tokenizer, self.stemmer, common)
 
 
 class RougeScorer(Scorer):
-    """Represents a text by its words; `weight` is ROUGE-W's, or None for ROUGE-L."""
+    """Represents a text by its words.
+
+    Args:
+        info: of the metric.
+        tokenizer, stemmer: as in the settings.
+        common: computes x.
+        order: words of the n-grams that |h| and |r| count.
+    """
 
     def __init__(
-        self, info: Info, tokenizer: Tokenizer, stemmer: bool, weight: float | None
+        self, info: Info, tokenizer: Tokenizer, stemmer: bool, common: Common, order: int = 1
     ) -> None:
         self.info = info
-        self.weight = weight
+        self.common = common
+        self.order = order
         self.split: Callable[[str], list[str]] = _unicode_words
         if tokenizer == "rouge_score":
             self.split = re.compile("[a-z0-9]+").findall
@@ -375,20 +367,14 @@ class RougeScorer(Scorer):
         # A block that is the one before it transposed has its matrix transposed.
         repeats = transposed(local)
         distinct = [block for block, repeat in zip(local, repeats, strict=True) if not repeat]
-        common = with_transposed(self._common(words, distinct), repeats)
-        lengths = words.lengths.astype(float)
+        common = with_transposed(self.common(words, distinct), repeats)
+        lengths = np.maximum(words.lengths - self.order + 1, 0).astype(float)
         matrices = []
         for block, x in zip(local, common, strict=True):
             of_h = lengths[block.hypotheses][:, None]
             of_r = lengths[block.references]
             matrices.append(_f(x, of_h, of_r))
         return matrices
-
-    def _common(self, words: Ragged, blocks: Sequence[Block]) -> list[FloatArray]:
-        """x [H, R] of every block."""
-        if self.weight is None:
-            return [longest_common(words, block) for block in blocks]
-        return weighted_common(words, blocks, self.weight)
 
 
 def _stemmed(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:

@@ -32,6 +32,7 @@ BERT = [
     f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)',
 ]
 GOLDEN = ROOT / "tests" / "golden"
+CLASSIFIERS = GOLDEN / "classifiers" / "models"
 METRICX = [
     "--model",
     str(GOLDEN / "metricx" / "models" / "tiny-metricx-24"),
@@ -79,6 +80,7 @@ def test_presets_run(command: str, preset: str, more: list[str], tmp_path: Path)
         ("decode", "mbr-metricx", [*METRICX, "-u", f"metricx({TINY})"]),
         ("rerank", "rerank-metricx-qe", [*METRICX, "-m", f"metricx-qe({TINY})"]),
         ("decode", "mbr-xcomet", XCOMET),
+        ("rerank", "best-of-n", ["--model", str(CLASSIFIERS / "tiny-llama-reward")]),
         ("decode", "mbr-bleurt", ["--model", str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")]),
         (
             "decode",
@@ -93,12 +95,14 @@ def test_presets_of_learned_metrics_run(
     out = tmp_path / "out.jsonl"
     assert run(command, DEMO, "--config", preset, "-o", str(out), *more) == 0
     about = json.loads(Path(f"{out}.run.json").read_text())
-    assert preset.partition("-")[2] in str(about["signature"])
+    name = "reward" if preset == "best-of-n" else preset.partition("-")[2]
+    assert name in str(about["signature"])
     assert len(rows(out)) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
     papers = tmp_path / "papers.bib"
     with papers.open("w", encoding="utf-8") as file, redirect_stdout(file):
         assert main(["cite", f"{out}.run.json"]) == 0
     own = {"mbr-xcomet": "Guerreiro", "mbr-bleurt": "Sellam", "mbr-embedding": "Reimers"}
+    own["best-of-n"] = "Ouyang"
     assert own.get(preset, "Juraska") in papers.read_text(encoding="utf-8")
 
 

@@ -29,6 +29,8 @@ GOLDEN_MODELS: Mapping[str, Path] = {
     "models/mt5-large": GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer",
     "models/XCOMET-XL": GOLDEN / "xcomet" / "models" / "tiny-xcomet",
     "models/xlm-roberta-xl": GOLDEN / "xcomet" / "models" / "tiny-xlmr-xl",
+    "models/Skywork-Reward-V2-Qwen3-0.6B": GOLDEN / "classifiers" / "models" / "tiny-llama-reward",
+    "models/deberta-v3-base-mnli": GOLDEN / "classifiers" / "models" / "tiny-roberta-nli",
     "models/BLEURT-20": GOLDEN / "bleurt" / "models" / "tiny-bleurt-20",
 }
 GENERATORS: Mapping[str, str] = {

@@ -638,3 +638,59 @@ def test_a_key_goes_into_one_header_and_nowhere_else(
     monkeypatch.delenv("MY_KEY")
     assert main([*command, "--debug"]) == 2
     assert "key_variable: MY_KEY is not set" in capfd.readouterr().err
+
+
+# reward models
+
+
+def rewarded(path: str, outputs: Callable[[str, str], Any]) -> Answer:
+    """vLLM with a reward model that answers one path."""
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.path != f"/{path}":
+            return Reply({"detail": "Not Found"}, 404)
+        *_, user, assistant = seen.body["messages"]
+        values = outputs(user["content"], assistant["content"])
+        key = "data" if path == "pooling" else "probs"
+        data = [{"index": 0, key: values, "label": "LABEL_0", "num_classes": 1}]
+        return Reply({"id": "x", "object": "list", "data": data})
+
+    return answer
+
+
+@pytest.mark.parametrize("path", ["pooling", "classify"])
+@pytest.mark.parametrize("setting", ["auto", "itself"])
+def test_a_reward_model_reads_a_conversation(path: str, setting: str) -> None:
+    hypotheses = ["a b", "", "d e f"]
+    with serving(rewarded(path, lambda q, d: [value(q, d)])) as server:
+        form = "auto" if setting == "auto" else path
+        model = metric(server, "reward-server", form=form, system="Be kind.")
+        matrix = model.pairwise(hypotheses, [], "the source")
+    assert matrix[:, 0].tolist() == [value("the source", text) for text in hypotheses]
+    bodies = [seen.body for seen in server.seen if seen.path == f"/{path}"]
+    assert {len(body["messages"]) for body in bodies} == {3}
+    assert {body["messages"][0]["content"] for body in bodies} == {"Be kind."}
+    assert {body["use_activation"] for body in bodies} == {False}
+    assert len(bodies) == 1 + len(hypotheses)
+
+
+def test_one_output_of_a_reward_model() -> None:
+    """Models that score every token answer a row for each: the last counts."""
+    several = rewarded("pooling", lambda q, d: [[0.0, 0.0], [1.0, value(q, d)]])
+    with serving(several) as server:
+        model = metric(server, "reward-server", output=1)
+        assert model.pairwise(["a"], [], "s")[0, 0] == value("s", "a")
+        with pytest.raises(InputError, match=r"2 outputs.*output=0 to 1"):
+            metric(server, "reward-server").scorer  # noqa: B018
+        with pytest.raises(InputError, match="2 outputs, counted from 0"):
+            metric(server, "reward-server", output=2).scorer  # noqa: B018
+
+
+@pytest.mark.parametrize("outputs", [[], None, ["x"], [float("nan")]])
+def test_a_reward_that_is_no_number_is_told(outputs: Any) -> None:
+    answer = rewarded("pooling", lambda q, d: outputs if d == "b" else [0.5])
+    with serving(answer) as server:
+        model = metric(server, "reward-server", form="pooling")
+        assert model.pairwise(["a"], [], "s")[0, 0] == 0.5
+        with pytest.raises(InputError, match=r"data\[0\]\.data|no JSON|server"):
+            model.pairwise(["b"], [], "s")

@@ -182,6 +182,7 @@ MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
 ENCODER = {"encoder_path": str(MODELS / "tiny-xlmr")}
 GOLDEN = MODELS.parents[1]
 EMBEDDINGS = GOLDEN / "sentence_embedding" / "models"
+CLASSIFIERS = GOLDEN / "classifiers" / "models"
 METRICX: dict[str, Any] = {
     "tokenizer_path": str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
     "regression_token_id": 11,
@@ -193,6 +194,7 @@ TINY: dict[
     "bertscore": {"model": str(MODELS / "tiny-bert"), "layer": 2},
     "doc-bertscore": {"model": str(MODELS / "tiny-xlmr"), "layer": 2},
     "comet": {"model": str(MODELS / "tiny-unite"), **ENCODER},
+    "comet-poly": {"model": str(MODELS / "tiny-comet-poly"), **ENCODER},
     "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
     "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
@@ -220,6 +222,9 @@ TINY: dict[
     "lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "doc-lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "lm-pair": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
+    "rouge": {"n": 3},
+    "reward": {"model": str(CLASSIFIERS / "tiny-llama-reward")},
+    "entail": {"model": str(CLASSIFIERS / "tiny-roberta-nli")},
     "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
@@ -238,9 +243,27 @@ TINY: dict[
 
 # computations that are settings of a metric
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "entail without contradiction": (
+        "entail",
+        {
+            "model": str(CLASSIFIERS / "tiny-roberta-nli"),
+            "contradiction": True,
+            "agg": "min",
+            "window_words": 8,
+            "join": "eos",
+        },
+    ),
     "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
     "dr-lex by relation": ("dr-lex", {"words": "relation"}),
     "dr-lex by both": ("dr-lex", {"words": "both"}),
+    "ds-sent by greedy alignment": (
+        "ds-sent",
+        {"model": str(MODELS / "tiny-xlmr"), "align": "greedy", "adjacency": False},
+    ),
+    "ds-sent by optimal alignment": (
+        "ds-sent",
+        {"model": str(MODELS / "tiny-xlmr"), "align": "optimal"},
+    ),
     "cohesion by rc": ("cohesion", {"measure": "rc"}),
     "entity-graph of similar nouns": (
         "entity-graph",
@@ -273,6 +296,7 @@ SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
 # trained, or by weights of n-grams
 IDENTITY_IS_NOT_BEST = {
     "comet",
+    "comet-poly",
     "prism",
     "bartscore",
     "nist",
@@ -823,10 +847,13 @@ FROZEN: dict[str, str] = {
     "dr-lex by nuclearity": 'dr-lex(words="nuclearity")',
     "dr-lex by relation": 'dr-lex(words="relation")',
     "dr-lex by both": 'dr-lex(words="both")',
+    "ds-sent by greedy alignment": 'ds-sent(model="@sha256:bb13ed768c1130e7",adjacency=false,align="greedy")',
+    "ds-sent by optimal alignment": 'ds-sent(model="@sha256:bb13ed768c1130e7",align="optimal")',
     "cohesion by rc": 'cohesion(measure="rc")',
     "entity-graph of similar nouns": 'entity-graph(model="@sha256:2162f708afb7ed95",focus="entity")',
     "dr-nolex": "dr",
     "comet": 'comet(model="@sha256:5e0dfe8ac7bfd0f0",encoder_path="@sha256:9026ac1908ab09ae")',
+    "comet-poly": 'comet-poly(model="@sha256:11d9499d135c3888",encoder_path="@sha256:9026ac1908ab09ae")',
     "comet-qe": 'comet-qe(model="@sha256:f31f0ec2b4cfe32a",encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-bertscore": 'bertscore(model="@sha256:bb13ed768c1130e7",context=2,layer=2)',
     "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
@@ -840,6 +867,15 @@ FROZEN: dict[str, str] = {
     "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "role-match": 'role-match(model="@sha256:779bb3f4b629e4e0")',
+    "reward": 'reward(model="@sha256:eb651e7a0bd36113")',
+    "entail": 'entail(model="@sha256:b52d59acf5fd9912")',
+    "entail without contradiction": 'entail(model="@sha256:b52d59acf5fd9912",contradiction=true,agg="min",'
+    'window_words=8,join="eos")',
+    "rouge-1": "rouge(n=1)",
+    "rouge-2": "rouge(n=2)",
+    "rouge": "rouge(n=3)",
+    "wer": "wer",
+    "cer": "cer",
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
@@ -862,7 +898,8 @@ SEARCHES = {
 def test_costly_pairs_are_declared(metric: Metric) -> None:
     """A model that reads pairs, and nothing else but the known searches, makes pairs costly."""
     runs_a_model = type(metric.scorer).pair_cost is not Scorer.pair_cost
-    assert metric.costly_pairs == (runs_a_model or metric.name in SEARCHES)
+    searches = metric.name in SEARCHES or getattr(metric, "align", None) == "optimal"
+    assert metric.costly_pairs == (runs_a_model or searches)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTERED))

@@ -8,18 +8,29 @@ A is A_u or, ``weighted``, A_w of the sentences' foci (see `foci`). Rows of X ha
 code. At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences (or with empty ones
 alone) scores 1 with its like and 0 with others. The sum makes g depend on how many sentences there are.
 
+The variants of the paper's Tables 3 and 4 are settings. ``adjacency=false`` leaves A out. ``align`` compares the rows
+themselves in place of g:
+
+    greedy    F = 2 P R / (P + R),  P = mean_i max_j cos(x_i^h, x_j^r),  R likewise over the rows of r (BERTScore); 0
+              where P or R is not above 0
+    optimal   max over T of sum_ij T_ij cos(x_i^h, x_j^r),  every row of a side with an equal share of T (MoverScore,
+              with 1 - cos as the distance)
+
 ``compat="reference"`` keeps what the released code does with a reference of one sentence: its score is the mean of
 cos(x_i^h, x_1^r), and it counts twice among several references.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ...errors import InputError
 from ...neural.models.inner_products import products
+from ...optional_packages import imported, require
 from ...representations import Array, Block, FloatArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import settings
@@ -33,9 +44,13 @@ class DSSent(FocusModelMetric):
 
     Args:
         weighted: how many foci two sentences share counts, not only whether.
+        adjacency: whether sentences that share foci are added up; without, every sentence stands for itself.
+        align: compares sentences, aligned greedily or optimally (needs scipy), in place of the vector of the graph.
     """
 
     weighted: bool = False
+    adjacency: bool = True
+    align: Literal["greedy", "optimal"] | None = None
     name: ClassVar[str] = "ds-sent"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence graphs of two texts",
@@ -52,12 +67,35 @@ class DSSent(FocusModelMetric):
         version=4,
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for is_set, other in ((self.weighted, "weighted=true"), (self.compat, "compat")):
+            if is_set and (not self.adjacency or (self.align and other == "compat")):
+                problem = f"{other} says how sentences are added up, which this variant does not do"
+                raise InputError(problem, where=self.name, fix="Leave one of them out")
+
+    @property
+    def costly_pairs(self) -> bool:
+        """Whether pairs are searched for the best alignment."""
+        return self.align == "optimal"
+
+    @property
+    def symmetric(self) -> bool:
+        """To the last bit but for the search."""
+        return self.align != "optimal"
+
     def cosine(self) -> float:
         """The threshold in force; the released code has another."""
         return 0.5 if self.threshold is None and self.compat else super().cosine()
 
     def load(self) -> DSSentScorer:
-        """The encoder and the finder of foci."""
+        """The encoder and the finder of foci.
+
+        Raises:
+            ModelLoadError: alignment is optimal, and scipy is not installed.
+        """
+        if self.align == "optimal":
+            require(f"{self.name}(align='optimal')", "scipy")
         return DSSentScorer(self, placed=False)
 
 
@@ -67,14 +105,15 @@ class DSSentScorer(FocusScorer):
     metric: DSSent
 
     def represent(self, prepared: Reps) -> Reps:
-        """Columns "graph" [rows, 4 d] of length one, "mean" and "first" [rows, d] of the x_i, "sentences" [rows]; and
-        the grid, ragged: "names" and, per occurrence, "key" and "at".
+        """Columns "graph" [rows, 4 d] of length one, "mean" and "first" [rows, d] of the x_i, "sentences" [rows]; the
+        grid, ragged: "names" and, per occurrence, "key" and "at"; and, where they are aligned, the "rows" x_i.
         """
         graphs: list[FloatArray] = []
         means: list[FloatArray] = []
         firsts: list[FloatArray] = []
         grid_names: list[Array] = []
         grid_keys: list[Array] = []
+        rows: list[FloatArray] = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
             names, key, _ = self.focus_vectors(prepared, row, states)
             grid = grid_of_occurrences(names, key, row_of(prepared["at"], row))
@@ -85,8 +124,11 @@ class DSSentScorer(FocusScorer):
             firsts.append(x[0].copy() if n else np.zeros(x.shape[1]))
             grid_names.append(packed(names))
             grid_keys.append(key)
+            rows.append(x)
+        aligned = {"rows": Ragged.of_rows(rows)} if self.metric.align else {}
         return Reps(
             {
+                **aligned,
                 "graph": np.array(graphs),
                 "mean": np.array(means),
                 "first": np.array(firsts),
@@ -112,6 +154,8 @@ class DSSentScorer(FocusScorer):
         np.add.at(means, own, states[inside].astype(np.float64))
         tokens = np.bincount(own, minlength=n)
         means /= np.maximum(tokens, 1)[:, None]
+        if not self.metric.adjacency:
+            return _units(means)
         # (I + A) S
         graph = adjacency(grid, n, self.metric.weighted)
         return _units(means + np.einsum("ij,jd->id", graph, means))
@@ -126,14 +170,28 @@ class DSSentScorer(FocusScorer):
         r = block.references
         n_h = reps["sentences"][h][:, None]
         n_r = reps["sentences"][r][None, :]
-        graph = reps["graph"]
-        cosines = np.clip(products(graph[h], graph[r]), -1, 1)
+        if self.metric.align:
+            cosines = self._aligned(reps["rows"], block)
+        else:
+            graph = reps["graph"]
+            cosines = np.clip(products(graph[h], graph[r]), -1, 1)
         if self.metric.compat:
             with_one_sentence = products(reps["mean"][h], reps["first"][r])
             is_one_sentence = (n_r == 1) & (n_h > 0)
             cosines = np.where(is_one_sentence, with_one_sentence, cosines)
         both_empty = (n_h == 0) & (n_r == 0)
         return np.where(both_empty, 1.0, cosines)
+
+    def _aligned(self, rows: Ragged, block: Block) -> FloatArray:
+        """Similarity of the sentences of every pair, [H, R]; 0 where a text has none."""
+        align = _optimal if self.metric.align == "optimal" else _greedy
+        matrix = np.zeros((len(block.hypotheses), len(block.references)))
+        for i, h in enumerate(block.hypotheses.tolist()):
+            for j, r in enumerate(block.references.tolist()):
+                x, y = row_of(rows, h), row_of(rows, r)
+                if len(x) and len(y):
+                    matrix[i, j] = align(np.clip(products(x, y), -1, 1))
+        return matrix
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over references, or the largest, [H]."""
@@ -183,6 +241,36 @@ def grid_of_occurrences(
     for number, sentence in zip(key.tolist(), at.tolist(), strict=True):
         grid[names[number]].append(sentence)
     return grid
+
+
+def _greedy(cosines: FloatArray) -> float:
+    """F of the best partner of every row and of every column of cosines [n, m]."""
+    precision = math.fsum(cosines.max(axis=1).tolist()) / len(cosines)
+    recall = math.fsum(cosines.max(axis=0).tolist()) / cosines.shape[1]
+    total = precision + recall
+    value = 2 * precision * recall / total if total > 0 and min(precision, recall) > 0 else 0.0
+    return min(value, 1.0)
+
+
+def _optimal(cosines: FloatArray) -> float:
+    """The greatest sum of T_ij cos_ij, every row of T with 1 / n and every column with 1 / m; cosines: [n, m]."""
+    optimize: Any = imported("scipy.optimize", "ds-sent(align='optimal')")
+    n, m = cosines.shape
+    if n == m:
+        # Then an assignment of rows to columns is among the best.
+        chosen: FloatArray = cosines[optimize.linear_sum_assignment(cosines, maximize=True)]
+        return float(math.fsum(chosen.tolist()) / n)
+    # In units of 1 / (n m) a row has m and a column n to give; the plan is a matrix, row after row.
+    sums = np.zeros((n + m, n, m))
+    sums[np.arange(n), np.arange(n)] = 1
+    sums[n + np.arange(m), :, np.arange(m)] = 1
+    shares = np.concatenate((np.full(n, m), np.full(m, n)))
+    plan = optimize.linprog(
+        -cosines.ravel(), A_eq=sums.reshape(n + m, -1), b_eq=shares, method="highs-ds"
+    )
+    # The best plans of whole shares are whole numbers.
+    whole: FloatArray = np.rint(plan.x)
+    return float(math.fsum((whole * cosines.ravel()).tolist()) / (n * m))
 
 
 def _graph_vector(x: FloatArray) -> FloatArray:

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...neural.models.attention import ROWS, slabs_of
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import DType, Encoder
 from ...neural.models.files import model_files as files
 from ...neural.models.files.model_files import check_written
 from ...neural.models.pretrained import pretrained, tokenizer_of
+from ...neural.models.sequence_classifier import EncoderClassifier
 from ...representations import FloatArray, IntArray, Ragged
 from ...storage.json_and_yaml import read_small_json
 
@@ -91,11 +91,7 @@ def reader_of(
 
 
 class TransformersClassifier:
-    """A transformers model for sequence classification.
-
-    Its encoder runs packed where it can, then its head on sixteen first states at a time; other families run whole, on
-    a CPU one sentence at a time, padded to a multiple of 16.
-    """
+    """A transformers model for sequence classification that chooses one of several labels."""
 
     def __init__(
         self,
@@ -104,78 +100,20 @@ class TransformersClassifier:
         dtype: DType,
         max_tokens: int | None,
     ) -> None:
-        self.model = pretrained(folder, "AutoModelForSequenceClassification")
+        self.model = EncoderClassifier(folder, device, dtype)
         config = self.model.config
         other_problem = config.problem_type in ("regression", "multi_label_classification")
         if config.num_labels < 2 or other_problem:
             problem = f"it has {config.num_labels} labels, problem_type {config.problem_type}"
             fix = "Give a model that chooses one of several labels"
             raise ModelLoadError(problem, where=str(folder), fix=fix)
-        self.names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
-        self.encoder = Encoder(self.model.base_model, device, dtype)
-        self.model.to(self.encoder.device, self.encoder.model.dtype).train(False)
+        self.names = self.model.names
+        self.encoder = self.model.encoder
         self.reader = reader_of(folder, self.encoder, max_tokens)
 
     def labels(self, ids: Ragged, counts: IntArray) -> IntArray:
         """The most probable label of every sentence, [sentences]; its place does not count."""
-        return np.asarray(self.logits(ids).argmax(axis=1))
-
-    def logits(self, ids: Ragged) -> FloatArray:
-        """Logits [sentences, labels]."""
-        with self.encoder.torch.inference_mode():
-            return self._packed(ids) if self.encoder.packed else self._plain(ids)
-
-    def _packed(self, ids: Ragged) -> FloatArray:
-        """Logits [sentences, labels] by the packed encoder, the head run on blocks of 16 sentences."""
-        first_states = np.empty((len(ids), self.encoder.config.hidden_size), np.float32)
-        for rows, (states,) in self.encoder.states(ids):
-            first_states[rows] = states[:, 0].cpu().numpy()
-        logits = np.empty((len(ids), len(self.names)))
-        for start in range(0, len(ids), ROWS):
-            block = first_states[start : start + ROWS]
-            # a full block always, so that a sentence's logits do not depend on the number of others
-            missing = ROWS - len(block)
-            full_block = np.pad(block, ((0, missing), (0, 0)))
-            block_logits = self._head(full_block)
-            logits[start : start + ROWS] = block_logits[: len(block)]
-        return logits
-
-    def _head(self, first_states: Any) -> FloatArray:
-        """Logits [16, labels] of the first token's states [16, d]."""
-        encoder = self.encoder
-        states = encoder.torch.from_numpy(first_states).to(encoder.device, encoder.model.dtype)
-        states = states[:, None]  # [16, 1, d]
-        pooler = getattr(encoder.model, "pooler", None)
-        logits = self.model.classifier(states if pooler is None else pooler(states))
-        return np.asarray(logits.double().cpu().numpy())
-
-    def _plain(self, ids: Ragged) -> FloatArray:
-        """Logits [sentences, labels] by the whole model, on sentences of one length at a time."""
-        order = np.argsort(ids.lengths, kind="stable")
-        logits = np.empty((len(ids), len(self.names)))
-        for slab in slabs_of(ids.lengths[order].tolist()):
-            of_one_length = order[: slab.sequences]
-            order = order[slab.sequences :]
-            step = 1 if self.encoder.device.type == "cpu" else slab.sequences
-            for start in range(0, slab.sequences, step):
-                rows = of_one_length[start : start + step]
-                logits[rows] = self._plain_logits(ids[rows], slab.length)
-        return logits
-
-    def _plain_logits(self, ids: Ragged, length: int) -> FloatArray:
-        """Logits [sentences, labels] of sentences of one length."""
-        torch = self.encoder.torch
-        pad = self.encoder.torch.nn.functional.pad
-        tokens = torch.from_numpy(ids.values.reshape(len(ids), -1))
-        tokens = tokens.to(self.encoder.device)
-        # padded to a multiple of 16, as far as the encoder reads
-        room = max(0, self.encoder.max_tokens - length)
-        padding = (0, min(-length % ROWS, room))
-        out = self.model(
-            input_ids=pad(tokens, padding, value=self.encoder.config.pad_token_id or 0),
-            attention_mask=pad(torch.ones_like(tokens), padding),
-        )
-        return np.asarray(out.logits.double().cpu().numpy())
+        return np.asarray(self.model.logits(ids).argmax(axis=1))
 
 
 class LinearClassifier:

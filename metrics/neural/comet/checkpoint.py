@@ -20,7 +20,11 @@ from ..models.files.folder_contents import CheckedTensors
 from ..models.files.torch_checkpoint import read_torch_checkpoint
 
 Kind = Literal[
-    "regression_metric", "referenceless_regression_metric", "unified_metric", "xcomet_metric"
+    "regression_metric",
+    "referenceless_regression_metric",
+    "unified_metric",
+    "xcomet_metric",
+    "polycand_metric",
 ]
 # Vectors of the encoder's width that the estimator of each kind reads side by side.
 BLOCKS = {
@@ -28,6 +32,7 @@ BLOCKS = {
     "referenceless_regression_metric": 4,
     "unified_metric": 1,
     "xcomet_metric": 1,
+    "polycand_metric": 9,
 }
 # What a released XCOMET model has where its settings say nothing.
 XCOMET_DEFAULTS: Mapping[str, Any] = {
@@ -216,6 +221,8 @@ def _checkpoint(
     values = {**defaults, **beside, **inside, "class_identifier": name}
     settings = CheckpointSettings(path, values)
     kind = settings.kind()
+    if kind == "polycand_metric":
+        settings.check_candidates()
     reads_together = kind in ("unified_metric", "xcomet_metric")
     patched = beside.get("layer_transformation") == "sparsemax_patch"
     usual = "sparsemax" if reads_together else "softmax"
@@ -290,6 +297,20 @@ class CheckpointSettings:
             fix = f"These classes are: {', '.join(BLOCKS)}"
             raise ModelLoadError(problem, where=str(self.path), fix=fix)
         return cast(Kind, name)
+
+    def check_candidates(self) -> None:
+        """Raises ModelLoadError for a COMET-poly that reads anything beside one further candidate."""
+        translations = self.values.get("additional_translation_in", [])
+        if list(translations).count(True) != 1:
+            problem = f"it reads {list(translations).count(True)} further candidates, expected 1"
+            raise ModelLoadError(problem, where=str(self.path), fix="Take a model that reads one")
+        for key in ("additional_score_in", "additional_score_out"):
+            if any(self.values.get(key, [])):
+                problem = f"{key} is set: scores of other candidates are not supported"
+                raise ModelLoadError(problem, where=str(self.path), fix="Take a model without")
+        if self.values.get("use_ref"):
+            problem = "it reads a reference beside the further candidate"
+            raise ModelLoadError(problem, where=str(self.path), fix="Take a model without")
 
     def final_activation(self) -> str | None:
         """The activation behind the last linear layer, if there is one; raises InputError."""

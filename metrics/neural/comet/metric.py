@@ -2,6 +2,7 @@
 
     comet     ff([h, r, h*r, |h-r|, h*s, |h-s|])      regression checkpoints (wmt20-comet-da, wmt22-comet-da, ...)
     comet-qe  ff([h, s, h*s, |h-s|])                  reference-free checkpoints (wmt20-comet-qe-da, ...)
+    comet-poly  ff([h, s, h*s, |h-s|, c, c*s, |c-s|, c*h, |c-h|])      beside a candidate c (COMET-poly-cand1)
 
 With ``context=k`` each text is encoded after the k sentences before it and pooled over its own tokens: sources after
 sources; hypotheses and references after references (``comet``), hypotheses after hypotheses (``comet-qe``). Unified
@@ -44,7 +45,7 @@ from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric, ContextModelMetric, EncoderScorer, JoinedScorer
 from .checkpoint import CometCheckpoint, read_checkpoint
-from .network import Head, Mixer, PairHead, source_features, sparsemax
+from .network import Head, Mixer, PairHead, PairInputs, source_features, sparsemax
 
 
 class CometParts(NamedTuple):
@@ -95,9 +96,10 @@ class CometCheckpointMetric(CheckpointMetric):
 
 
 class CometMetric(CometCheckpointMetric):
-    """Loading, and the checkpoints that either metric takes."""
+    """Loading, and the checkpoints that each metric takes."""
 
     reference_free: ClassVar[bool]
+    pair_inputs: ClassVar[PairInputs] = "source"
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
@@ -124,8 +126,10 @@ class CometMetric(CometCheckpointMetric):
                 where=f"{self.name}: {checkpoint.path}",
                 fix=f"Use it as {other}(model=...)",
             )
+        self._check_poly(checkpoint)
         unified = checkpoint.kind == "unified_metric"
         reads_reference = {
+            "polycand_metric": True,
             "regression_metric": True,
             "referenceless_regression_metric": False,
             "unified_metric": "ref" in checkpoint.input_segments and not self.reference_free,
@@ -145,6 +149,21 @@ class CometMetric(CometCheckpointMetric):
             kind = "unified metric" if unified else "max-pooling model"
             problem = f"context is not defined for a {kind}"
             raise ModelLoadError(problem, where=path, fix="Set context=0, or use another")
+
+    def _check_poly(self, checkpoint: CometCheckpoint) -> None:
+        """Raises ModelLoadError for a checkpoint that reads other candidates elsewhere, or another one here."""
+        is_poly = checkpoint.kind == "polycand_metric"
+        if is_poly and self.pair_inputs != "candidate":
+            problem, fix = (
+                "a polycand_metric reads another candidate",
+                "Use it as comet-poly(model=...)",
+            )
+        elif not is_poly and self.pair_inputs == "candidate":
+            problem = f"a {checkpoint.kind} reads no other candidate"
+            fix = "Use it as comet(model=...) or comet-qe(model=...)"
+        else:
+            return
+        raise ModelLoadError(problem, where=f"{self.name}: {checkpoint.path}", fix=fix)
 
 
 @settings
@@ -209,6 +228,29 @@ class CometQE(CometMetric):
         return (first, *kiwi, *context)
 
 
+@settings
+class CometPoly(CometMetric):
+    """A checkpoint that reads source, hypothesis and another candidate, which stands where others have the reference.
+
+    Args:
+        model: the folder of a COMET-poly that reads one further candidate, its .ckpt file, or a name on the hub.
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+    """
+
+    default_model: ClassVar[str] = "zouharvi/COMET-poly-cand1-wmt25"
+    encoder_path: str | None = None
+    reference_free: ClassVar[bool] = False
+    pair_inputs: ClassVar[PairInputs] = "candidate"
+    name: ClassVar[str] = "comet-poly"
+    info: ClassVar[Info] = Info(
+        summary="trained regression over sentence vectors of source, hypothesis and another candidate",
+        papers=("zufle2025cometpoly",),
+        needs_source=True,
+        multi_reference="mean",
+        bucketed=True,
+    )
+
+
 def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
     """The folder of the encoder's configuration and tokenizer: as named, else as the checkpoint says.
 
@@ -267,7 +309,8 @@ class RegressionScorer(EncoderScorer):
         self.in_context = metric.context > 0
         self.pair_head: PairHead | None = None
         if metric.info.needs_references:
-            self.pair_head = PairHead(head, metric.info.needs_source)
+            usual: PairInputs = "source" if metric.info.needs_source else "plain"
+            self.pair_head = PairHead(head, getattr(metric, "pair_inputs", usual))
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""

@@ -13,16 +13,17 @@ The head, also of SEScore2, has its first layer split by columns:
     ff([h, r, h*r, |h-r|, h*s, |h-s|]);   first layer:  A(h, s) + B(r) + C(h, r)
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
-SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
-once per unordered pair of a square block, and of a block that is followed by the same one transposed. Without
-references the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then
-a row's bytes do not depend on its neighbours.
+SEScore2 reads no source: its head has neither W_hs nor W_ds. In COMET-poly r is a candidate c beside h, and the head is
+ff([h, s, h*s, |h-s|, c, c*s, |c-s|, c*h, |c-h|]): A(h, s) + B(c, s) + C(h, c). A and B are computed once per text; C,
+which is symmetric, once per unordered pair of a square block, and of a block that is followed by the same one
+transposed. Without references the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16
+rows and columns: then a row's bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -169,25 +170,35 @@ def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         width = out + spare_out
 
 
+PairInputs = Literal["source", "plain", "candidate"]
+
+
 class PairHead:
-    """The head of metrics with a reference: 6 d features per pair, 4 d without a source.
+    """The head of metrics that read pairs of texts: products of what belongs to either text are shared by its pairs.
 
     Args:
         head: the head.
-        sourced: whether it reads the source.
+        inputs: what it reads of a hypothesis, another text and the source: the 6 d features of COMET (source), the four
+            of them without a source (plain), or the 9 d of COMET-poly, whose other text is a candidate (candidate).
     """
 
-    def __init__(self, head: Head, sourced: bool = True) -> None:
+    def __init__(self, head: Head, inputs: PairInputs = "source") -> None:
         import torch
 
         self.head = head
-        self.sourced = sourced
+        self.inputs = inputs
         weight, self.bias = head.layers[0]  # [hidden, 6 d], [hidden]
-        # The weight of each feature, [hidden, d]; the two with the source come last.
-        w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4, dim=1)
-        self.w_h = torch.cat((w_h, *of_source), 1)  # A: [hidden, 3 d], or [hidden, d]
-        self.w_r = w_r.contiguous()  # B: [hidden, d]
-        self.w_pair = torch.cat((w_hr, w_d), 1)  # C: [hidden, 2 d]
+        # The weight of each feature, [hidden, d].
+        if inputs == "candidate":
+            chunks = weight.chunk(9, dim=1)
+            of_h, of_r, of_pair = chunks[:4], chunks[4:7], chunks[7:]
+        else:
+            # The two with the source come last.
+            w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if inputs == "source" else 4, dim=1)
+            of_h, of_r, of_pair = (w_h, *of_source), (w_r,), (w_hr, w_d)
+        self.w_h = torch.cat(of_h, 1)  # A: [hidden, d], [hidden, 3 d] or [hidden, 4 d]
+        self.w_r = torch.cat(of_r, 1)  # B: [hidden, d] or [hidden, 3 d]
+        self.w_pair = torch.cat(of_pair, 1)  # C: [hidden, 2 d]
 
     def compare(self, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block; e: vectors [rows, d]."""
@@ -196,17 +207,14 @@ class PairHead:
         def on_device(rows: IntArray) -> Any:
             return torch.from_numpy(rows).to(e.device)
 
-        # A and B, once for each hypothesis and each reference of all blocks.
         hypotheses, sources = hypothesis_rows(blocks)
         references = np.concatenate([block.references for block in blocks])
         h = e[on_device(hypotheses)]  # [hypotheses, d]
         r = e[on_device(references)]  # [references, d]
-        own = h
-        if self.sourced:
-            s = e[on_device(sources)]  # [hypotheses, d]
-            own = torch.cat((h, h * s, (h - s).abs_()), 1)  # [hypotheses, 3 d]
-        of_h = product(own, self.w_h, self.bias)  # [hypotheses, hidden]
-        of_r = product(r, self.w_r)  # [references, hidden]
+        # A and B, once for each hypothesis and each reference of all blocks.
+        of_h = product(self._own(h, e, on_device(sources)), self.w_h, self.bias)
+        of_source = np.repeat([b.source for b in blocks], [len(b.references) for b in blocks])
+        of_r = product(self._other(r, e, on_device(of_source)), self.w_r)  # [references, hidden]
 
         values = np.empty(sum(block.cells for block in blocks))
         size = CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS
@@ -225,6 +233,26 @@ class PairHead:
             x = of_pairs.add_(of_h[i]).add_(of_r[j])  # [pairs, hidden]
             values[pairs.cell] = self.head.rest(x)
         return by_block(values, blocks)
+
+    def _own(self, h: Any, e: Any, sources: Any) -> Any:
+        """The features of hypotheses [n, d] with their sources, the rows [n] of `e`."""
+        import torch
+
+        if self.inputs == "plain":
+            return h
+        s = e[sources]  # [n, d]
+        if self.inputs == "candidate":
+            return source_features(h, s)  # [n, 4 d]
+        return torch.cat((h, h * s, (h - s).abs_()), 1)  # [n, 3 d]
+
+    def _other(self, r: Any, e: Any, sources: Any) -> Any:
+        """The features of references [n, d], or of candidates with their sources, the rows [n] of `e`."""
+        import torch
+
+        if self.inputs != "candidate":
+            return r
+        s = e[sources]  # [n, d]
+        return torch.cat((r, r * s, (r - s).abs_()), 1)  # [n, 3 d]
 
     def _of_pairs(self, a: Any, b: Any) -> Any:
         """C, [pairs, hidden], of vectors [pairs, d] of either text, of which `a` is used up."""

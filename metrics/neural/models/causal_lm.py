@@ -117,23 +117,17 @@ class CausalLM:
             prompts: tokens of each distinct prompt, [prompts].
             rests: tokens of the prompt and of the scored part of each sequence, [n, 2].
         """
-        config = self.config
-        width = int(config.hidden_size)
-        heads = int(config.num_attention_heads)
-        head_width = int(getattr(config, "head_dim", None) or width // heads)
-        feed_forward = int(getattr(config, "intermediate_size", None) or 4 * width)
-        gated = 2 if config.model_type in ("gpt2", "gpt_neox", "opt") else 3
-        stack = Stack(int(config.num_hidden_layers), width, heads * head_width, feed_forward, gated)
+        stack = decoder_stack(self.config)
         of_prompt, of_rest = rests.astype(np.float64).T
         to_prompt = 2 * stack.heads_width * of_prompt * of_rest  # [n]
-        of_head = width * self.vocabulary * (len(prompts) + float((of_rest - 1).sum()))
+        of_head = stack.width * self.vocabulary * (len(prompts) + float((of_rest - 1).sum()))
         shared = 2 * (stack.layers * float(to_prompt.sum()) + of_head)
         return stack.flops(prompts) + stack.flops(rests[:, 1]) + float(shared)
 
     def _knows_head(self) -> bool:
         """Whether the head over the states of some made-up tokens gives the model's own logits, to the last bit."""
         tokens = self._row(
-            self._with_spare(_tried(self.vocabulary, self.max_tokens).ids.values[:2])
+            self._with_spare(tried_tokens(self.vocabulary, self.max_tokens).ids.values[:2])
         )
         try:
             with self.torch.inference_mode():
@@ -146,7 +140,7 @@ class CausalLM:
 
     def _check_causal(self, tolerance: float) -> None:
         """Raises ModelLoadError if a token is more or less likely for what stands behind it."""
-        longer, shorter, _ = self._plain(_tried(self.vocabulary, self.max_tokens), range(3))
+        longer, shorter, _ = self._plain(tried_tokens(self.vocabulary, self.max_tokens), range(3))
         if not _agree(longer[: len(shorter)], shorter, tolerance):
             fix = "Give a model that generates text from left to right"
             where = str(self.model.config.name_or_path)
@@ -157,7 +151,7 @@ class CausalLM:
         if self.is_stretched or not attends_over_interface(self.model, self.config):
             return False
         plain_attention = self.config._attn_implementation
-        texts = _tried(self.vocabulary, self.max_tokens)
+        texts = tried_tokens(self.vocabulary, self.max_tokens)
         rows = list(range(len(texts.first)))
         plain = np.concatenate(self._plain(texts, rows))
         try:
@@ -261,7 +255,17 @@ class CausalLM:
         return self.torch.from_numpy(values)[None].to(self.device)
 
 
-def _tried(vocabulary: int, max_tokens: int) -> Prompted:
+def decoder_stack(config: Any) -> Stack:
+    """The sizes of a decoder's layers, by its configuration."""
+    width = int(config.hidden_size)
+    heads = int(config.num_attention_heads)
+    head_width = int(getattr(config, "head_dim", None) or width // heads)
+    feed_forward = int(getattr(config, "intermediate_size", None) or 4 * width)
+    gated = 2 if config.model_type in ("gpt2", "gpt_neox", "opt") else 3
+    return Stack(int(config.num_hidden_layers), width, heads * head_width, feed_forward, gated)
+
+
+def tried_tokens(vocabulary: int, max_tokens: int) -> Prompted:
     """Made-up tokens: two prompts, with two texts behind one and one behind the other."""
     longest = max(4, min(40, max_tokens))
     tokens = (np.arange(longest) * 7919 + 11) % vocabulary

@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "explain": "show why a candidate won",
     "score": "score texts against references",
     "compare": "compare whole systems, with significance and human scores",
+    "features": "show discourse features of good and bad texts beside references",
     "report": "write an HTML page on compared systems, or on what was chosen and why",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists, and these into other formats",

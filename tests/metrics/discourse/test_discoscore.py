@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import shutil
 import sys
 from functools import cache
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -33,7 +34,8 @@ from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.models.inner_products import products
 from discorank.metrics.neural.models.pretrained import tokenizer_of
-from discorank.metrics.text.texts import NO_CONTEXT
+from discorank.metrics.representations import FloatArray
+from discorank.metrics.text.texts import NO_CONTEXT, Item
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "discoscore"
 CASES = json.loads((GOLDEN / "cases.json").read_text(encoding="utf-8"))
@@ -279,13 +281,80 @@ def test_ds_sent_is_its_equation(weighted: bool, texts: list[Document]) -> None:
             )
 
 
+def sentence_rows(document: Document, summed: bool) -> FloatArray:
+    """The rows x_i, [sentences, d], from the parts of the vector that the equation gives of one sentence alone."""
+    metric = tiny("ds-sent", align="greedy", adjacency=summed)
+    reps, _ = metric.scorer.prepare([Item(document)])
+    rows: FloatArray = metric.scorer.represent(reps)["rows"].values
+    return rows
+
+
+def transported(cosines: FloatArray) -> float:
+    """The best plan by trying all: every row m times against every column n times, one to one."""
+    n, m = cosines.shape
+    size = math.lcm(n, m)
+    of_h, of_r = np.arange(size) // (size // n), np.arange(size) // (size // m)
+    return max(
+        float(cosines[of_h, of_r[list(order)]].sum()) / size
+        for order in set(permutations(range(size)))
+    )
+
+
+@pytest.mark.parametrize("summed", [True, False])
+@given(texts=st.lists(documents(least=1), min_size=2, max_size=3))
+@bounded(BOUNDED, max_examples=6)
+def test_aligned_sentences_are_their_equations(summed: bool, texts: list[Document]) -> None:
+    texts = [Document(t.sentences[:3], foci=t.foci[:3] if t.foci else None) for t in texts]
+    greedy = tiny("ds-sent", align="greedy", adjacency=summed).pairwise(texts, texts)
+    optimal = tiny("ds-sent", align="optimal", adjacency=summed).pairwise(texts, texts)
+    rows = [sentence_rows(text, summed) for text in texts]
+    for i, x in enumerate(rows):
+        for j, y in enumerate(rows):
+            cosines = x @ y.T
+            p, r = cosines.max(axis=1).mean(), cosines.max(axis=0).mean()
+            assert greedy[i, j] == pytest.approx(2 * p * r / (p + r), abs=1e-9)
+            assert optimal[i, j] == pytest.approx(transported(cosines), abs=1e-9)
+
+
+def test_without_adjacency_a_row_is_its_sentence() -> None:
+    text = Document(
+        ["the boat .", "a car .", "a boat ."], foci=[[("boat", 4, 8)], [], [("boat", 2, 6)]]
+    )
+    summed, plain = sentence_rows(text, True), sentence_rows(text, False)
+    assert not np.allclose(summed[0], plain[0])
+    np.testing.assert_allclose(summed[1:], plain[1:], atol=1e-12)
+    alone = tiny("ds-sent", adjacency=False)
+    assert alone.pairwise([text], [text])[0, 0] == pytest.approx(1)
+    assert alone.pairwise([text], [BOAT])[0, 0] != tiny("ds-sent").pairwise([text], [BOAT])[0, 0]
+    empty = Document([" "])
+    for align in ("greedy", "optimal"):
+        values = tiny("ds-sent", align=align).pairwise([empty, BOAT], [empty, BOAT])
+        np.testing.assert_allclose(values, [[1, 0], [0, 1]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"adjacency": False, "weighted": True},
+        {"adjacency": False, "compat": "reference"},
+        {"align": "greedy", "compat": "reference"},
+    ],
+)
+def test_variants_that_contradict_each_other(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="how sentences are added up"):
+        tiny("ds-sent", **settings)
+
+
 @given(
     texts=st.lists(documents(), min_size=3, max_size=5),
     settings=st.sampled_from(["ds-focus", "ds-sent"]),
 )
 @BOUNDED
 def test_a_value_depends_on_its_pair_alone(texts: list[Document], settings: str) -> None:
-    for extra in ({}, {"compat": "reference"}, {"focus": "entity"}):
+    variants: list[dict[str, Any]] = [{}, {"compat": "reference"}, {"focus": "entity"}]
+    if settings == "ds-sent":
+        variants += [{"align": "greedy"}, {"align": "optimal"}]
+    for extra in variants:
         metric = tiny(settings, **extra)
         together = metric.pairwise(texts, texts)
         for i, h in enumerate(texts):

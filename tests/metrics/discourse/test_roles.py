@@ -140,9 +140,9 @@ def test_labels_are_those_of_transformers(family: str, tmp_path: Path) -> None:
     assert labels.tolist() == logits.argmax(axis=1).tolist()
     assert classifier.names == NAMES
     run: Any = classifier
-    own = run.logits(ids)
+    own = run.model.logits(ids)
     np.testing.assert_allclose(own, logits, atol=1e-5)
-    alone = [run.logits(ids[np.array([i])]) for i in range(len(ids))]
+    alone = [run.model.logits(ids[np.array([i])]) for i in range(len(ids))]
     assert np.concatenate(alone).tobytes() == own.tobytes()
 
 

@@ -368,7 +368,7 @@ def test_a_huge_alphabet_equals_the_peer(
         assert matrix[i, j] == pytest.approx(expected, abs=1e-9)
 
 
-METRICS = ["ter", "rouge-l", "rouge-w", "meteor", "bleu", "chrf"]
+METRICS = ["ter", "wer", "cer", "rouge-2", "rouge-l", "rouge-w", "meteor", "bleu", "chrf"]
 
 
 @pytest.mark.parametrize("name", METRICS)

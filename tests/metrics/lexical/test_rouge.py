@@ -1,4 +1,4 @@
-"""ROUGE-L and ROUGE-W: worked examples, a plain table and rouge_score on any text, and pairs that stand alone."""
+"""ROUGE-N, -L and -W: worked examples, a plain table and rouge_score on any text, and pairs that stand alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from rouge_score.rouge_scorer import RougeScorer as Peer  # type: ignore[import-
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, ModelLoadError
-from discorank.metrics.lexical import rouge
-from discorank.metrics.lexical.rouge import RougeL, RougeW
+from discorank.metrics.lexical import rouge, word_columns
+from discorank.metrics.lexical.rouge import RougeL, RougeN, RougeW
+from discorank.metrics.registry import load_metric
 
 WORKED = [  # hypothesis, reference, LCS, WLCS with weight 2
     ("police kill the gunman", "police killed the gunman", 3, 1 + 4),  # Lin 2004, section 3.1
@@ -38,7 +39,7 @@ TOKENS = [  # text, words of the Unicode tokenizer
     ("か\u3099x", ["か\u3099", "x"]),
     (" \u0301 。", []),
 ]
-METRICS = [RougeL(), RougeW()]
+METRICS = [RougeL(), RougeW(), RougeN(1), RougeN(2)]
 words = st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join)
 texts = st.lists(words, min_size=1, max_size=5)
 free = st.lists(
@@ -80,7 +81,8 @@ def test_worked(hypothesis: str, reference: str, common: int, weighted: int) -> 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_empty_texts_score_0(metric: Metric) -> None:
-    assert metric.pairwise(["", "a"], ["", "a"]).tolist() == [[0, 0], [0, 1]]
+    both = metric.pairwise(["", "a"], ["", "a"]).tolist()
+    assert both == [[0, 0], [0, 0 if metric == RougeN(2) else 1]]
     assert metric.pairwise(["", "…"], ["b", "a", ""]).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
@@ -115,24 +117,43 @@ def test_long_texts_equal_the_plain_table() -> None:
 
 
 @pytest.mark.parametrize("stemmer", [False, True])
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [
+        ("rougeL", RougeL(tokenizer="rouge_score")),
+        *((f"rouge{n}", RougeN(n, tokenizer="rouge_score")) for n in (1, 2, 3, 5)),
+    ],
+)
+@settings(max_examples=60, deadline=None)
 @given(hypotheses=free, references=free)
-def test_equals_rouge_score(stemmer: bool, hypotheses: list[str], references: list[str]) -> None:
-    peer = Peer(["rougeL"], use_stemmer=stemmer)
-    metric = RougeL(tokenizer="rouge_score", stemmer=stemmer)
-    expected = [[peer.score(r, h)["rougeL"].fmeasure for r in references] for h in hypotheses]
-    np.testing.assert_allclose(metric.pairwise(hypotheses, references), expected, atol=1e-9)
-    several = [peer.score_multi(references, h)["rougeL"].fmeasure for h in hypotheses]
+def test_equals_rouge_score(
+    kind: str, metric: Metric, stemmer: bool, hypotheses: list[str], references: list[str]
+) -> None:
+    peer = Peer([kind], use_stemmer=stemmer)
+    metric = metric.with_defaults(stemmer=stemmer)
+    expected = [[peer.score(r, h)[kind].fmeasure for r in references] for h in hypotheses]
+    np.testing.assert_allclose(metric.pairwise(hypotheses, references), expected, atol=1e-12)
+    several = [peer.score_multi(references, h)[kind].fmeasure for h in hypotheses]
     np.testing.assert_allclose(
-        metric.score(hypotheses, [references] * len(hypotheses)), several, atol=1e-9
+        metric.score(hypotheses, [references] * len(hypotheses)), several, atol=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "common", "of_h", "of_r"), [(1, 3, 4, 4), (2, 1, 3, 3), (5, 0, 0, 0)]
+)
+def test_shared_ngrams(n: int, common: int, of_h: int, of_r: int) -> None:
+    """Lin 2004, section 3.1: "police killed the gunman"."""
+    (value,) = RougeN(n).score(["police kill the gunman"], ["police killed the gunman"])
+    assert value == 2 * common / max(of_h + of_r, 1)
+    assert RougeN(1).score(["a a a b"], ["a a c"])[0] == 2 * 2 / 7
 
 
 def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [" ".join(random.Random(seed).choices("abcdefgh", k=10 + seed)) for seed in range(12)]
     expected = [metric.pairwise(lists, lists).tobytes() for metric in METRICS]
     monkeypatch.setattr(rouge, "CELLS", 64)
-    monkeypatch.setattr(rouge, "PLACE_BYTES", 100)
+    monkeypatch.setattr(word_columns, "PLACE_BYTES", 100)
     assert [metric.pairwise(lists, lists).tobytes() for metric in METRICS] == expected
 
 
@@ -165,4 +186,7 @@ def test_settings_are_checked(cls: type[Metric], wrong: dict[str, Any]) -> None:
 
 def test_signatures() -> None:
     assert RougeL().signature() == "rouge-l"
+    assert load_metric("rouge-2").signature() == "rouge(n=2)"
+    with pytest.raises(InputError, match="n missing"):
+        load_metric("rouge")
     assert RougeW(weight=1.5, stemmer=True).signature() == "rouge-w(weight=1.5,stemmer=true)"

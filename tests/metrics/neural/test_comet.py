@@ -650,3 +650,75 @@ def test_lengths_are_those_of_the_sequences(family: str) -> None:
     assert lengths.tolist() == np.concatenate(joined).tolist()
     cut = SideBySide.of(family, 8)
     assert cut.sequences(ids, parts[2]).ids.lengths.max() == 8
+
+
+# COMET-poly: another candidate stands where others have the reference
+
+
+def test_another_candidate_is_read_as_released() -> None:
+    """The features of the released code, with vectors of the encoder that other tests hold against golden values."""
+    metric: Any = tiny("tiny-comet-poly", name="comet-poly")
+    matrix = metric.pairwise(TEXTS, TEXTS, SOURCE)
+    prepared, _ = metric.scorer.prepare([Item(text) for text in [*TEXTS, SOURCE]])
+    embedding = metric.scorer.represent(prepared)["embedding"]
+    *vectors, s = torch.from_numpy(embedding).double()
+    file = MODELS / "tiny-comet-poly" / "checkpoints" / "model.ckpt"
+    state = torch.load(file, weights_only=True)["state_dict"]
+    layers = [
+        (state[f"estimator.ff.{n}.weight"].double(), state[f"estimator.ff.{n}.bias"].double())
+        for n in (0, 3, 6)
+    ]
+
+    def value(h: torch.Tensor, c: torch.Tensor) -> float:
+        own = [h, s, h * s, (h - s).abs()]
+        x = torch.cat([*own, c, c * s, (c - s).abs(), c * h, (c - h).abs()])
+        for number, (weight, bias) in enumerate(layers):
+            x = weight @ (x.tanh() if number else x) + bias
+        return float(x)
+
+    expected = [[value(h, c) for c in vectors] for h in vectors]
+    np.testing.assert_allclose(matrix, expected, atol=1e-5)
+    assert np.ptp(matrix, axis=1).min() > 1e-3  # the other candidate counts
+    several = metric.score(TEXTS[:1], [TEXTS[1:4]], [SOURCE])
+    assert several[0] == pytest.approx(matrix[0, 1:4].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "advice"),
+    [
+        ("comet", "tiny-comet-poly", "reads another candidate.*comet-poly"),
+        ("comet-qe", "tiny-comet-poly", "reads another candidate.*comet-poly"),
+        ("comet-poly", "tiny-comet-ref", r"reads no other candidate.*comet\(model"),
+        ("comet-poly", "tiny-cometkiwi", "reads no other candidate"),
+    ],
+)
+def test_poly_and_other_checkpoints_are_told_apart(name: str, model: str, advice: str) -> None:
+    with pytest.raises(ModelLoadError, match=advice):
+        tiny(model, name=name).scorer  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"additional_translation_in": [True, True, False]}, "2 further candidates"),
+        ({"additional_translation_in": [False]}, "0 further candidates"),
+        ({"additional_score_in": [True]}, "additional_score_in is set"),
+        ({"use_ref": True}, "a reference beside"),
+    ],
+)
+def test_other_inputs_of_poly_are_refused(
+    changes: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    import yaml
+
+    folder = tmp_path / "poly"
+    shutil.copytree(MODELS / "tiny-comet-poly", folder)
+    file = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(file, weights_only=True)
+    content["hyper_parameters"] = {**content["hyper_parameters"], **changes}
+    torch.save(content, file)
+    beside = yaml.safe_load((folder / "hparams.yaml").read_text())
+    (folder / "hparams.yaml").write_text(yaml.safe_dump({**beside, **changes}))
+    metric = load_metric("comet-poly", model=str(folder), encoder_path=ENCODER)
+    with pytest.raises(ModelLoadError, match=problem):
+        metric.scorer  # noqa: B018

@@ -1,0 +1,445 @@
+"""Classifiers of token sequences: a model of transformers with a head of one or several outputs.
+
+Encoders run packed where they can, then their head on sixteen first states at a time; other families run whole, on a
+CPU one sequence at a time, padded to a multiple of 16. Decoders read once what several sequences begin with; their head
+is
+
+    logits = W x,   or   W_2 relu(W_1 x + b_1) + b_2,     x the state of the last token that is no padding,
+
+as in AutoModelForSequenceClassification and in reward models with two layers. The outputs of a sequence are a function
+of its tokens alone, to the last bit on a CPU. It knows neither texts nor what labels mean.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, ModelLoadError
+from ...execution.store import in_batches, in_halves
+from ...representations import Array, FloatArray, IntArray, Ragged
+from .attention import ROWS, padded_rows, slabs_of
+from .causal_lm import (
+    CPU_TOKENS,
+    GPU_TOKENS,
+    MEAN_TOLERANCE,
+    STRETCHED,
+    TOLERANCE,
+    decoder_stack,
+    tried_tokens,
+)
+from .encoder import DType, Encoder, device_of
+from .files.folder_contents import CheckedTensors, read_weights
+from .pretrained import pretrained
+from .prompt_pass import (
+    Attending,
+    Prompted,
+    PromptPass,
+    attends_over_interface,
+    batches,
+    rope_types,
+    use_prompt_attention,
+)
+
+KIND = "AutoModelForSequenceClassification"
+# The layer that is the head of decoders in transformers.
+HEAD = "score"
+
+
+class SequenceClassifier(ABC):
+    """A loaded classifier.
+
+    Attributes:
+        names: of its outputs.
+        device: where it runs.
+        batch_tokens: tokens of a pass.
+        max_tokens: the longest sequence that it has positions for.
+    """
+
+    names: tuple[str, ...]
+    device: Any
+    batch_tokens: int
+    max_tokens: int
+
+    @abstractmethod
+    def logits(
+        self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
+    ) -> FloatArray:
+        """The outputs of some sequences, float64 [n, outputs].
+
+        Args:
+            ids: the sequences.
+            shared: how many tokens each begins with that others may begin with too, [n]; decoders read these once.
+            types: of the tokens, in rows as long as those of `ids`; encoders read them, and all are 0 if not given.
+        """
+
+    @abstractmethod
+    def flops(self, lengths: IntArray) -> float:
+        """Floating point operations of passes over sequences of these lengths, [n]."""
+
+
+def load_sequence_classifier(
+    folder: Path,
+    device: str | None,
+    dtype: DType,
+    batch_tokens: int | None = None,
+    head: str | None = None,
+) -> SequenceClassifier:
+    """The classifier of a folder; on the device "meta" it has no weights and only counts.
+
+    head: the layer of a decoder whose outputs are wanted, where it is not that of transformers.
+
+    Raises:
+        ModelLoadError: the folder is no classifier, lacks weights, or has no such layer.
+    """
+    empty = pretrained(folder, KIND, weights=False)
+    if head is not None or hasattr(empty, HEAD):
+        names = _names(empty.config)
+        return DecoderClassifier(folder, names, device, dtype, batch_tokens, head or HEAD)
+    return EncoderClassifier(folder, device, dtype, batch_tokens)
+
+
+def _names(config: Any) -> tuple[str, ...]:
+    """The names of outputs in a configuration."""
+    return tuple(str(config.id2label[i]) for i in range(config.num_labels))
+
+
+class EncoderClassifier(SequenceClassifier):
+    """An encoder with the head of its family.
+
+    Args:
+        folder: the model.
+        device: where it runs; the first GPU if there is one, else the CPU, if not given.
+        dtype: in which precision.
+        batch_tokens: tokens of a pass, chosen by device if not given.
+    """
+
+    def __init__(
+        self, folder: Path, device: str | None, dtype: DType, batch_tokens: int | None = None
+    ) -> None:
+        self.model = pretrained(folder, KIND, weights=device != "meta")
+        self.config = self.model.config
+        self.names = _names(self.config)
+        self.encoder = Encoder(self.model.base_model, device, dtype, batch_tokens=batch_tokens)
+        self.model.to(self.encoder.device, self.encoder.model.dtype).train(False)
+        self.device = self.encoder.device
+        self.batch_tokens = self.encoder.batch_tokens
+        self.max_tokens = self.encoder.max_tokens
+
+    def logits(
+        self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
+    ) -> FloatArray:
+        """As `SequenceClassifier`."""
+        forward = self._packed if self.encoder.packed else self._plain
+        # A model that knows one type has no vectors for others.
+        knows_types = (getattr(self.config, "type_vocab_size", None) or 0) > 1
+
+        def run(rows: IntArray) -> FloatArray:
+            return forward(ids[rows], types[rows] if knows_types and types is not None else None)
+
+        if not len(ids):
+            return np.empty((0, len(self.names)))
+        with self.encoder.torch.inference_mode():
+            values, places = in_batches(ids.lengths, self.batch_tokens, run)
+        return np.concatenate(values)[places]
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the encoder."""
+        return self.encoder.flops(lengths)
+
+    def _packed(self, ids: Ragged, types: Ragged | None) -> FloatArray:
+        """Logits [n, outputs] by the packed encoder, the head run on blocks of 16 sequences."""
+        first_states = np.empty((len(ids), self.config.hidden_size), np.float32)
+        for rows, (states,) in self.encoder.states(ids, types=types):
+            first_states[rows] = states[:, 0].cpu().numpy()
+        return _in_blocks(first_states, self._head)
+
+    def _head(self, first_states: Array) -> FloatArray:
+        """Logits [16, outputs] of the first token's states [16, d]."""
+        encoder = self.encoder
+        states = encoder.torch.from_numpy(first_states).to(encoder.device, encoder.model.dtype)
+        states = states[:, None]  # [16, 1, d]
+        pooler = getattr(encoder.model, "pooler", None)
+        logits = self.model.classifier(states if pooler is None else pooler(states))
+        return np.asarray(logits.double().cpu().numpy())
+
+    def _plain(self, ids: Ragged, types: Ragged | None) -> FloatArray:
+        """Logits [n, outputs] by the whole model, on sequences of one length at a time."""
+        order = np.argsort(ids.lengths, kind="stable")
+        logits = np.empty((len(ids), len(self.names)))
+        for slab in slabs_of(ids.lengths[order].tolist()):
+            of_one_length = order[: slab.sequences]
+            order = order[slab.sequences :]
+            step = 1 if self.device.type == "cpu" else slab.sequences
+            for start in range(0, slab.sequences, step):
+                rows = of_one_length[start : start + step]
+                of_rows = None if types is None else types[rows]
+                logits[rows] = self._plain_logits(ids[rows], of_rows, slab.length)
+        return logits
+
+    def _plain_logits(self, ids: Ragged, types: Ragged | None, length: int) -> FloatArray:
+        """Logits [n, outputs] of sequences of one length."""
+        torch = self.encoder.torch
+        # Padded to a multiple of 16, as far as the encoder reads.
+        room = max(0, self.max_tokens - length)
+        spare = (0, min(-length % ROWS, room))
+
+        def padded(values: IntArray, filler: int) -> Any:
+            rows = torch.from_numpy(values.reshape(-1, length)).to(self.device)
+            return torch.nn.functional.pad(rows, spare, value=filler)
+
+        more = {} if types is None else {"token_type_ids": padded(types.values, 0)}
+        out = self.model(
+            input_ids=padded(ids.values, self.config.pad_token_id or 0),
+            attention_mask=padded(np.ones_like(ids.values), 0),
+            **more,
+        )
+        return np.asarray(out.logits.double().cpu().numpy())
+
+
+class DecoderClassifier(SequenceClassifier):
+    """A decoder with a head over the state of its last token.
+
+    Args:
+        folder: the model.
+        names: of the outputs, as its configuration has them.
+        device, dtype, batch_tokens: as in `EncoderClassifier`.
+        head: the layer that is the head, by the name of its weights.
+
+    Raises:
+        ModelLoadError: there is no such layer, or the model reads what follows a token.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        names: tuple[str, ...],
+        device: str | None,
+        dtype: DType,
+        batch_tokens: int | None,
+        head: str,
+    ) -> None:
+        import torch
+
+        from .elementwise import use_elementwise
+        from .linear_products import use_linear_products
+
+        self.torch = torch
+        self.device = device_of(device)
+        has_weights = self.device.type != "meta"
+        plain = pretrained(folder, weights=has_weights, dtype=dtype)
+        self.model = plain.to(self.device, getattr(torch, dtype)).train(False)
+        self.config = self.model.config.get_text_config()
+        self.names = names
+        on_cpu = self.device.type == "cpu"
+        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
+        self.max_tokens = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
+        # Whether angles of positions depend on the longest sequence of a pass, or of an earlier one.
+        self.is_stretched = not STRETCHED.isdisjoint(rope_types(self.config))
+        self.packed = False
+        if has_weights:
+            self.head = _Head(folder, head, self.config.hidden_size, self.device, self.model.dtype)
+            if len(names) != self.head.num_outputs:
+                self.names = tuple(map(str, range(self.head.num_outputs)))
+            use_linear_products(self.model)
+            use_elementwise(self.model)
+            self._check_causal(folder, TOLERANCE[dtype])
+            self.packed = self._can_be_packed(TOLERANCE[dtype])
+
+    def logits(
+        self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
+    ) -> FloatArray:
+        """As `SequenceClassifier`."""
+        if not len(ids):
+            return np.empty((0, len(self.names)))
+        texts = self._texts(ids, np.ones(len(ids), np.int64) if shared is None else shared)
+        states = np.empty((len(ids), self.config.hidden_size), np.float32)
+        forward = self._packed if self.packed else self._plain
+        for rows in batches(texts, texts.in_order(), self.batch_tokens):
+            states[rows] = in_halves(partial(forward, texts), rows)
+        return _in_blocks(states, self.head)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Those of the decoder, with nothing shared; its head is small beside it."""
+        return decoder_stack(self.config).flops(lengths)
+
+    def _texts(self, ids: Ragged, shared: IntArray) -> Prompted:
+        """The sequences up to the last token that is no padding, and what they share as prompts.
+
+        One token more stands at the end of each: the state before a token is what a pass gives of it.
+        """
+        padding = getattr(self.config, "pad_token_id", None)
+        rows, first = [], []
+        for row in range(len(ids)):
+            tokens = ids.values[ids.offsets[row] : ids.offsets[row + 1]]
+            end = len(tokens)
+            if padding is not None:
+                is_read = np.flatnonzero(tokens != padding)
+                end = int(is_read[-1]) + 1 if len(is_read) else 1
+            rows.append(np.concatenate((tokens[:end], tokens[:1])))
+            first.append(min(max(1, int(shared[row])), len(rows[-1]) - 1))
+        return Prompted(Ragged.of_rows(rows), np.array(first, np.int64))
+
+    def _packed(self, texts: Prompted, rows: Sequence[int]) -> list[Array]:
+        """The last states [d] of some sequences, all in one pass."""
+        prompt_pass = PromptPass(texts, rows)
+        with self.torch.inference_mode():
+            tokens = self._row(padded_rows(prompt_pass.inputs))
+            places = self._row(padded_rows(prompt_pass.places))
+            out = self.model(
+                input_ids=tokens,
+                position_ids=places,
+                use_cache=False,
+                attend=Attending(prompt_pass, tokens.shape[1], self.device),
+            )
+            last = prompt_pass.num_scored.cumsum() - 1
+            at = prompt_pass.states[prompt_pass.scored_by[last]]
+            chosen = out.last_hidden_state[0].index_select(
+                0, self.torch.from_numpy(at).to(self.device)
+            )
+            return list(chosen.float().cpu().numpy())
+
+    def _plain(self, texts: Prompted, rows: Sequence[int]) -> list[Array]:
+        """The last states [d] of some sequences, each in a pass of its own."""
+        ids = texts.ids
+        return [
+            self._states(ids.values[ids.offsets[row] : ids.offsets[row + 1] - 1])[-1]
+            for row in rows
+        ]
+
+    def _states(self, tokens: IntArray) -> Array:
+        """The states [tokens, d] of one sequence, read with spare tokens behind it, which nothing sees."""
+        padded = padded_rows(tokens)
+        fits = len(padded) <= self.max_tokens and not self.is_stretched
+        with self.torch.inference_mode():
+            if self.is_stretched:
+                # A pass of one token takes back what a longer text stretched.
+                self.model(input_ids=self._row(tokens[:1]), use_cache=False)
+            read = self._row(padded if fits else tokens)
+            out = self.model(input_ids=read, use_cache=False)
+        states: Array = out.last_hidden_state[0, : len(tokens)].float().cpu().numpy()
+        return states
+
+    def _check_causal(self, folder: Path, tolerance: float) -> None:
+        """Raises ModelLoadError if a state depends on what stands behind its token."""
+        tokens = tried_tokens(self.config.vocab_size, self.max_tokens).ids[np.array([0])].values
+        whole, begun = self._states(tokens), self._states(tokens[:2])
+        if not _agree(whole[:2], begun, tolerance):
+            fix = "Give a model that reads text from left to right, with a head over its last token"
+            raise ModelLoadError("it is no causal model", where=str(folder), fix=fix)
+
+    def _can_be_packed(self, tolerance: float) -> bool:
+        """Whether the model runs packed, and gives some made-up tokens the states that it gives them alone."""
+        if self.is_stretched or not attends_over_interface(self.model, self.config):
+            return False
+        plain_attention = self.config._attn_implementation
+        texts = tried_tokens(self.config.vocab_size, self.max_tokens)
+        rows = list(range(len(texts.first)))
+        plain = np.array(self._plain(texts, rows))
+        try:
+            use_prompt_attention(self.model)
+            if _agree(np.array(self._packed(texts, rows)), plain, tolerance):
+                return True
+        except (TypeError, ValueError, IndexError, RuntimeError):
+            pass
+        self.model.set_attn_implementation(plain_attention)
+        return False
+
+    def _row(self, values: IntArray) -> Any:
+        """Values [tokens] as a batch of one, [1, tokens]."""
+        return self.torch.from_numpy(values)[None].to(self.device)
+
+
+class _Head:
+    """One linear layer, or two with what is negative cut off between them.
+
+    Args:
+        folder: the model.
+        name: of the layer: its weight is ``name.weight``, or ``name.0.weight`` and ``name.2.weight`` of two.
+        width: of the states.
+        device, dtype: where its weights stand, and in which precision.
+
+    Raises:
+        ModelLoadError: there is no such layer, or it does not fit the states.
+    """
+
+    def __init__(self, folder: Path, name: str, width: int, device: Any, dtype: Any) -> None:
+        from torch.nn.functional import pad
+
+        own = re.compile(rf"{re.escape(name)}\.(?:[02]\.)?(?:weight|bias)")
+        tensors = read_weights(folder, re.compile(rf"(?!{own.pattern}\Z).*", re.DOTALL))
+        checked = CheckedTensors(folder, tensors, re.compile(r"(?!)"))
+        numbers = ("",) if f"{name}.weight" in tensors else (".0", ".2")
+        if f"{name}{numbers[0]}.weight" not in tensors:
+            fix = "Name the layer by its weights: head=..., as regression_layer for regression_layer.weight"
+            raise ModelLoadError(f"no weights {name}.weight", where=str(folder), fix=fix)
+        self.layers: list[tuple[Any, Any]] = []
+        for number in numbers:
+            checked.demand([f"{name}{number}.weight"])
+            weight = checked.take(f"{name}{number}.weight", None, width)
+            self.num_outputs, width = len(weight), len(weight)
+            bias_name = f"{name}{number}.bias"
+            bias = checked.take(bias_name, width) if bias_name in tensors else None
+            # Widths of products are multiples of 16, as everywhere.
+            spare = -width % ROWS
+            weight = pad(weight, (0, 0, 0, spare)) if number != ".0" else weight
+            if bias is not None:
+                bias = pad(bias, (0, spare)) if number != ".0" else bias
+                bias = bias.to(device, dtype)
+            self.layers.append((weight.to(device, dtype), bias))
+
+    def __call__(self, states: Array) -> FloatArray:
+        """Outputs [16, outputs] of states [16, d]."""
+        import torch
+
+        from .linear_products import linear
+
+        with torch.inference_mode():
+            first = self.layers[0][0]
+            x = torch.from_numpy(states).to(first.device, first.dtype)
+            for number, (weight, bias) in enumerate(self.layers):
+                x = linear(x.clamp(min=0) if number else x, weight, bias)
+            outputs: FloatArray = x[:, : self.num_outputs].double().cpu().numpy()
+        return outputs
+
+
+def _in_blocks(states: Array, head: Any) -> FloatArray:
+    """What a head makes of states [n, d], on full blocks of 16: outputs do not depend on the number of others."""
+    padded = np.pad(states, ((0, -len(states) % ROWS), (0, 0)))
+    blocks = [head(padded[start : start + ROWS]) for start in range(0, len(padded), ROWS)]
+    return np.concatenate(blocks)[: len(states)]
+
+
+def _agree(states: Array, others: Array, tolerance: float) -> bool:
+    """Whether states [n, d] differ by no more than rounding does, beside the greatest of them."""
+    scale = max(1.0, float(np.abs(others).max()))
+    differences = np.abs(states - others) / scale
+    # Written so that NaN does not agree.
+    at_all = bool((differences <= tolerance).all())
+    return at_all and bool(differences.mean() <= tolerance * MEAN_TOLERANCE)
+
+
+def check_output(name: str | int | None, names: Sequence[str], where: str) -> int:
+    """The number of the output that is meant: the only one, or one by its name or number.
+
+    Raises:
+        InputError: several and none is named, or there is none of this name.
+    """
+    known = f"Outputs: {', '.join(names[:12])}" + (", ..." if len(names) > 12 else "")
+    if name is None:
+        if len(names) == 1:
+            return 0
+        raise InputError(
+            f"the model has {len(names)} outputs", where=where, fix=f"Name one: {known}"
+        )
+    if isinstance(name, int) and 0 <= name < len(names):
+        return name
+    if name in names:
+        return list(names).index(str(name))
+    raise InputError(f"no output {name!r}", where=where, fix=known)

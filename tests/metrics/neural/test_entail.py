@@ -1,0 +1,199 @@
+"""Entailment: the probabilities of transformers' own forward passes, windows, sentences, outputs, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discorank import Document, load_metric
+from discorank.metrics.errors import InputError, ModelLoadError, TruncationWarning
+from discorank.metrics.neural.entail import _windows_of_words
+from discorank.metrics.neural.models.pretrained import quietly
+from discorank.metrics.neural.models.text_pairs import _cut_joined, read_joined
+
+from ...support.tiny_classifiers import write_classifier
+
+NLI = ["contradiction", "neutral", "entailment"]
+SOURCE = "The cat sat on a mat. The dog sees a man! A man reads the old house."
+TEXTS = ["The cat sat. A man reads the house.", "The dog sees. The cat reads", "", "A man."]
+
+
+def loaded(name: str, **settings: Any) -> Any:
+    return load_metric(name, **settings)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    folders: dict[str, Path] = {}
+
+    def make(family: str, labels: Any = NLI) -> Path:
+        key = f"{family}-{labels}"
+        if key not in folders:
+            folders[key] = write_classifier(
+                tmp_path_factory.mktemp("model"), family, labels, chat=False
+            )
+        return folders[key]
+
+    return make
+
+
+def probabilities(
+    folder: Path, windows: list[str], text: str, *, joined: bool = False
+) -> np.ndarray[Any, Any]:
+    """Softmax of the outputs of transformers, [sentences, windows, outputs]."""
+    import torch
+    import transformers as library
+
+    transformers: Any = library
+    with quietly():
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = []
+    for sentence in [part.strip() + "." for part in text.split(".") if part.strip()]:
+        sentence = sentence if sentence in text else sentence[:-1]
+        row = []
+        for window in windows:
+            if joined:
+                one = window + tokenizer.eos_token + sentence
+                read = tokenizer([one], return_tensors="pt")
+            else:
+                read = tokenizer([window], [sentence], return_tensors="pt")
+            with torch.no_grad():
+                row.append(model(**read).logits[0].double().softmax(0).numpy())
+        rows.append(row)
+    return np.array(rows)
+
+
+SINGLE = ["The cat sat on a mat.", "The dog sees a man!", "A man reads the old house."]
+
+
+@pytest.mark.parametrize("family", ["DebertaV2", "Roberta", "Bert"])
+def test_equals_transformers(family: str, made: Callable[..., Path]) -> None:
+    folder = made(family)
+    metric = loaded("entail", model=str(folder), device="cpu")
+    least = loaded("entail", model=str(folder), device="cpu", agg="min")
+    less = loaded("entail", model=str(folder), device="cpu", contradiction=True)
+    for text in (TEXTS[0], TEXTS[1]):
+        p = probabilities(folder, SINGLE, text)
+        assert np.ptp(p[..., 2]) > 1e-3
+        support = p[..., 2].max(axis=1)
+        contradicted = p[..., 0].max(axis=1)
+        own = [m.score([text], None, [SOURCE])[0] for m in (metric, least, less)]
+        expected = [support.mean(), support.min(), (support - contradicted).mean()]
+        np.testing.assert_allclose(own, expected, atol=2e-5)
+
+
+def test_windows(made: Callable[..., Path]) -> None:
+    folder = made("Roberta")
+    whole = [" ".join(SINGLE)]
+    pairs = [" ".join(SINGLE[:2]), SINGLE[2]]
+    for settings, windows in (
+        ({"window": 0}, whole),
+        ({"window": 2}, pairs),
+        ({"window_words": 11}, pairs),
+        ({"window_words": 100}, whole),
+    ):
+        metric = loaded("entail", model=str(folder), device="cpu", **settings)
+        assert metric.scorer.windows(SINGLE) == windows
+        p = probabilities(folder, windows, TEXTS[0])[..., 2].max(axis=1).mean()
+        assert metric.score([TEXTS[0]], None, [SOURCE])[0] == pytest.approx(p, abs=2e-5)
+    assert _windows_of_words(["a b c", "d", "e f"], 2) == ["a b c", "d", "e f"]
+    assert _windows_of_words([], 2) == []
+
+
+@pytest.mark.parametrize("family", ["Roberta", "DebertaV2"])
+def test_joined_by_the_end_token(family: str, made: Callable[..., Path]) -> None:
+    folder = made(family)
+    metric = loaded("entail", model=str(folder), device="cpu", join="eos")
+    p = probabilities(folder, SINGLE, TEXTS[0], joined=True)[..., 2].max(axis=1).mean()
+    assert metric.score([TEXTS[0]], None, [SOURCE])[0] == pytest.approx(p, abs=2e-5)
+    if family == "Roberta":  # two such tokens stand between the texts of a pair
+        pair = loaded("entail", model=str(folder), device="cpu").score([TEXTS[0]], None, [SOURCE])
+        assert abs(pair[0] - p) > 1e-5
+
+
+def test_what_is_joined_is_cut_in_the_longer_text(made: Callable[..., Path]) -> None:
+    begin, eos = 0, 2
+    for first, second, kept in (
+        (9, 3, (4, 3)),
+        (3, 9, (3, 4)),
+        (9, 9, (3, 4)),
+        (9, 0, (7, 0)),
+        (7, 1, (6, 1)),
+    ):
+        ids = [begin, *range(10, 10 + first), eos, *range(30, 30 + second), eos]
+        cut = _cut_joined(ids, eos, 10)
+        a, b = cut[1 : cut.index(eos)], cut[cut.index(eos) + 1 : -1]
+        assert (a, b) == (ids[1 : 1 + kept[0]], ids[2 + first :][: kept[1]])
+        assert (len(cut), cut[0], cut[-1]) == (10, begin, eos)
+    folder = str(made("Roberta"))
+    metric = loaded("entail", model=folder, device="cpu", window=0, join="eos")
+    with pytest.warns(TruncationWarning):
+        value = metric.pairwise(["A man."], [], "the cat sat on a mat " * 40)
+    assert 0 < value[0, 0] < 1
+    with pytest.raises(InputError, match="no end-of-sequence token"):
+        read_joined(SimpleNamespace(eos_token=None), [], 9)
+
+
+def test_documents_are_read_by_their_sentences(made: Callable[..., Path]) -> None:
+    metric = loaded("entail", model=str(made("Roberta")), device="cpu")
+    plain = metric.pairwise(TEXTS, [], SOURCE)
+    split = [Document(["The cat sat.", " ", "A man reads the house."]), *TEXTS[1:]]
+    assert metric.pairwise(split, [], Document(SINGLE)).tobytes() == plain.tobytes()
+    assert plain[2, 0] == 0
+    assert metric.pairwise(["A man."], [], " ")[0, 0] == 0
+    alone = [metric.pairwise([text], [], SOURCE)[0, 0] for text in TEXTS]
+    assert plain[:, 0].tolist() == alone
+
+
+def test_one_output_is_a_probability_of_its_own(made: Callable[..., Path]) -> None:
+    folder = made("DebertaV2", 1)
+    metric = loaded("entail", model=str(folder), device="cpu")
+    (told,) = metric.explain(TEXTS[1], source=SOURCE)
+    supports = [one["support"] for one in told["sentences"]]
+    assert supports == sorted(supports)
+    assert all(0 < support < 1 for support in supports)
+    assert np.mean(supports) == pytest.approx(metric.score([TEXTS[1]], None, [SOURCE])[0])
+    assert {one["sentence"] for one in told["sentences"]} == {"The dog sees.", "The cat reads"}
+    assert {one["window"] for one in told["sentences"]} <= set(SINGLE)
+
+
+def test_outputs_are_found_or_named(made: Callable[..., Path]) -> None:
+    plain = made("Roberta", ["LABEL_0", "LABEL_1"])
+    with pytest.raises(InputError, match=r"2 outputs.*LABEL_0, LABEL_1"):
+        loaded("entail", model=str(plain)).scorer  # noqa: B018
+    by_number = loaded("entail", model=str(plain), output=1, device="cpu")
+    by_name = loaded("entail", model=str(plain), output="LABEL_1", device="cpu")
+    values = [m.pairwise(TEXTS, [], SOURCE).tobytes() for m in (by_number, by_name)]
+    assert values[0] == values[1]
+    with pytest.raises(InputError, match=r"contradiction.*2 outputs"):
+        loaded("entail", model=str(plain), output=1, contradiction=True).scorer  # noqa: B018
+    with pytest.raises(InputError, match="window=2 beside window_words"):
+        loaded("entail", model=str(plain), window=2, window_words=9)
+    with pytest.raises(ModelLoadError, match="no model is named"):
+        loaded("entail").scorer  # noqa: B018
+
+
+def test_what_is_too_long_is_cut_and_told(made: Callable[..., Path]) -> None:
+    metric = loaded("entail", model=str(made("Roberta")), device="cpu", window=0)
+    long = "the cat sat on a mat " * 40
+    with pytest.warns(TruncationWarning):
+        value = metric.pairwise(["A man."], [], long)
+    assert 0 < value[0, 0] < 1
+
+
+def test_the_cost_counts_windows_and_sentences(made: Callable[..., Path]) -> None:
+    from discorank.metrics.representations import Block
+    from discorank.metrics.text.texts import Item
+
+    metric = loaded("entail", model=str(made("Roberta")))
+    scorer = metric.unloaded()
+    reps, _ = scorer.prepare([Item(SOURCE), Item(TEXTS[0]), Item("The cat sat.")])
+    passes = scorer.passes(reps, Block(np.array([1, 2]), np.array([], np.int64), 0))
+    assert len(passes.lengths) == 3 * 2  # "The cat sat." is in both texts
+    assert passes.flops > 0
