@@ -12,11 +12,12 @@ Some servers give each token of a prompt the values of the place after it: numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..files.reply_choices import text_of, total_logprob, value_at
 from ..scoring.list_prompts import ScoredText
@@ -108,6 +109,22 @@ class ServerFacts:
         brought = "in no form" if form is None else f"by {form.name}"
         yield Row("log-probabilities", form is not None, brought)
         yield from self.echoes
+
+
+@settings
+class ProbeOptions:
+    """What is asked before anything is paid.
+
+    Args:
+        probe: print what the server does (several candidates for one request, real sampling, seeds, log-probabilities),
+            by a few small requests, and end.
+        skip_probe: begin without asking.
+    """
+
+    heading: ClassVar = "server"
+
+    probe: bool = False
+    skip_probe: Annotated[bool, Rare()] = False
 
 
 NO_SAMPLES = (
@@ -321,9 +338,9 @@ def _text_and_tokens(choice: Any) -> tuple[str, list[Any]]:
     return text if isinstance(text, str) else "", list(values)
 
 
-def table_of(rows: Iterable[Row]) -> str:
-    """The table as lines."""
+def table_of(facts: ServerFacts) -> str:
+    """What a server does, as the lines of a table."""
     words = {True: "yes", False: "no", None: "unknown"}
-    listed = [(row.what, words[row.holds], row.finding) for row in rows]
+    listed = [(row.what, words[row.holds], row.finding) for row in facts.rows()]
     width = max(len(what) for what, _, _ in listed)
     return "\n".join(f"{what:<{width}}  {holds:<7}  {finding}" for what, holds, finding in listed)

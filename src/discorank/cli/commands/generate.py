@@ -19,7 +19,7 @@ from ...integrations.generation.prompts import PromptEntry, read_prompts
 from ...integrations.huggingface.model_loading import GenerationSettings
 from ...integrations.server import ServerGenerator, ServerSettings
 from ...integrations.server.exchange import Client
-from ...integrations.server.server_probe import ServerFacts
+from ...integrations.server.server_probe import ProbeOptions, ServerFacts, table_of
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -28,7 +28,6 @@ from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
 from ..options import Options, build, needed
 from ..options.inputs import CodeOptions, cache_in, check_model, metric_in
-from ..options.probing import ProbeOptions, print_table
 from ..running import OutputOptions, check_output, closing_line
 from ..terminal.console import Progress, say
 
@@ -174,7 +173,8 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     if values["probe"]:
         _check_used(values)
-        return print_table(_probed(values))
+        print(table_of(_probed(values)))
+        return 0
     path = needed(values, "input", "INPUT")
     values["stop"] = tuple(map(unescaped, values["stop"]))
     out = check_output(values["output"], [values["input"], values["examples"]])

@@ -18,7 +18,7 @@ from ...integrations.scoring.list_prompts import (
 from ...integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
 from ...integrations.server.exchange import Client, Exchange
 from ...integrations.server.prompt_logprobs import FORMS, ServerScoringOptions
-from ...integrations.server.server_probe import ServerFacts, ServerProbe
+from ...integrations.server.server_probe import ProbeOptions, ServerFacts, ServerProbe, table_of
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
@@ -26,7 +26,6 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.prompt_template import SEPARATOR, Template, read_examples
 from ..options import MODEL_OPTIONS, Options, build, needed
 from ..options.inputs import InputOptions, file_key, open_input, reading_in
-from ..options.probing import ProbeOptions, print_table
 from ..running import OutputOptions, check_output, closing_line
 from ..terminal.console import Progress, say
 
@@ -97,7 +96,8 @@ def run(arguments: Sequence[str]) -> int:
     for name in ("end_text", "separator"):
         values[name] = _unescaped(values[name], f"--{name.replace('_', '-')}")
     if values["probe"]:
-        return print_table(_probed(values))
+        print(table_of(_probed(values)))
+        return 0
     needed(values, "input", "INPUT")
     needed(values, "generator", "--generator")
     inputs = [

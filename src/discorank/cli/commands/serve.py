@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings
+from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
@@ -28,7 +29,6 @@ from ...rerank.reranker import EXPECTED, Reranker
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
-from ..options.probing import ProbeOptions, print_table
 from ..terminal.console import say
 from .rerank import FeatureOptions, chosen_features
 
@@ -86,7 +86,8 @@ def run(arguments: Sequence[str]) -> int:
     with engine_in(values) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say)
         if values["probe"]:
-            return print_table(asyncio.run(server.facts(values["probe_model"])))
+            print(table_of(asyncio.run(server.facts(values["probe_model"]))))
+            return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
