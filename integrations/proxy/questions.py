@@ -167,7 +167,7 @@ class Question:
         response_format: what every text is to be; None for plain text.
         stream: whether the answer is a stream of events.
         with_usage: whether that stream ends with the usage.
-        model: the name of the model, as the request has it.
+        model: the name of the model, as the request has it; empty if it has none.
         logprobs: whether the answer has log-probabilities.
         tools: that candidates may call; None where there are none.
     """
@@ -281,7 +281,7 @@ def _question(
     tokens = bounded_tokens(upstream, path, default_tokens(n, wanted, drawing))
     n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
     content = written(upstream)  # what cannot be sent is refused before anything is drawn
-    options = body.get("stream_options")
+    options, model = body.get("stream_options"), body.get("model")
     wanted_format = body.get("response_format")
     is_text = not isinstance(wanted_format, Mapping) or wanted_format.get("type") in (None, "text")
     return Question(
@@ -296,7 +296,7 @@ def _question(
         None if is_text else wanted_format,
         body.get("stream") is True,
         isinstance(options, Mapping) and options.get("include_usage") is True,
-        str(body.get("model"))[:MAX_MODEL],
+        model if isinstance(model, str) and len(model) <= MAX_MODEL else "",
         asks_logprobs(body, chat),
         tools,
     )

@@ -164,7 +164,7 @@ class ServerProbe:
 
     Args:
         exchange: requests to it.
-        model: the model's name on it.
+        model: the model's name on it; requests have none if it is empty.
         chat: whether it is asked in chats.
         further: more keys of every request.
         sampling: keys of a request that draws a candidate, such as its temperature.
@@ -279,7 +279,8 @@ class ServerProbe:
         content = (
             {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         )
-        body = {"model": self._model, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
+        named = {"model": self._model} if self._model else {}
+        body = {**named, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
         return await self._exchange.post("chat/completions" if chat else "completions", body)
 
 

@@ -186,6 +186,14 @@ def test_a_request_with_log_probabilities_keeps_what_it_asks_for() -> None:
     assert [seen.body.get("top_logprobs") for seen in server.seen] == [None, 1, 1, 3]
 
 
+def test_a_request_without_a_model_is_probed_without_one() -> None:
+    with serving(wants_top) as server, proxying(url=server.url, deciders=BY_LOGPROB) as proxy:
+        messages = [{"role": "user", "content": "p"}]
+        reply = send("POST", f"{proxy.url}/chat/completions", json={"messages": messages})
+    assert reply.status_code == 200
+    assert all("model" not in seen.body for seen in server.seen)
+
+
 def test_without_log_probabilities_nothing_is_paid() -> None:
     with (
         serving(lambda seen, number: Reply(chat(TEXTS[: seen.body["n"]]))) as server,
