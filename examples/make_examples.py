@@ -50,11 +50,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class Translation:
-    """A text, its points of errors, and a log-probability."""
+    """A text, its points of errors, a log-probability, and its errors: first and last character, points."""
 
     text: str
     points: int
     logprob: float
+    errors: tuple[tuple[int, int, int], ...] = ()
 
 
 def read_segments() -> list[Segment]:
@@ -77,8 +78,20 @@ def translated(template: str, skill: tuple[float, float, float], random: Random)
     """One wording for every slot."""
     minor, major, first = skill
     points, logprob = 0, 0.0
+    shift = 0  # of the text against the template, at a slot
+    errors: list[tuple[int, int, int]] = []
 
     def wording(slot: re.Match[str]) -> str:
+        nonlocal points, shift
+        before = points
+        drawn = drawn_of(slot)
+        start = slot.start() + shift
+        if points > before:
+            errors.append((start, start + len(drawn) - 1, points - before))
+        shift += len(drawn) - len(slot[0])
+        return drawn
+
+    def drawn_of(slot: re.Match[str]) -> str:
         nonlocal points, logprob
         options = slot[1].split("|")
         kinds = {mark: [o for o in options if o[0] == mark] for mark in POINTS}
@@ -96,7 +109,59 @@ def translated(template: str, skill: tuple[float, float, float], random: Random)
         return right[1]
 
     text = SLOT.sub(wording, template)
-    return Translation(text, points, round(logprob - 0.05 * len(text), 3))
+    return Translation(text, points, round(logprob - 0.05 * len(text), 3), tuple(errors))
+
+
+RATED = ("brook", "river", "lake", "valley")
+ANNOTATORS = {  # how strict each is, and how likely an error is seen
+    "ada": (0, 0.95),
+    "ben": (6, 0.85),
+    "cleo": (2, 0.7),
+    "dan": (10, 0.9),
+}
+SEVERITIES = {1: "minor", 5: "major"}
+DOMAINS = ("news", "social", "speech")
+
+
+def human_evaluation(segments: list[Segment]) -> list[dict[str, object]]:
+    """A segment per row, with the keys of WMT25: two annotators, the second of whom is missing now and then."""
+    random = Random(29)
+    rows: list[dict[str, object]] = []
+    names = list(ANNOTATORS)
+    documents = list(dict.fromkeys(segment.document for segment in segments))[:12]
+    for n, document in enumerate(documents):
+        own = [segment for segment in segments if segment.document == document]
+        # two annotators have a whole document
+        judges = names[n % 4], names[(n + 1 + n % 3) % 4]
+        for i, segment in enumerate(own):
+            outputs = {s: translated(segment.template, SYSTEMS[s], random) for s in RATED}
+            both = judges if n % 4 else judges[:1]
+            rows.append(
+                {
+                    "doc_id": f"de-en_US_#_{DOMAINS[n % 3]}_#_{document}_#_{i}",
+                    "src_text": segment.source,
+                    "refs": {"refA": {"ref": segment.reference}},
+                    "tgt_text": {s: one.text for s, one in outputs.items()},
+                    "scores": {s: rated(one, both, random) for s, one in outputs.items()},
+                }
+            )
+    return rows
+
+
+def rated(one: Translation, judges: Sequence[str], random: Random) -> dict[str, object]:
+    """What annotators say of a text."""
+    said: dict[str, object] = {}
+    for wave, name in enumerate(judges):
+        strictness, attention = ANNOTATORS[name]
+        seen = [error for error in one.errors if random.random() < attention]
+        lost = sum(7 * points for _, _, points in seen) + strictness + random.randrange(8)
+        said[f"human{wave}"] = float(max(0, 100 - lost))
+        said[f"errors{wave}"] = [
+            {"start_i": start, "end_i": end, "severity": SEVERITIES[points]}
+            for start, end, points in seen
+        ]
+        said[f"annotator{wave}"] = name
+    return said
 
 
 def systems_file(
@@ -214,6 +279,7 @@ def made() -> dict[str, str]:
     first_documents = [segment for segment in segments if segment.document in FEW_DOCUMENTS]
     return {
         "systems.jsonl": json_lines(systems_file(segments, tuple(SYSTEMS), 17)),
+        "humeval.jsonl": json_lines(human_evaluation(segments)),
         "other-systems.jsonl": json_lines(systems_file(first_documents, FEW_SYSTEMS, 5)),
         "nbest.moses": moses(lists),
         "nbest.marian": marian(lists),

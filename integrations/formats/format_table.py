@@ -37,7 +37,8 @@ class ListOptions:
         human, as_systems, include: keys of human scores (``mqm:lower``), references to be read as systems, keys with
             further systems.
         columns: of Parquet and Arrow files: ``KEY=COLUMN``.
-        language_pair: of a folder of several.
+        language_pair: of a folder or file of several.
+        mqm_weights: of errors in tables of ratings: ``SEVERITY/CATEGORY=NUMBER``.
     """
 
     num_candidates: int | None = None
@@ -49,11 +50,12 @@ class ListOptions:
     include: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     language_pair: str | None = None
+    mqm_weights: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, **given: Any) -> ListOptions:
         """Options by their names; a single text in the place of several is one of them."""
-        several = ("human", "as_systems", "include", "columns")
+        several = ("human", "as_systems", "include", "columns", "mqm_weights")
         for name in several:
             value = given.get(name, ())
             given[name] = (value,) if isinstance(value, str) else tuple(value)

@@ -13,7 +13,8 @@ scores join those of the systems file; each rater has a dimension of their own. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
@@ -21,8 +22,10 @@ from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ...rerank.lists import finite
-from ...rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings
+from ...rerank.selection.ratings import mean_scores
+from ...rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings, TextRating
 from ..files.entries import in_line
+from .rated_texts import SpanReading
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
@@ -237,12 +240,18 @@ class JudgedRow:
         id: of the segment or document.
         rater: None for those of the systems file.
         scores: by system.
+        errors: spans as annotation tools write them, by system; of a system without, none were asked for.
+        seconds: that the rating took.
+        line: of the segment among those of all documents, where it has no id; `id` is its document then.
     """
 
     where: str
     id: str
     rater: str | None
     scores: Mapping[str, float]
+    errors: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    line: int | None = None
 
 
 def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
@@ -308,59 +317,150 @@ def _scores(values: Any, key: str, form: str) -> dict[str, float]:
     return scores
 
 
-def with_judged(
-    documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
-) -> list[DocumentOutputs]:
-    """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater``.
+def blinded(system: str) -> str:
+    """A name that does not tell a system, for those who judge; it is always the same.
 
-    Raises:
-        InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.
+    >>> blinded("A")
+    'system-16dda5bd4730'
     """
-    places: dict[str, tuple[int, int | None]] = {}
-    human: list[dict[str, dict[str, _OpenScores]]] = []
-    for d, document in enumerate(documents):
-        places[document.id] = (d, None)
-        if not document.whole:
-            places |= {f"{document.id}:{i}": (d, i) for i in range(document.segments)}
-        human.append(_opened(document.human))
-    for row in rows:
-        try:
-            _put(row, documents, places, human, key)
-        except InputError as error:
-            raise error.inside(row.where) from None
-    judged = []
-    for document, own in zip(documents, human, strict=True):
-        judged.append(replace(document, human=_closed(own)))
-    return judged
+    return f"system-{blake2b(system.encode(), digest_size=6).hexdigest()}"
 
 
-def _put(
-    row: JudgedRow,
-    documents: Sequence[DocumentOutputs],
-    places: Mapping[str, tuple[int, int | None]],
-    human: Sequence[dict[str, dict[str, _OpenScores]]],
-    key: str,
-) -> None:
-    """Puts the scores of a row where they belong."""
-    if row.id not in places:
-        raise unknown("segment", row.id, places, where="id")
-    d, i = places[row.id]
-    dimension = key if row.rater is None else f"{key} of {row.rater}"
-    by_system = human[d].setdefault(dimension, {})
-    for system, score in row.scores.items():
-        if system not in documents[d].systems:
-            raise unknown("system", system, documents[d].systems, where=key)
+_Place = tuple[int, int | None]  # a document, and a segment of it
+_OpenRatings = dict[str, list[list[TextRating | None]]]  # by system, of every segment
+
+
+class _JudgedDocuments:
+    """Documents whose judgements are added to.
+
+    Args:
+        documents: as they were.
+        key: the dimension.
+    """
+
+    def __init__(self, documents: Sequence[DocumentOutputs], key: str) -> None:
+        self._documents, self._key = documents, key
+        self._places: dict[str, _Place] = {}
+        self._lines: list[_Place] = []
+        self._human: list[dict[str, dict[str, _OpenScores]]] = []
+        self._ratings: list[_OpenRatings] = []
+        self._names: list[dict[str, str]] = []  # systems and references, and what hides them
+        self._spans = SpanReading()
+        for d, document in enumerate(documents):
+            self._places[document.id] = (d, None)
+            segments = [(d, i) for i in range(document.segments)]
+            self._lines += segments
+            if not document.whole:
+                self._places |= {f"{document.id}:{i}": (d, i) for d, i in segments}
+            self._human.append(_opened(document.human))
+            own = document.ratings.get(key, {})
+            self._ratings.append({s: [list(r) for r in texts] for s, texts in own.items()})
+            texts = [*document.systems, *document.references]
+            self._names.append({**{blinded(name): name for name in texts}, **{n: n for n in texts}})
+
+    def put(self, row: JudgedRow) -> None:
+        """Puts the judgements of a row where they belong; raises InputError where there is no such place."""
+        d, i = self._place(row)
+        document, names = self._documents[d], self._names[d]
+        dimension = self._key if row.rater is None else f"{self._key} of {row.rater}"
+        for given in dict.fromkeys([*row.scores, *row.errors]):
+            if given not in names:
+                raise unknown("system", given, names, where=self._key)
+            system = names[given]
+            if given in row.scores:
+                self._score(d, i, dimension, system, row)
+            segment = 0 if i is None and document.whole else i
+            if row.rater is not None and segment is not None:
+                self._rate(d, segment, system, row, given)
+
+    def _place(self, row: JudgedRow) -> _Place:
+        if row.line is None:
+            if row.id not in self._places:
+                raise unknown("segment", row.id, self._places, where="id")
+            return self._places[row.id]
+        if row.line >= len(self._lines):
+            problem = f"line {row.line}, there are {len(self._lines)} segments"
+            raise InputError(problem, where="id", fix="Give the texts that were judged")
+        d, i = self._lines[row.line]
+        if self._documents[d].id != row.id:
+            problem = (
+                f"line {row.line} is of document {self._documents[d].id!r:.80}, not {row.id!r:.80}"
+            )
+            raise InputError(problem, where="id", fix="Give the texts that were judged")
+        return d, i
+
+    def _score(self, d: int, i: int | None, dimension: str, system: str, row: JudgedRow) -> None:
+        """Adds a score; raises InputError where there is one already."""
+        score = row.scores.get(system, row.scores.get(blinded(system)))
+        by_system = self._human[d].setdefault(dimension, {})
         own = by_system.get(system)
+        if score is None:
+            return
         if i is None and own is None:
             by_system[system] = score
-            continue
+            return
         if own is None:
-            own = by_system.setdefault(system, [None] * documents[d].segments)
+            own = by_system.setdefault(system, [None] * self._documents[d].segments)
         if i is None or not isinstance(own, list) or own[i] is not None:
             problem = f"{system!r:.80} has a score there already"
             fix = "Give each rater a name, and each a line per segment, or one per document"
             raise InputError(problem, where=f"{row.id:.80}: {dimension:.80}", fix=fix)
         own[i] = score
+
+    def _rate(self, d: int, i: int, system: str, row: JudgedRow, given: str) -> None:
+        """Adds the rating of an annotator."""
+        document = self._documents[d]
+        text = (document.systems.get(system) or document.references[system])[i]
+        spans = self._spans.spans(row.errors.get(given), text, f"{given:.80}.errors")
+        of_system = self._ratings[d].setdefault(system, [[] for _ in range(document.segments)])
+        of_system[i].append(TextRating(str(row.rater), row.scores.get(given), spans, row.seconds))
+
+    def documents(self) -> list[DocumentOutputs]:
+        """The documents with all judgements."""
+        judged = []
+        parts = zip(self._documents, self._human, self._ratings, strict=True)
+        for document, human, ratings in parts:
+            rated = dict(document.ratings)
+            if ratings:
+                closed = {s: tuple(tuple(r) for r in texts) for s, texts in ratings.items()}
+                rated[self._key] = closed
+            judged.append(replace(document, human=_closed(human), ratings=rated))
+        return judged
+
+
+def with_judged(
+    documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
+) -> list[DocumentOutputs]:
+    """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater`` and as ratings.
+
+    Systems may have the names of `blinded`.
+
+    Raises:
+        InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.
+    """
+    judged = _JudgedDocuments(documents, key)
+    for row in rows:
+        try:
+            judged.put(row)
+        except InputError as error:
+            raise error.inside(row.where) from None
+    return judged.documents()
+
+
+def with_means_of_raters(documents: Sequence[DocumentOutputs], key: str) -> list[DocumentOutputs]:
+    """The documents where the scores of a dimension are means of its ratings, in place of those of every rater."""
+    changed = []
+    for document in documents:
+        human = {
+            name: scores
+            for name, scores in document.human.items()
+            if not name.startswith(f"{key} of ")
+        }
+        if ratings := document.ratings.get(key):
+            means = {system: tuple(mean_scores(texts)) for system, texts in ratings.items()}
+            human[key] = {**human.get(key, {}), **means}
+        changed.append(replace(document, human=human))
+    return changed
 
 
 def _opened(human: Mapping[str, Mapping[str, Judgements]]) -> dict[str, dict[str, _OpenScores]]:

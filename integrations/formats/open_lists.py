@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,13 +18,21 @@ from types import TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.row_loop import Lines
-from ...rerank.runs.run_file import check_beside
+from ...rerank.runs.run_file import check_beside, is_table
 from ..arrow.open_rows import placed_entries
 from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, error_entry, with_order_errors
-from .format_table import Format, ListOptions, documents_of, format_of
+from .format_table import (
+    Format,
+    ListOptions,
+    documents_of,
+    format_of,
+    format_of_object,
+    format_of_text,
+)
 from .readers.jsonl import JsonEntries, entry_of_line
 
 
@@ -126,10 +135,30 @@ def open_documents(path: str | Path, format: str = "systems", **options: Any) ->
             reader of the format.
     """
     given = ListOptions.of(**options)
+    format = recognised_documents(path, format)
     documents = documents_of(format)
     if not os.path.isdir(path):
         check_options(given, format_of(format))
     return documents.open(path, given)
+
+
+_HEAD_BYTES = 1 << 16
+
+
+def recognised_documents(path: str | Path, format: str = "systems") -> str:
+    """The name of the format of documents: the one named; where that is ``systems``, the one that the file shows."""
+    if format != "systems" or not os.path.isfile(path) or is_table(path):
+        return format
+    try:
+        with closing(LineSource(path)) as source:
+            first = next(iter(source), (0, b""))[1]
+        row = parse_json(first) if first.lstrip().startswith(b"{") else None
+    except (InputError, RecursionError):  # a line that is too long, or no JSON of one line
+        with open(path, "rb") as file:
+            first, row = file.read(_HEAD_BYTES), None
+    shown = format_of_object(row) if isinstance(row, dict) else None
+    shown = shown or format_of_text(first)
+    return format if shown is None or shown.documents is None else shown.name
 
 
 def check_options(options: ListOptions, format: Format) -> None:

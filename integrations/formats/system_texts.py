@@ -24,7 +24,7 @@ from ...rerank.runs.run_file import check_beside
 from ..files.entries import in_line, json_object
 from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats
-from .open_lists import open_lists
+from .open_lists import open_documents, open_lists
 from .readers.systems import read_documents
 
 Texts = tuple[str, ...]
@@ -90,7 +90,7 @@ def read_system_texts(path: str) -> SystemTexts:
     if kind == "rows":
         return _of_segments(path, _rows(path))
     if format_of(kind).documents is not None:
-        return _systems(path)
+        return _systems(path, kind)
     return _of_segments(path, _first_candidates(path, format_of(kind)))
 
 
@@ -214,14 +214,14 @@ def _number(path: str, list_id: str) -> int:
     return int(list_id)
 
 
-def _systems(path: str) -> SystemTexts:
+def _systems(path: str, kind: str) -> SystemTexts:
     """The segments of all documents, one after the other."""
     systems: dict[str, list[str]] = {}
     references: dict[str, list[str]] = {}
     documents: list[str] = []
     sources: list[str] = []
     has_human = False
-    for document in read_documents(LineSource(path)):
+    for document in read_documents(open_documents(path, kind)):
         for columns, texts in (
             (systems, document.systems),
             (references, document.references),

@@ -35,7 +35,7 @@ from ..server.score_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
 from .injection import FLAG, speaks_to_judge, untagged
-from .judge_answers import estimated_tokens
+from .judge_answers import errors_in, estimated_tokens
 from .judge_prompts import (
     BUILT_IN,
     CONTEXTS,
@@ -145,6 +145,9 @@ class JudgeScorer(Scorer):
             for name, side in zip(names, sides, strict=False):
                 described[name] = [self._calls.answers(question)[0] for question in side]
         value = self._value(sides, values)
+        if self.prompt.worth.answer == "errors" and "answers" in described:
+            text = str(reps["text"][int(block.hypotheses[hypothesis])])
+            described["errors"] = errors_in(described["answers"][0], text)
         return {"judgement": value if np.isfinite(value) else None, **described}
 
     @property
@@ -411,7 +414,10 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         version=2,
-        reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
+        reasons=(
+            "judgement: what the answers below are worth, on the scale of the prompt; "
+            "errors: where the errors stand that an answer lists"
+        ),
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
@@ -433,7 +439,10 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         version=2,
-        reasons=("judgement: what the answers below are worth, on the scale of the prompt"),
+        reasons=(
+            "judgement: what the answers below are worth, on the scale of the prompt; "
+            "errors: where the errors stand that an answer lists"
+        ),
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,

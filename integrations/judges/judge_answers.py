@@ -140,6 +140,38 @@ def _of_errors(text: str, worth: Worth) -> float | None:
     return min(max(total, low), high)
 
 
+_SEVERITIES = frozenset({"minor", "major", "critical"})
+
+
+def errors_in(answer: str, hypothesis: str) -> list[dict[str, Any]]:
+    """The errors that an answer lists, where they stand in the hypothesis; those whose words it has not are left out.
+
+    Words that are listed again mean the next place where they stand.
+
+    >>> errors_in('[{"span": "cat", "severity": "major"}]', "a cat")
+    [{'start': 2, 'end': 5, 'severity': 'major'}]
+    """
+    thought = _THOUGHT.match(answer)
+    text = answer[thought.end() :] if thought else answer
+    fenced = _FENCED.search(text)
+    value = _json(fenced[1] if fenced else text)
+    if isinstance(value, Mapping):
+        value = value.get("errors")
+    errors: list[dict[str, Any]] = []
+    behind: dict[str, int] = {}  # the last place of words that were listed
+    for error in value if isinstance(value, list) else []:
+        words = error.get("span") if isinstance(error, Mapping) else None
+        severity = error.get("severity") if isinstance(error, Mapping) else None
+        severity = severity.strip().casefold() if isinstance(severity, str) else None
+        if not isinstance(words, str) or not words or severity not in _SEVERITIES:
+            continue
+        start = hypothesis.find(words, behind.get(words, 0))
+        if start >= 0:
+            behind[words] = start + len(words)
+            errors.append({"start": start, "end": behind[words], "severity": severity})
+    return errors
+
+
 def _json(text: str) -> Any:
     """The JSON value that a text is; None where it is none."""
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from ..runs.row_forms import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .significance import Verdicts
-from .system_scores import DocumentOutputs, Judgements, Scored
+from .system_scores import DocumentOutputs, Judgements, RatedSpan, RatedTexts, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
 KIND, VERSION = "discorank-comparison", 1
@@ -145,6 +145,7 @@ class KeptDocument:
     scores: Mapping[str, tuple[Number, ...]]
     segments: Mapping[str, tuple[tuple[Number, ...], ...]]
     human: Mapping[str, Mapping[str, tuple[Number, ...] | float]]
+    ratings: Mapping[str, Mapping[str, RatedTexts]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class KeptComparison:
     human: tuple[KeptHuman, ...]
     documents: tuple[KeptDocument, ...]
     choosers: tuple[KeptTable, ...] = ()
+    people: tuple[KeptTable, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -268,6 +270,7 @@ def _documents(comparison: SystemComparison) -> Iterator[KeptDocument]:
             scores={name: tuple(map(clean, table[:, d])) for name, table in by_document.items()},
             segments=segments,
             human=_judgements(comparison, document),
+            ratings=_ratings(comparison, document),
         )
         start = end
 
@@ -285,6 +288,18 @@ def _judgements(
         by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
         judgements[meta.human.name] = by_system
     return judgements
+
+
+def _ratings(
+    comparison: SystemComparison, document: DocumentOutputs
+) -> dict[str, dict[str, RatedTexts]]:
+    """The ratings of a document in the dimensions that are compared, of systems."""
+    kept_ratings: dict[str, dict[str, RatedTexts]] = {}
+    for meta in comparison.meta:
+        for system, texts in document.ratings.get(meta.human.name, {}).items():
+            if system in comparison.systems:
+                kept_ratings.setdefault(meta.human.name, {})[system] = texts
+    return kept_ratings
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
@@ -305,13 +320,18 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
         digest = blake2b(digest_size=16)
         with open(draft / DOCUMENTS, "wb") as file:
             for document in comparison.documents:
-                line = as_line(asdict(document))
+                line = as_line(_without_empty(asdict(document), "ratings"))
                 digest.update(line)
                 file.write(line)
-        head = asdict(replace(comparison, documents=()))
+        head = _without_empty(asdict(replace(comparison, documents=())), "people")
         counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
         row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
         (draft / HEAD).write_bytes(as_line(with_checksum(row)))
+
+
+def _without_empty(row: dict[str, Any], key: str) -> dict[str, Any]:
+    """The row without a key that holds nothing: most comparisons have no annotators."""
+    return {name: value for name, value in row.items() if value or name != key}
 
 
 def check_folder(path: Path) -> None:
@@ -404,13 +424,34 @@ def _shapes(comparison: KeptComparison, path: Path) -> Iterator[tuple[bool, str,
     for human in comparison.human:
         fits = fits and [agreement.metric for agreement in human.agreement] == names
     yield fits, "its parts are of different systems or metrics", head
-    for table in comparison.choosers:
+    for table in (*comparison.choosers, *comparison.people):
         is_even = all(len(row) == len(table.head) for row in table.rows)
-        yield is_even, "a table of choosers is uneven", head
+        yield is_even, "a table is uneven", head
     for document in comparison.documents:
         fits = _texts_fit(document, comparison) and _scores_fit(document, comparison)
         where = f"{path / DOCUMENTS}: document {document.id!r:.80}"
         yield fits, "its texts and scores do not fit together", where
+        yield _ratings_fit(document), "its texts and ratings do not fit together", where
+
+
+def _ratings_fit(document: KeptDocument) -> bool:
+    """Whether ratings are of the segments of systems, and spans inside these."""
+    for by_system in document.ratings.values():
+        for system, texts in by_system.items():
+            own = document.systems.get(system, ())
+            if len(own) != len(texts):
+                return False
+            for text, ratings in zip(own, texts, strict=True):
+                spans = [s for rating in ratings if rating for s in rating.spans or ()]
+                if not all(_span_fits(span, text) for span in spans):
+                    return False
+    return True
+
+
+def _span_fits(span: RatedSpan, text: str) -> bool:
+    if span.start is None or span.end is None:
+        return span.start is span.end
+    return span.in_source or 0 <= span.start <= span.end <= len(text)
 
 
 def _texts_fit(document: KeptDocument, comparison: KeptComparison) -> bool:

@@ -346,11 +346,46 @@ Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
+class RatedSpan:
+    """Characters of a text from `start` to before `end`; both None where text is missing.
+
+    `in_source`: characters of the source instead.
+    """
+
+    start: int | None
+    end: int | None
+    severity: str | None
+    category: str | None = None
+    in_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextRating:
+    """What an annotator said of a text.
+
+    Args:
+        rater: the annotator.
+        score: None where only spans were marked.
+        spans: of errors; None where none were asked for.
+        seconds: that it took.
+    """
+
+    rater: str
+    score: float | None
+    spans: tuple[RatedSpan, ...] | None = None
+    seconds: float | None = None
+
+
+# of every segment, its ratings in the order of waves; None where a wave lacks one
+RatedTexts = tuple[tuple[TextRating | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentOutputs:
     """A document: its source, every system's text and every reference, each a tuple of aligned segments.
 
     A document that is one whole text (`whole`) has one segment. `human` holds dimension -> system or reference ->
-    scores.
+    scores, `ratings` the same with what single annotators said.
     """
 
     id: str
@@ -359,6 +394,8 @@ class DocumentOutputs:
     systems: Mapping[str, tuple[str, ...]]
     references: Mapping[str, tuple[str, ...]]
     human: Mapping[str, Mapping[str, Judgements]]
+    ratings: Mapping[str, Mapping[str, RatedTexts]] = field(default_factory=dict)
+    domain: str | None = None
 
     @property
     def segments(self) -> int:

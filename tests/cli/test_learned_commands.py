@@ -19,9 +19,12 @@ from discorank import InputError, Metric, load_metric
 from discorank.cli.main import main
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.store import Store
+from discorank.metrics.neural.xcomet.metric import XCometMetric
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.selection.ratings import character_counts
+from discorank.rerank.selection.system_scores import RatedSpan
 
 from ..support.learned_golden import GOLDEN, ODD
 from ..support.lists import made_lists
@@ -340,3 +343,28 @@ def test_a_cache_holds_ids_of_pairs_and_vectors_of_texts(name: str, tmp_path: Pa
             assert columns.keys() - {"text", "cut"} == {"ids"}
     assert store.meter.take().cached_texts >= len(TEXTS)
     shared.close()
+
+
+def test_errors_that_a_model_marks_are_held_against_those_of_people(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    rating = {"rater": "anna", "score": 70, "spans": [{"start": 0, "end": 3, "severity": "minor"}]}
+    clean = {"rater": "anna", "score": 100, "spans": []}
+    row = {"id": "d", "source": [SOURCE], "references": {"r": [TEXTS[0]]}}
+    row |= {"systems": {"A": [TEXTS[1]], "B": [TEXTS[2]]}}
+    row |= {"ratings": {"esa": {"A": [[rating]], "B": [[clean]]}}}
+    command = ["compare", write(tmp_path / "x.jsonl", row), "-m", f"xcomet({XCOMET})", "chrf"]
+    assert main([*command, "--spans", "--format", "json", "--quiet"]) == 0
+    people, by_model = json.loads(capsys.readouterr().out)["spans"]
+    assert people["f1"] is None  # of one annotator
+    metric = load_metric(f"xcomet({XCOMET})")
+    assert isinstance(metric, XCometMetric)
+    spans = metric.spans(TEXTS[1:], [TEXTS[0]] * 2, [SOURCE] * 2)
+    predicted = [[RatedSpan(s.start, s.end, s.severity) for s in own] for own in spans]
+    gold = [[RatedSpan(0, 3, "minor")], []]
+    counts = [character_counts(*of) for of in zip(TEXTS[1:], gold, predicted, strict=True)]
+    assert by_model["ratings"] == 2
+    assert by_model["f1"] == pytest.approx((counts[0] + counts[1]).f1)
+    both_free = sum(not g and not p for g, p in zip(gold, predicted, strict=True))
+    num_free = sum(not p for p in predicted)
+    assert by_model["free_precision"] == (both_free / num_free if num_free else 1)

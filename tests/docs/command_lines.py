@@ -48,6 +48,8 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("", "docs/generators.md", OWN),
     ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),
+    ("pearmut ", "docs/comparing-systems.md", OTHERS),
+    ("discorank compare examples/systems.jsonl -m chrf --human esa --judged", "", PEOPLE),
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
     ("comet-mbr", "docs/coming-from-other-tools.md", OTHERS),
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),

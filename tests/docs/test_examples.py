@@ -13,7 +13,7 @@ import pytest
 from discorank.cli.main import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MADE = 12
+MADE = 13
 
 
 def test_the_files_are_what_the_program_makes(tmp_path: Path) -> None:

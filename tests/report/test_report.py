@@ -155,7 +155,7 @@ def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) 
         ({"metrics": 3}, "metrics: "),
         (
             {"choosers": [{"title": "t", "head": ["a", "b"], "rows": [["c"]]}]},
-            "a table of choosers is uneven",
+            "a table is uneven",
         ),
     ):
         save(small, tmp_path)

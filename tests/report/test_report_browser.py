@@ -427,3 +427,30 @@ def test_marked_errors_are_underlined_where_they_are(browser: Browser, tmp_path:
             ]
             assert page.run(marks) == expected != []
             assert page.run(lines) == ["dotted", "solid", "double"]
+
+
+def test_errors_that_annotators_marked_stand_in_the_text(browser: Browser, tmp_path: Path) -> None:
+    said = [
+        {"rater": "anna", "score": 60, "spans": [{"start": 2, "end": 5, "severity": "major"}]},
+        {"rater": "ben", "score": 80, "spans": [{"start": 4, "end": 9, "severity": "minor"}]},
+    ]
+    # a letter that takes two places in JavaScript stands before the marks
+    row: dict[str, Any] = {"id": "d", "references": {"r": ["a cat sat"]}}
+    row |= {"systems": {"A": ["😀 cat sat"], "B": ["a cat sat"]}}
+    row |= {"ratings": {"esa": {"A": [said], "B": [[said[0]]]}}}
+    path, folder, page_path = tmp_path / "x.jsonl", tmp_path / "saved", tmp_path / "page.html"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    compare = ["compare", str(path), "-m", "chrf", "--draws", "50", "--save", str(folder)]
+    assert main([*compare, "--raters", "--quiet"]) == 0
+    assert main(["report", str(folder), "-o", str(page_path), "--quiet"]) == 0
+    marks = """[...document.querySelectorAll('[data-system="A"] mark')].map((mark) =>
+      [mark.textContent, mark.className, mark.title])"""
+    with browser.page(page_path) as page:
+        assert page.run(marks) == [
+            ["ca", "major", "anna: major"],
+            ["t", "major several", "anna: major\nben: minor"],
+            [" sat", "minor", "ben: minor"],
+        ]
+        page.run(CHANGE % ("base", json.dumps('["rater","ben"]')))
+        assert page.run(marks) == [["t sat", "minor", "ben: minor"]]
+        assert "not annotated" in text(page, '[data-system="B"]')

@@ -27,6 +27,7 @@ from ...files.entries import ListEntry, SeenKeys, error_entry, list_entry, place
 from ..documents import Row
 from ..format_table import DocumentFormat, Format, ListOptions, OpenedFiles
 from ..human_scores import ByDimension, HumanKey, Scores, human_scores
+from ..rated_texts import RatingsByDimension, read_ratings_of, with_means
 from .jsonl import id_of, misspelt, read_objects
 
 
@@ -139,7 +140,7 @@ def _in_document(error: InputError, document_id: str | None) -> InputError:
 
 
 Texts = str | list[Any]
-_READ = frozenset({"id", "source", "references", "systems", "human"})
+_READ = frozenset({"id", "source", "references", "systems", "human", "ratings"})
 _LIST_KEYS = frozenset({"document", "position", "candidates", "pseudo_references", "context_only"})
 _CANDIDATE_KEYS = frozenset({"text", "system", "logprob", "roles", "foci", "rst"})
 
@@ -158,6 +159,7 @@ class SystemsDocument:
     references: Mapping[str, Texts]
     human: ByDimension
     metadata: Mapping[str, Any]
+    ratings: RatingsByDimension
 
     def whole(self) -> CandidateList:
         """The candidate list of a document of plain strings; errors as `segment`."""
@@ -182,6 +184,8 @@ class SystemsDocument:
             self._segment_texts_by_name(self.systems, "systems"),
             self._segment_texts_by_name(self.references, "references"),
             {dimension: _scores_given(scores) for dimension, scores in self.human.items()},
+            self.ratings,
+            str(self.metadata["domain"]) if "domain" in self.metadata else None,
         )
 
     def _segment_texts_by_name(
@@ -257,6 +261,8 @@ def read_document(
         _check_shape(texts, segments, f"references.{name}".rstrip("."), first)
     if source is not None and segments is not None:
         _check_shape(source, segments, "source", first)
+    ratings = read_ratings_of(data, {**systems, **references}, segments)
+    data = with_means(data, ratings, [*systems, *references], segments)
     human = human_scores(data, keys, [*systems, *references], segments)
     if taken := _CANDIDATE_KEYS & set(human):
         raise InputError(
@@ -267,7 +273,7 @@ def read_document(
     for name in as_systems:
         systems[name] = _reference(references, name)
     return SystemsDocument(
-        document_id, segments, source, systems, references, human, _metadata(data)
+        document_id, segments, source, systems, references, human, _metadata(data), ratings
     )
 
 
@@ -424,7 +430,7 @@ FORMATS = (
         frozenset({"human", "as_systems", "include", "columns"}),
         keys=("systems",),
         documents=DocumentFormat(
-            _open, _lines, holds=frozenset({"human", "metrics", "not_supplied"})
+            _open, _lines, holds=frozenset({"human", "metrics", "not_supplied", "ratings"})
         ),
         example='{"id": "d", "systems": {"A": ["a text"], "B": ["b"]}, "human": {"mqm": {"A": [1.5]}}}\n',
     ),

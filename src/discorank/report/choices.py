@@ -69,6 +69,7 @@ def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> d
         "metrics": [_name_and_direction(scores) for scores in comparison.metrics],
         "human": [_name_and_direction(scores) for scores in judged],
         "references": list(references),
+        "raters": _raters(comparison),
         "shown": list(shown),
         "score": score,
         "documents": [_document(document, comparison) for document in comparison.documents],
@@ -91,7 +92,37 @@ def _document(document: KeptDocument, comparison: KeptComparison) -> dict[str, A
         "scores": [_all_rounded(document.scores[name]) for name in metrics],
         "segments": [_segment_scores(document, name) for name in metrics],
         "human": [_human_scores(document, name, comparison.systems) for name in dimensions],
+        "marks": [_marks(document, system) for system in comparison.systems],
     }
+
+
+def _raters(comparison: KeptComparison) -> list[str]:
+    """The annotators who marked spans, by name."""
+    names = set()
+    for document in comparison.documents:
+        for system in document.systems:
+            for ratings in _marks(document, system) or ():
+                names |= {rater for rater, _ in ratings}
+    return sorted(names)
+
+
+def _marks(document: KeptDocument, system: str) -> list[list[list[Any]]] | None:
+    """The spans that annotators marked in a system's segments: for each its annotators, with their spans.
+
+    None where nobody marked spans; a span is start, end, severity and category, places null where text is missing.
+    """
+    marks: list[list[list[Any]]] = [[] for _ in document.systems[system]]
+    for by_system in document.ratings.values():
+        for i, ratings in enumerate(by_system.get(system, ())):
+            for rating in ratings:
+                if rating is not None and rating.spans is not None:
+                    spans = [
+                        [span.start, span.end, span.severity, span.category]
+                        for span in rating.spans
+                        if not span.in_source
+                    ]
+                    marks[i].append([rating.rater, spans])
+    return marks if any(marks) else None
 
 
 def _segment_scores(document: KeptDocument, metric: str) -> list[list[float | None]] | None:

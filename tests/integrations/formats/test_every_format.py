@@ -61,6 +61,7 @@ def test_texts_of_recognised_files_are_compared(path: Path, format: Format) -> N
         assert read_system_texts(str(path)).segments == 1
 
 
+@pytest.mark.filterwarnings("ignore::discorank.integrations.formats.rated_texts.LeftOutWarning")
 @pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
 def test_damage_raises_nothing_but_our_errors(path: Path, format: Format) -> None:
     data = format.example.encode()

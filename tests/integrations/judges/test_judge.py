@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -206,6 +207,22 @@ def test_answers_explain_a_value(folder: dict[str, str]) -> None:
     value = verdict("s", "", "h")
     assert why == {"judgement": value, "answers": [str(value)]}
     assert pair.keys() == {"judgement", "as first", "as second"}
+
+
+def test_errors_that_a_judge_lists_stand_in_the_text(folder: dict[str, str]) -> None:
+    listed = [
+        {"span": "cat", "severity": "major", "category": "accuracy"},
+        {"span": "cat", "severity": "Minor"},
+        {"span": "dog", "severity": "minor"},
+    ]
+    answer = json.dumps({"errors": listed})
+    with serving(lambda seen, n: replied(answer)) as server:
+        (why,) = judge(server, prompt="mqm", **folder).explain("a cat, a cat", source="s")
+    # the second cat is the second in the text; there is no dog
+    assert why["errors"] == [
+        {"start": 2, "end": 5, "severity": "major"},
+        {"start": 9, "end": 12, "severity": "minor"},
+    ]
 
 
 # answers without a value

@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO
 
 from ...integrations.files.entries import ListEntry
 from ...integrations.formats.documents import DocumentRows
-from ...integrations.formats.format_table import documents_of
+from ...integrations.formats.format_table import documents_of, format_of
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.mtme.eval_set_folder import (
     EvalSetOptions,
@@ -194,13 +194,21 @@ def _noted(
     """The rows, counted as documents; says at the end what the format has no place for."""
     lost: dict[str, int] = {}
     for row in rows:
-        for key in ("human", "metrics", "not_supplied"):
-            if row.get(key) and key not in holds:
+        for key in ("human", "metrics", "not_supplied", "ratings"):
+            if row.get(key) and key not in holds and not (key == "human" and _is_derived(row)):
                 lost[key] = lost.get(key, 0) + 1
         count["documents"] += 1
         yield row
     for key, number in lost.items():
         say(f"{path}: {name} has no place for {key}, left out of {number} documents", quiet)
+
+
+def _is_derived(row: Row) -> bool:
+    """Whether people's scores are means of the row's ratings, or none."""
+    names = [
+        name for name, scores in row["human"].items() if any(s is not None for s in scores.values())
+    ]
+    return set(names) <= set(row.get("ratings") or ())
 
 
 def _write(output: str | None, lines: Iterable[bytes]) -> None:
@@ -211,6 +219,9 @@ def _write(output: str | None, lines: Iterable[bytes]) -> None:
         return
     with complete_or_absent(str(output)) as file:
         file.writelines(lines)
+
+
+_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
 
 
 def _to_folder(path: str, values: Mapping[str, Any]) -> None:
@@ -227,7 +238,9 @@ def _to_folder(path: str, values: Mapping[str, Any]) -> None:
     else:
         pair = needed(values, "language_pair", "--language-pair")
         keys = [HumanKey.read(key) for key in values["human"]]
-        rows = _rows(path, None, values)
+        has_pairs = "language_pair" in format_of(values["input_format"]).options
+        rows = _rows(path, pair if has_pairs and not values["hypotheses"] else None, values)
+        rows = _noted(rows, "mtme", _EVAL_SET_HOLDS, path, Counter(), values["quiet"])
         lower = [key.name for key in keys if key.lower]
         eval_set = eval_set_of_rows(rows, Path(output).name, pair, lower)
         write_eval_set(eval_set, output)

@@ -71,7 +71,15 @@ OPTIONS = Options(
     [ReportOptions, InputOptions, CodeOptions],
     positional={"run": "*"},
     short={"output": "o"},
-    hidden=["input_format", "num_candidates", "human", "as_systems", "include", "columns"],
+    hidden=[
+        "input_format",
+        "num_candidates",
+        "human",
+        "as_systems",
+        "include",
+        "columns",
+        "mqm_weights",
+    ],
 )
 
 
@@ -328,9 +336,10 @@ def input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
     reading = {
         "input_format": saved.get("input_format", "jsonl"),
         "num_candidates": saved.get("num_candidates"),
+        "language_pair": values["language_pair"] or saved.get("language_pair"),
     }
     try:
-        for name in ("human", "as_systems", "include", "columns"):
+        for name in ("human", "as_systems", "include", "columns", "mqm_weights"):
             reading[name] = tuple(saved.get(name, ()))
         build(InputOptions, reading)
     except (TypeError, InputError) as error:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from ...integrations.formats.human_scores import HumanKey, with_judged
+from ...integrations.formats.readers.pearmut import CampaignStyle, campaign_of
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...rerank.runs.row_forms import as_line
 from ...rerank.training.segments_to_judge import Proposal, Proposed, Unit, proposed
 from ..options import Options, needed
@@ -35,7 +37,13 @@ class SampleOptions:
         utility: by which texts differ.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
-        output: the file of rows; stdout if not given.
+        language_pair: the language pair that is read, of files with several.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
+        to: rows, or a campaign of Pearmut with blinded systems, a document with its segments at a time: pearmut add
+            CAMPAIGN.json; pearmut run.
+        annotators: of a campaign: how many there are; each sees every text.
+        contrastive: a campaign that shows all systems side by side, in place of one at a time.
+        output: the file of rows, or the campaign; stdout if not given.
     """
 
     input: str | None = None
@@ -46,6 +54,11 @@ class SampleOptions:
     utility: str = "chrf + 100*rouge-l"
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    language_pair: Annotated[str | None, Rare()] = None
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
+    to: Literal["rows", "pearmut"] = "rows"
+    annotators: Annotated[Annotated[int, Field(ge=1, le=1000)] | None, Rare()] = None
+    contrastive: Annotated[bool, Rare()] = False
     output: str | None = None
 
 
@@ -53,7 +66,8 @@ OPTIONS = Options(
     "sample",
     "Propose the segments, or whole documents, whose judgements tell most of several systems: easy and hard ones, "
     "where texts differ, over many documents. A row per segment has its source, references, every system's text, and a "
-    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them. Nothing is drawn at random.",
+    "null for every score: discorank train prior SYSTEMS --judged SEGMENTS reads them, and the annotations of a "
+    "campaign (--to pearmut) too. Nothing is drawn at random.",
     [SampleOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "count": "n", "utility": "u"},
@@ -71,8 +85,17 @@ def run(arguments: Sequence[str]) -> int:
     if key.name in _TAKEN:
         problem = f"{key.name!r} is a key of rows"
         raise InputError(problem, where="--human", fix="Give it another name")
+    for option in ("annotators", "contrastive"):
+        if values[option] and values["to"] != "pearmut":
+            problem, fix = "is of campaigns", "Add --to pearmut"
+            raise InputError(problem, where=f"--{option}", fix=fix)
     proposals = _proposed(path, key, values)
-    lines = [as_line(row_of(proposal, key.name)) for proposal in proposals.segments]
+    if values["to"] == "pearmut":
+        name = "campaign" if out in (None, "-") else Path(out).stem
+        style = CampaignStyle(values["annotators"] or 1, values["contrastive"])
+        lines = [as_line(campaign_of(proposals.segments, name, style))]
+    else:
+        lines = [as_line(row_of(proposal, key.name)) for proposal in proposals.segments]
     if out in (None, "-"):
         sys.stdout.write(b"".join(lines).decode("utf-8"))
     else:

@@ -40,7 +40,8 @@ class InputOptions:
         include: {formats:include}: further keys that hold systems.
         columns: {formats:columns} in a Parquet or Arrow file: which column is which key, such as id=prompt_id
             candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
-        language_pair: {formats:language_pair}: the language pair of the folder.
+        language_pair: {formats:language_pair}: the language pair, where there are several.
+        mqm_weights: {formats:mqm_weights}: what errors count, such as major=10 minor/style=0, where not as at WMT.
     """
 
     heading: ClassVar = "input"
@@ -56,6 +57,7 @@ class InputOptions:
     include: Annotated[tuple[str, ...], Rare()] = ()
     columns: Annotated[tuple[str, ...], Rare()] = ()
     language_pair: Annotated[str | None, Rare()] = None
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
 
 
 @settings
@@ -192,6 +194,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         "include",
         "columns",
         "language_pair",
+        "mqm_weights",
     ):
         value = values[name]
         if value not in (None, ()):

@@ -7,6 +7,7 @@ of their own, of one rater or several, or as preferences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -19,7 +20,9 @@ from ...integrations.formats.human_scores import (
 )
 from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
-from ...integrations.formats.open_lists import open_documents
+from ...integrations.formats.open_lists import open_documents, recognised_documents
+from ...integrations.formats.readers.pearmut import read_judged_by_pearmut
+from ...integrations.formats.readers.rating_table import is_appraise, read_appraise
 from ...integrations.formats.readers.systems import SystemsOptions, read_document, read_documents
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...metrics.errors import InputError
@@ -101,13 +104,16 @@ class EvalSetTexts:
     """Which texts of test sets are read.
 
     Args:
-        language_pair: folders of mt-metrics-eval: the language pairs that are read; all if not given.
+        language_pair: the language pairs that are read: of a folder of mt-metrics-eval all if not given, of a file
+            the only one.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
         main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
     heading: ClassVar = "input"
 
     language_pair: tuple[str, ...] = ()
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
     main_reference: tuple[str, ...] = ()
 
 
@@ -222,11 +228,13 @@ class JudgementOptions:
     Args:
         human: the key of the human scores, such as mqm:lower.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
-            as sample writes them; they join those of the systems file.
+            as sample writes them, or what Pearmut and Appraise write; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
+        language_pair: the language pair that is read, of files with several.
+        mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
     """
 
     heading: ClassVar = "judgements"
@@ -237,6 +245,8 @@ class JudgementOptions:
     rankings: str | None = None
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    language_pair: Annotated[str | None, Rare()] = None
+    mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
 
 
 class JudgedDocuments(NamedTuple):
@@ -295,12 +305,32 @@ def systems_documents(
 ) -> list[DocumentOutputs]:
     """The documents of a systems file, with what stands in it under some keys."""
     options = SystemsOptions(tuple(keys), tuple(values["as_systems"]), tuple(values["include"]))
-    return list(read_documents(LineSource(path), options))
+    named = {name: values[name] for name in ("language_pair", "mqm_weights")}
+    return list(read_documents(open_documents(path, **named), options))
 
 
 def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
     """The rows of the files of judgements."""
-    return [row for file in values["judged"] for row in read_judged(LineSource(file), keys[0].name)]
+    return [row for path in values["judged"] for row in read_judged_file(path, keys[0].name)]
+
+
+def read_judged_file(path: str, key: str) -> list[JudgedRow]:
+    """The judgements of a file: rows whose scores stand under a key, annotations of Pearmut, or CSV of Appraise.
+
+    Raises:
+        InputError: it is of none of these forms; with file and line.
+
+    Warns:
+        LeftOutWarning: something was left out.
+    """
+    if recognised_documents(path) == "pearmut":
+        return read_judged_by_pearmut(path)
+    if path != "-":
+        with closing(LineSource(path)) as source:
+            first = next(iter(source), (0, b""))[1]
+        if is_appraise(first):
+            return read_appraise(path)
+    return read_judged(LineSource(path), key)
 
 
 def _keys(values: Mapping[str, Any]) -> list[HumanKey]:

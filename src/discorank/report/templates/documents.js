@@ -74,6 +74,34 @@ function showDocuments(data) {
     return made;
   }
 
+  // A text with the errors that annotators marked in it, pieces with the worst severity and all who marked them.
+  function rated(text, marks, rater) {
+    const letters = Array.from(text);  // places count characters, not the units of JavaScript
+    const own = (marks || []).filter(([name]) => rater === "" || name === rater);
+    const made = element("p", {dir: "auto"});
+    if (!own.length) {
+      made.append(text, element("span", {class: "scores"}, " (not annotated)"));
+      return made;
+    }
+    const spans = own.flatMap(([name, some]) => some.map(([start, end, severity, category]) => ({name, start, end, severity, category})));
+    const said = (span) => [span.name, span.severity, span.category].filter(Boolean).join(": ");
+    const rank = (severity) => ["minor", "major", "critical"].indexOf(severity);
+    const mark = (some, content) => {
+      const worst = some.map((span) => span.severity).sort((x, y) => rank(y) - rank(x))[0] || "minor";
+      const several = new Set(some.map((span) => span.name)).size > 1;
+      return element("mark", {class: worst + (several ? " several" : ""), title: some.map(said).join("\n")}, content);
+    };
+    const placed = spans.filter((span) => span.start !== null);
+    const ends = [...new Set([0, letters.length, ...placed.flatMap((span) => [span.start, span.end])])].sort((x, y) => x - y);
+    for (let n = 0; n + 1 < ends.length; n++) {
+      const inside = placed.filter((span) => span.start <= ends[n] && span.end >= ends[n + 1]);
+      const piece = letters.slice(ends[n], ends[n + 1]).join("");
+      made.append(inside.length ? mark(inside, piece) : piece);
+    }
+    for (const span of spans.filter((one) => one.start === null)) made.append(" ", mark([span], "[missing]"));
+    return made;
+  }
+
   // A given text; a long one is closed at first.
   function folded(text) {
     const made = marked(text, null);
@@ -98,7 +126,9 @@ function showDocuments(data) {
       return own ? [element("div", {class: "cell given"}, element("h5", null, label), folded(own[i]))] : [];
     });
     for (const s of shown()) {
-      const text = marked(doc.systems[s][i], base ? base[i] : null);
+      const [kind, rater] = JSON.parse(at("base").value);
+      const marks = doc.marks && doc.marks[s];
+      const text = kind === "rater" ? rated(doc.systems[s][i], marks && marks[i], rater) : marked(doc.systems[s][i], base ? base[i] : null);
       cells.push(element("div", {class: "cell", "data-system": data.systems[s]}, element("h5", null, data.systems[s]), text, scoresOf(doc, s, i)));
     }
     return element("li", null, element("h4", null, "Segment " + (i + 1)), element("div", {class: "cells"}, ...cells));
@@ -131,9 +161,11 @@ function showDocuments(data) {
 
   fill(at("score"), measures.map((one, i) => [String(i), one.name + (one.people ? " (human)" : "")]),
     String(measures.findIndex((one) => !one.people && one.name === data.score)));
-  const bases = [["none", ""], ...data.references.map((name) => ["reference", name]), ...data.systems.map((name) => ["system", name])];
-  fill(at("base"), bases.map((one) => [JSON.stringify(one), one[0] === "none" ? "nothing" : one[1] + (one[0] === "reference" ? " (reference)" : "")]),
-    JSON.stringify(bases[data.references.length ? 1 : 0]));
+  const raters = data.raters.length ? [["rater", ""], ...data.raters.map((name) => ["rater", name])] : [];
+  const label = ([kind, name]) => kind === "none" ? "nothing" : kind === "reference" ? name + " (reference)" : kind === "rater" ? "errors marked by " + (name || "all annotators") : name;
+  const bases = [["none", ""], ...raters, ...data.references.map((name) => ["reference", name]), ...data.systems.map((name) => ["system", name])];
+  fill(at("base"), bases.map((one) => [JSON.stringify(one), label(one)]),
+    JSON.stringify(bases[raters.length || data.references.length ? 1 : 0]));
   for (const name of data.systems) addBox("systems", name, data.shown.includes(name));
   givens.forEach(({label}, n) => addBox("given", label, n < 2));
   at("choice").addEventListener("change", () => { place = Number(at("choice").value); show(); });

@@ -66,6 +66,7 @@ from .compared_sets import (
     output_place,
     set_places,
 )
+from .people import PeopleOptions
 from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
 
 SHOWN = (
@@ -135,6 +136,7 @@ OPTIONS = Options(
         CompareOptions,
         OutputFileOptions,
         ChooserOptions,
+        PeopleOptions,
         EvalSetTexts,
         EvalSetReading,
         TaskOptions,
@@ -280,6 +282,8 @@ def answered(sets: Sequence[ComparedSet], level: float, correction: Correction) 
         lines = [] if len(sets) == 1 else [printable(compared.name), ""]
         if compared.kept is not None:
             lines += [*answer_lines(compared.kept), MORE]
+        if compared.people:
+            lines += ["", shown(compared.people, "table").rstrip("\n")]
         if compared.choosers is not None:
             tables = choosers_tables(compared.choosers, level, correction)
             choices = shown([table for table in tables if table.name in SHOWN], "table")
@@ -299,6 +303,7 @@ def printed_sets(
         of_this = [Table("", (), [compared.settings], "settings")]
         if compared.kept is not None:
             of_this += comparison_tables(compared.kept)
+        of_this += compared.people
         if compared.choosers is not None:
             of_this += choosers_tables(compared.choosers, level, correction)
         tables += of_this if len(sets) == 1 else of_set(compared.name, of_this)

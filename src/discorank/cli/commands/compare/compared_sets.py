@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from ....integrations.formats.documents import DocumentRows
 from ....integrations.formats.human_scores import HumanKey, human_dimensions
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
-from ....integrations.formats.open_lists import open_documents
+from ....integrations.formats.open_lists import open_documents, recognised_documents
 from ....integrations.formats.readers.systems import SystemsOptions, read_documents
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....metrics.errors import InputError, unknown
@@ -31,11 +32,13 @@ from ....rerank.selection.comparison import SystemComparison, compare_systems, f
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
+from ....tables import Table
 from ...options.inputs import cache_in
 from ...options.system_outputs import aligned_outputs, output_files_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from .chooser_comparison import choice_task, choosers_tables, judge_choosers, too_few
+from .people import may_lack, people_tables, with_judgements
 
 
 class SetPlace(NamedTuple):
@@ -61,7 +64,8 @@ def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace
     places = []
     for path, name in zip(paths, names, strict=True):
         is_folder = values["input_format"] in ("systems", "mtme") and is_eval_set_folder(path)
-        pairs = pairs_of(path, values["language_pair"]) if is_folder else (None,)
+        named: tuple[str | None, ...] = values["language_pair"] or (None,)
+        pairs = pairs_of(path, values["language_pair"]) if is_folder else named
         for pair in pairs:
             places.append(SetPlace(path, name if len(pairs) == 1 else f"{name} {pair}", pair))
     return places
@@ -136,6 +140,8 @@ def check_systems_files(paths: Sequence[str], form: str) -> None:
         return
     for path in paths:
         kind = _kind(path)
+        if recognised_documents(path) != form:
+            continue
         # of one file of candidate lists its reader says more
         if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
             problem = f"found {about_kind(str(kind))}, expected a systems file"
@@ -176,6 +182,7 @@ class ComparedSet(NamedTuple):
     systems: SystemComparison | None
     kept: KeptComparison | None  # of the systems, as it is told and saved
     choosers: ChooserComparison | None
+    people: Sequence[Table] = ()  # those who judged
 
 
 def compare_set(
@@ -186,7 +193,7 @@ def compare_set(
     values: Mapping[str, Any],
 ) -> ComparedSet:
     """One systems file; errors name it."""
-    documents = _read_documents(place, keys, values)
+    documents = _read_documents(place, may_lack(keys, values), values)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
     unit = _unit(len(documents), ids_unknown, values)
     baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
@@ -194,6 +201,7 @@ def compare_set(
     try:
         if values["references"]:
             documents = with_references(documents, values["references"])
+        documents = with_judgements(documents, keys, values)
         human = human_dimensions(documents, keys)
         task = choice_task(documents, human, values)
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
@@ -214,9 +222,13 @@ def compare_set(
     comparison = None
     if systems is not None:
         comparison = kept(systems, how, _chooser_tables(judged, values))
+    ours = {} if comparison is None else {one.scores.name: one.scores for one in comparison.human}
+    people = people_tables(documents, human, fitted, ours, values)
+    if comparison is not None:
+        comparison = replace(comparison, people=tuple(map(_kept_table, people)))
     num_segments = sum(document.segments for document in documents)
     how |= {"documents": len(documents), "segments": num_segments}
-    return ComparedSet(place.name, how, systems, comparison, judged)
+    return ComparedSet(place.name, how, systems, comparison, judged, people)
 
 
 def _settings(
@@ -238,11 +250,11 @@ def _chooser_tables(judged: ChooserComparison | None, values: Mapping[str, Any])
     if judged is None:
         return []
     tables = choosers_tables(judged, values["level"], values["correction"])
-    return [
-        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
-        for table in tables
-        if table.columns
-    ]
+    return [_kept_table(table) for table in tables if table.columns]
+
+
+def _kept_table(table: Table) -> KeptTable:
+    return KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
 
 
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
@@ -263,7 +275,11 @@ def _read_documents(
     else:
         form, columns = values["input_format"], values["columns"]
         source = open_documents(
-            place.path, form, language_pair=place.language_pair, columns=columns
+            place.path,
+            form,
+            language_pair=place.language_pair,
+            columns=columns,
+            mqm_weights=values["mqm_weights"],
         )
     documents = list(read_documents(source, options))
     if not documents:

@@ -40,7 +40,7 @@ class TaskOptions:
     """The parts of the WMT metrics task that are computed.
 
     Args:
-        input_format: how the systems are kept: systems, mtme, wmt-xml, wmt-jsonl, sacrebleu or summeval.
+        input_format: how the systems are kept: {formats:documents}; what the first line shows need not be named.
         statistics: discorank's, or those of the WMT metrics task under its names, for metrics with scores in the folder
             too.
         tasks: a task set instead, of the folder that holds the test sets: wmt23, wmt24, wmt24-on-wmt23 or wmt25.

@@ -141,7 +141,8 @@ class TrainPriorOptions:
     """How errors are counted, and where the prior goes.
 
     Args:
-        input: the systems file, a document per line; "mqm": null where nobody judged one.
+        input: the systems file, a document per line, or human evaluations as WMT releases them; "mqm": null where
+            nobody judged one.
         root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
         output: the file of the prior, .json.
         format: how the prior is printed, text or json.

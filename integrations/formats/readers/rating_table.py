@@ -1,0 +1,419 @@
+"""Tables of ratings, TSV or CSV with a head: MQM as WMT's annotations have it, an error per line, or a score per line.
+
+    system  doc  seg_id  rater  source  target  category  severity        MQM
+    system  doc  seg_id  rater  source  target  score                     ESA
+
+Columns may have the names of other years (``docSegId``, ``globalSegId``, ``doc_id``), stand in any order, and be
+accompanied by others, such as ``lp`` and ``domain``. In ``target`` and ``source`` <v>...</v> marks the error. A score
+is ``mqm``, by the weights below, or ``esa``. Lines stand in any order and are all in memory.
+
+An error counts as the longest entry of the weights that it has: SEVERITY/CATEGORY/SUBCATEGORY, SEVERITY/CATEGORY or
+SEVERITY, where ``*`` stands for every severity and gives way to a severity of the same length; case does not matter.
+What has no entry counts 0. The score of a text is minus the sum over its errors, so that 0 is best, as WMT and
+mt-metrics-eval have it.
+
+Appraise writes CSV without a head and without texts, as WMT24 and WMT25 exported it: annotator, system, segment, kind,
+two languages, score, document, a flag, spans, start and end. These are judgements of documents that are there. A
+segment is named by its id, PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, or by its line among all segments of the language pair,
+from 0; the document is checked. Of several ratings of a text by one annotator the last counts. Quality control (kind
+BAD; documents #bad, #dup and #incomplete; tutorials) is left out as the organisers do, and counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from math import isfinite
+from pathlib import Path
+
+from ....metrics.errors import InputError, excerpt
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import LineSource
+from ....rerank.selection.system_scores import RatedSpan, TextRating
+from ...files.entries import in_line
+from ..documents import DocumentRows, Row
+from ..format_table import DocumentFormat, Format, ListOptions
+from ..human_scores import JudgedRow
+from ..rated_texts import (
+    REPEATED,
+    GatheredText,
+    GatheredTexts,
+    Notes,
+    SegmentKey,
+    same_text,
+    the_pair,
+)
+from .systems import lists_of_documents
+from .wmt_jsonl import place_of
+
+# Freitag et al. 2021, and what the organisers of WMT24 take for categories of their own
+WMT_WEIGHTS: Mapping[str, float] = {
+    "critical": 5.0,
+    "major": 5.0,
+    "minor": 1.0,
+    "minor/fluency/punctuation": 0.1,
+    "*/non-translation!": 25.0,
+    "*/source issue": 0.0,
+    "*/source error": 0.0,
+    "*/reinterpretation": 0.0,
+}
+
+
+def read_mqm_weights(given: Iterable[str]) -> dict[str, float]:
+    """The task's weights, changed by entries such as ``major=10`` or ``minor/style=0``.
+
+    Raises:
+        InputError: an entry without a number.
+
+    >>> read_mqm_weights(["Major=10"])["major"]
+    10.0
+    """
+    weights = dict(WMT_WEIGHTS)
+    for entry in given:
+        name, mark, number = entry.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = float("nan")
+        if not mark or not name.strip() or not isfinite(weight):
+            raise InputError(
+                f"found {excerpt(entry)}",
+                where="--mqm-weights",
+                fix="Expected SEVERITY=NUMBER or SEVERITY/CATEGORY=NUMBER, such as major=10",
+            )
+        weights[name.strip().lower()] = weight
+    return weights
+
+
+def weight_of(severity: str, category: str, weights: Mapping[str, float]) -> float:
+    """What one error counts.
+
+    >>> weight_of("Minor", "Fluency/Punctuation", WMT_WEIGHTS), weight_of("Major", "Non-translation!", WMT_WEIGHTS)
+    (0.1, 25.0)
+    """
+    parts = [part.strip().lower() for part in category.split("/") if part.strip()]
+    for length in range(len(parts), -1, -1):
+        for first in (severity.strip().lower(), "*"):
+            name = "/".join([first, *parts[:length]])
+            if name in weights:
+                return weights[name]
+    return 0.0
+
+
+_NAMES = {  # other names of a column
+    "system": ("system", "system_id"),
+    "document": ("doc", "doc_name", "document", "document_id", "doc_id"),
+    "segment": ("globalSegId", "seg_id", "segment_id", "docSegId", "seg"),
+    "rater": ("rater", "annotator", "user_id"),
+    "source": ("source", "src"),
+    "target": ("target", "tgt", "hypothesis"),
+    "category": ("category",),
+    "severity": ("severity",),
+    "score": ("score", "overall", "esa_score"),
+    "pair": ("lp", "langs", "language_pair"),
+    "domain": ("domain", "domain_name"),
+}
+_NEEDED = ("system", "document", "segment", "target")
+_HEAD = "Expected a head such as system, doc, seg_id, rater, source, target, category, severity"
+_NO_ERROR = frozenset({"no-error", "no error", "none", ""})
+
+
+@dataclass
+class _RatedTarget:
+    """What the lines of one annotator say of one text."""
+
+    text: str
+    source: str
+    weight: float = 0.0
+    spans: list[RatedSpan] = field(default_factory=list)
+    score: float | None = None
+    domain: str | None = None
+
+
+_Key = tuple[str, str, SegmentKey, str, str]  # pair, document, segment, system, rater
+
+
+def read_rating_table(
+    path: str, language_pair: str | None = None, weights: tuple[str, ...] = ()
+) -> Iterator[Row]:
+    """The documents of a table, plain or gzip, as rows.
+
+    Raises:
+        InputError: a head without needed columns, a line of another length, or two texts of one system in a segment.
+
+    Warns:
+        LeftOutWarning: something was left out.
+    """
+    of_errors = read_mqm_weights(weights)
+    source = LineSource(path)
+    notes = Notes(source.name)
+    targets: dict[_Key, _RatedTarget] = {}
+    is_mqm = False
+    for number, line in _table_lines(source):
+        with in_line(source, number):
+            is_mqm = "severity" in line
+            _add(targets, line, of_errors, notes)
+    texts = GatheredTexts(notes)
+    for (pair, document, segment, system, rater), one in targets.items():
+        score = -one.weight if is_mqm else one.score
+        rating = TextRating(rater, score or 0.0, tuple(one.spans)) if is_mqm else None
+        if not is_mqm and score is not None:
+            rating = TextRating(rater, score)
+        texts.add(
+            GatheredText(
+                pair, document, segment, system, one.text, one.source or None, one.domain, rating
+            )
+        )
+    pairs = texts.pairs
+    if not pairs:
+        raise InputError("no lines below the head", where=path)
+    pair = the_pair(pairs, language_pair, path)
+    yield from texts.rows(pair, "mqm" if is_mqm else "esa")
+    others = sum(pairs.values()) - pairs[pair]
+    notes.warn(*([f"{others} segments of other language pairs are left out"] if others else []))
+
+
+def _table_lines(source: LineSource) -> Iterator[tuple[int, dict[str, str]]]:
+    """Every line by the names of `_NAMES`."""
+    columns: dict[str, int] = {}
+    width, is_tsv = 0, True
+    for number, line in source:
+        text = line.decode()
+        if not columns:
+            is_tsv = "\t" in text
+            head = _cells(text, is_tsv, source, number)
+            columns, width = _columns(head, source.name), len(head)
+            continue
+        if not text.strip():
+            continue
+        cells = _cells(text, is_tsv, source, number)
+        if len(cells) != width:
+            raise source.refusal(number, f"{len(cells)} cells, the head has {width}")
+        yield number, {name: cells[place] for name, place in columns.items()}
+
+
+def _cells(text: str, is_tsv: bool, source: LineSource, number: int) -> list[str]:
+    """The cells of a line; those of a TSV have no quotes."""
+    if is_tsv:
+        return text.split("\t")
+    try:
+        return next(csv.reader(StringIO(text), strict=True), [])
+    except csv.Error as error:
+        raise source.refusal(number, f"no line of CSV: {error}") from None
+
+
+def _columns(head: list[str], path: str) -> dict[str, int]:
+    """The place of every column that is known."""
+    columns = {}
+    for name, names in _NAMES.items():
+        known = next((one for one in names if one in head), None)
+        if known is not None:
+            columns[name] = head.index(known)
+    lacking = [_NAMES[name][0] for name in _NEEDED if name not in columns]
+    if not {"severity", "score"} & set(columns):
+        lacking.append("severity or score")
+    if lacking:
+        problem = f"no column {', '.join(lacking)} in {excerpt(', '.join(head))}"
+        raise InputError(problem, where=f"{path}:1", fix=_HEAD)
+    return columns
+
+
+def _add(
+    targets: dict[_Key, _RatedTarget],
+    line: Mapping[str, str],
+    weights: Mapping[str, float],
+    notes: Notes,
+) -> None:
+    """Takes a line."""
+    text, spans = _unmarked(line["target"])
+    source, source_spans = _unmarked(line.get("source", ""))
+    segment = line["segment"].strip()
+    order = int(segment) if segment.isascii() and segment.isdigit() and len(segment) < 19 else 0
+    rater = line.get("rater", "").strip() or "unknown"
+    key = (line.get("pair", ""), line["document"], (order, segment), line["system"], rater)
+    one = targets.setdefault(key, _RatedTarget(text, source, domain=line.get("domain")))
+    if not same_text(one.text, text):
+        raise InputError(f"another text of {line['system']!r:.80} than in an earlier line")
+    if "severity" in line:
+        end = len(one.text)  # where lines differ in white space
+        marked = [(min(start, end), min(stop, end), False) for start, stop in spans]
+        _add_error(one, line, marked, source_spans, weights)
+    else:
+        if one.score is not None:
+            notes.counts["lines say again what an annotator had scored: the last one counts"] += 1
+        one.score = _score(line["score"])
+
+
+def _add_error(
+    one: _RatedTarget,
+    line: Mapping[str, str],
+    spans: list[tuple[int, int, bool]],
+    source_spans: list[tuple[int, int]],
+    weights: Mapping[str, float],
+) -> None:
+    """Adds the error of a line, if it has one."""
+    severity, category = line["severity"].strip(), line.get("category", "").strip()
+    if severity.lower() in _NO_ERROR or category.lower() in _NO_ERROR - {""}:
+        return
+    one.weight += weight_of(severity, category, weights)
+    about = (severity.lower(), category or None)
+    places = spans + [(start, end, True) for start, end in source_spans]
+    if not places:
+        one.spans.append(RatedSpan(None, None, *about))
+    one.spans += [RatedSpan(start, end, *about, in_source) for start, end, in_source in places]
+
+
+def _score(text: str) -> float | None:
+    """A score; None of an empty cell, None and nan."""
+    if text.strip().lower() in ("", "none", "nan"):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"found {excerpt(text)}, expected a number", where="score") from None
+
+
+_MARK = re.compile("</?v>")
+
+
+def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text without its marks, and what they mark.
+
+    >>> _unmarked("a <v>b c</v> d")
+    ('a b c d', [(2, 5)])
+    """
+    plain, spans, start, at = [], [], None, 0
+    length = 0
+    for mark in _MARK.finditer(text):
+        piece = text[at : mark.start()]
+        plain.append(piece)
+        length, at = length + len(piece), mark.end()
+        if mark[0] == "<v>":
+            start = length
+        elif start is not None:
+            spans.append((start, length))
+            start = None
+    plain.append(text[at:])
+    return "".join(plain), spans
+
+
+_CELLS = 12  # of a line of Appraise
+_CONTROL = ("#bad", "#dup", "#incomplete")
+
+
+def is_appraise(line: bytes) -> bool:
+    """Whether a line is one that Appraise exports."""
+    cells = _csv_cells(line)
+    return len(cells) == _CELLS and cells[8] in ("True", "False") and cells[9].startswith("[")
+
+
+def _csv_cells(line: bytes) -> list[str]:
+    try:
+        return next(csv.reader(StringIO(line.decode()), strict=True), [])
+    except csv.Error:
+        return []
+
+
+def read_appraise(path: str) -> list[JudgedRow]:
+    """The judgements of a CSV file of Appraise.
+
+    Raises:
+        InputError: a line of another form; with file and line.
+
+    Warns:
+        LeftOutWarning: something was left out.
+    """
+    notes = Notes(path)
+    rows: dict[tuple[str, str, str], tuple[float, JudgedRow]] = {}
+    for place, ended, row in _appraise_lines(path, notes):
+        earlier = rows.get(place)
+        notes.counts[REPEATED] += earlier is not None
+        if earlier is None or ended >= earlier[0]:
+            rows[place] = ended, row
+    notes.warn()
+    return [row for _, row in rows.values()]
+
+
+def _appraise_lines(
+    path: str, notes: Notes
+) -> Iterator[tuple[tuple[str, str, str], float, JudgedRow]]:
+    """Every line that counts: annotator, system and segment; when it ended; its judgement."""
+    source = LineSource(path)
+    for number, line in source:
+        cells = _csv_cells(line)
+        if len(cells) != _CELLS:
+            raise source.refusal(
+                number, f"{len(cells)} cells, expected {_CELLS} as in the first line"
+            )
+        rater, system, segment, kind, _, _, score, document, _, spans, start, end = cells
+        if reason := _control(kind, system, segment, document):
+            notes.counts[f"lines of {reason} are left out"] += 1
+            continue
+        with in_line(source, number):
+            times = [_appraise_number(value, "time") for value in (start, end)]
+            row = JudgedRow(
+                f"{path}:{number}",
+                document,
+                rater,
+                {system: _appraise_number(score, "score")},
+                {system: parse_json(spans.encode())},
+                abs(times[1] - times[0]),
+            )
+            yield (rater, system, segment), times[1], _placed(row, segment)
+
+
+def _control(kind: str, system: str, segment: str, document: str) -> str | None:
+    """Why a line does not count, None where it does."""
+    if "tutorial" in system or "tutorial" in segment or "tutorial" in document:
+        return "tutorials"
+    marks = [mark for mark in _CONTROL if mark in document or mark in segment]
+    if kind != "TGT":
+        return f"quality control ({kind:.20})"
+    return f"quality control ({marks[0]})" if marks else None
+
+
+def _placed(row: JudgedRow, segment: str) -> JudgedRow:
+    """The row with the id of its segment, or its line."""
+    rest = (row.rater, row.scores, row.errors, row.seconds)
+    if segment.isascii() and segment.isdigit() and len(segment) < 19:
+        return JudgedRow(row.where, row.id, *rest, int(segment))
+    place = place_of({"doc_id": segment}, 1)
+    if place.number is None:
+        fix = "Expected a number, or PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT"
+        raise InputError(f"found {excerpt(segment)}", where="segment", fix=fix)
+    return JudgedRow(row.where, f"{place.document}:{place.number}", *rest)
+
+
+def _appraise_number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"found {excerpt(text)}, expected a number", where=where) from None
+
+
+def _open(path: str | Path, options: ListOptions) -> DocumentRows:
+    rows = read_rating_table(str(path), options.language_pair, options.mqm_weights)
+    return DocumentRows(str(path), rows)
+
+
+_NAME = rb'"?(?:' + "|".join(n for names in _NAMES.values() for n in names).encode() + rb')"?'
+
+FORMATS = (
+    Format(
+        "rating-table",
+        "a table of ratings with a head, as MQM annotations of WMT",
+        lists_of_documents(_open),
+        frozenset({"human", "as_systems", "language_pair", "mqm_weights"}),
+        first_line=re.compile(
+            rb"(?=.*\bsystem)(?=.*\b(?:target|tgt|hypothesis)\b)(?:" + _NAME + rb"[\t,]){3,}"
+        ),
+        documents=DocumentFormat(_open),
+        example=(
+            "system\tdoc\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
+            "A\td\t1\tr\ts\ta <v>text</v>\tAccuracy/Mistranslation\tMajor\n"
+        ),
+    ),
+)

@@ -1,0 +1,443 @@
+"""What ``compare`` says of those who judged: annotators, the organisers' ranking, and marked spans.
+
+--raters       every annotator in figures, and how far they agree
+--organisers   the systems as the organisers of a year of WMT rank them, beside ours, and why the two differ
+--spans        errors that metrics mark against those that people marked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from ....integrations.formats.human_scores import (
+    HumanKey,
+    with_judged,
+    with_means_of_raters,
+)
+from ....metrics.base import Metric
+from ....metrics.errors import InputError
+from ....metrics.mixture import Utility
+from ....metrics.spec.checked_settings import Rare, settings
+from ....report.choices import marked_errors
+from ....report.comparison_tables import rank_range
+from ....report.summary_text import short_names
+from ....rerank.selection.kept_comparison import KeptScores
+from ....rerank.selection.organisers_ranking import OrganisersRanking, Rule, organisers_ranking
+from ....rerank.selection.ratings import (
+    SpanAgreement,
+    SpanComparison,
+    error_free,
+    rated_texts,
+    rater_agreement,
+    rater_figures,
+    waves,
+    z_scores,
+)
+from ....rerank.selection.significance import in_units, judge
+from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan, human_scored
+from ....tables import Column, Table, numbers, whole, words
+from ...options.system_outputs import judged_rows
+from ...terminal.console import Counted, say
+
+
+@settings
+class PeopleOptions:
+    """Those who judged, beside the systems.
+
+    Args:
+        judged: files of judgements of the same texts, which join those of the input: rows as sample writes them, logs
+            of Pearmut, or CSV files of Appraise.
+        raters: print every annotator's figures, and how far annotators agree.
+        z_scores: take the mean of annotators' z-scores for that of their scores.
+        organisers: print the ranking as the organisers of WMT make it too: wmt24, wmt25 or wmt26.
+        spans: compare the errors that metrics mark with those that people marked.
+    """
+
+    heading: ClassVar = "judgements"
+
+    judged: tuple[str, ...] = ()
+    raters: bool = False
+    z_scores: Annotated[bool, Rare()] = False
+    organisers: Literal["none", "wmt24", "wmt25", "wmt26"] = "none"
+    spans: Annotated[bool, Rare()] = False
+
+
+def with_judgements(
+    documents: list[DocumentOutputs], keys: Sequence[HumanKey], values: Mapping[str, Any]
+) -> list[DocumentOutputs]:
+    """The documents with the files of judgements, and with z-scores if they are asked for."""
+    if values["judged"]:
+        if len(keys) != 1:
+            fix = "Give the key of their scores, such as --human esa"
+            raise InputError("join the scores of one key", where="--judged", fix=fix)
+        documents = with_judged(documents, judged_rows(values, keys), keys[0].name)
+        documents = with_means_of_raters(documents, keys[0].name)
+    if values["z_scores"]:
+        rated = _rated_dimensions(documents)
+        if not rated:
+            problem, fix = "nobody's single ratings are known", "Leave it out"
+            raise InputError(problem, where="--z-scores", fix=fix)
+        for dimension in rated:
+            documents = z_scores(documents, dimension)
+    return documents
+
+
+def may_lack(keys: Sequence[HumanKey], values: Mapping[str, Any]) -> tuple[HumanKey, ...]:
+    """The keys, which documents may lack where judgements are in files of their own."""
+    if not values["judged"]:
+        return tuple(keys)
+    return tuple(replace(key, may_lack=True) for key in keys)
+
+
+def _rated_dimensions(documents: Sequence[DocumentOutputs]) -> list[str]:
+    return list(dict.fromkeys(name for document in documents for name in document.ratings))
+
+
+def people_tables(
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    metrics: Sequence[Utility],
+    ours: Mapping[str, KeptScores],
+    values: Mapping[str, Any],
+) -> list[Table]:
+    """The tables that the options ask for, of every dimension of people's scores.
+
+    Args:
+        documents: with their judgements.
+        human: the dimensions, each with whether lower is better.
+        metrics: that may mark errors.
+        ours: people's scores with our tests, by dimension.
+        values: of the options.
+    """
+    asked = [name for name in ("raters", "spans") if values[name]]
+    asked += ["organisers"] * (values["organisers"] != "none")
+    if asked and not human:
+        problem = "there are no human scores"
+        raise InputError(problem, where=f"--{asked[0]}", fix="Name their key with --human")
+    tables: list[Table] = []
+    for dimension, lower in human:
+        _warn_of_lone_raters(documents, dimension, values)
+        if values["raters"]:
+            tables += rater_tables(documents, dimension)
+        if values["organisers"] != "none":
+            scores = ours.get(dimension)
+            tables += organisers_tables(documents, dimension, lower, scores, values)
+        if values["spans"]:
+            tables.append(span_table(documents, dimension, metrics, values["quiet"]))
+    return tables
+
+
+def _warn_of_lone_raters(
+    documents: Sequence[DocumentOutputs], dimension: str, values: Mapping[str, Any]
+) -> None:
+    """Warns of annotators who saw one system only."""
+    figures = rater_figures(documents, dimension)
+    lone = [one.rater for one in figures if one.systems == 1]
+    if lone and len({system for d in documents for system in d.ratings.get(dimension, ())}) > 1:
+        names = ", ".join(lone[:5]) + ("" if len(lone) <= 5 else f" and {len(lone) - 5} more")
+        say(
+            f"warning: {dimension}: {names} rated one system only: how strict they are cannot be told from how good "
+            "it is",
+            values["quiet"],
+        )
+
+
+def rater_tables(documents: Sequence[DocumentOutputs], dimension: str) -> list[Table]:
+    """Annotators, and pairs of them."""
+    figures = [{"human": dimension, **f._asdict()} for f in rater_figures(documents, dimension)]
+    if not figures:
+        fix = "Read a file with ratings, or give them with --judged"
+        raise InputError(f"{dimension} has no single ratings", where="--raters", fix=fix)
+    agreement = [{"human": dimension, **a._asdict()} for a in rater_agreement(documents, dimension)]
+    columns = [
+        words("annotator", "rater"),
+        whole("ratings", "ratings"),
+        whole("systems", "systems"),
+        *numbers({"mean": "mean", "deviation": "spread"}),
+        Column("error-free", ("error_free",), _share),
+        *numbers({"seconds": "seconds"}),
+    ]
+    tables = [
+        Table(f"{dimension}: annotators", columns, figures, "raters", ("human", "rater")),
+    ]
+    if agreement:
+        heads = {"pearson": "Pearson", "tau": "tau-b in segments", "span_f1": "span F1"}
+        columns = [words("annotator", "a"), words("other", "b"), whole("texts", "texts")]
+        columns += numbers(heads)
+        title = f"{dimension}: agreement of annotators on the texts that both rated"
+        keys = ("human", "a", "b")
+        tables.append(Table(title, columns, agreement, "rater_agreement", keys))
+    return tables
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def organisers_tables(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    ours: KeptScores | None,
+    values: Mapping[str, Any],
+) -> list[Table]:
+    """The organisers' ranking beside ours, and the pairs that the two decide otherwise."""
+    rule: Rule = values["organisers"]
+    domains = [document.domain for document in documents for _ in range(document.segments)]
+    by_wave = waves(documents, dimension)
+    ranking = organisers_ranking(by_wave, domains, rule, not lower, values["level"], values["seed"])
+    free = error_free(documents, dimension)
+    names = sorted({domain for domain in domains if domain})
+    rows = []
+    for one in ranking.systems:
+        row: dict[str, Any] = {"human": dimension, "system": one.system, "score": one.score}
+        row |= {f"domain:{name}": one.domains.get(name) for name in names}
+        row["error_free"] = free[one.system].share if one.system in free else None
+        row |= {"best_rank": one.ranks[0], "worst_rank": one.ranks[1], "cluster": one.cluster}
+        row |= _own_ranks(one.system, ours, values["level"])
+        rows.append(row)
+    columns = [
+        words("system", "system"),
+        *numbers({"score": dimension}),
+        *numbers({f"domain:{name}": name for name in names}),
+        Column("error-free", ("error_free",), _share),
+        Column(f"rank {rule}", ("best_rank", "worst_rank"), rank_range),
+        whole("cluster", "cluster"),
+        Column(
+            f"rank by {'document' if ours is None else ours.unit}",
+            ("own_best_rank", "own_worst_rank"),
+            rank_range,
+        ),
+        Column("cluster", ("own_cluster",), lambda n: "-" if n is None else str(n)),
+    ]
+    title = f"{dimension}: systems as {_RULES[rule]}"
+    if ours is None:
+        return [Table(title, columns, rows, "organisers", ("human", "system"))]
+    title += f", and by our test of {ours.unit}s"
+    table = Table(title, columns, rows, "organisers", ("human", "system"))
+    return [table, _differences(documents, dimension, lower, ranking, ours, values)]
+
+
+_RULES = {
+    "wmt24": "WMT24 ranks them (signed ranks by domain, joined)",
+    "wmt25": "WMT25 ranks them (signed ranks, both waves crossed)",
+    "wmt26": "WMT26 ranks them (bootstrap of segments)",
+}
+
+
+def _own_ranks(system: str, ours: KeptScores | None, level: float) -> dict[str, int | None]:
+    if ours is None or system not in ours.systems:
+        return dict.fromkeys(("own_best_rank", "own_worst_rank", "own_cluster"))
+    s = ours.systems.index(system)
+    best, worst = ours.ranks(s, level)
+    return {"own_best_rank": best, "own_worst_rank": worst, "own_cluster": ours.clusters[s]}
+
+
+class _OwnTests(NamedTuple):
+    """p of pairs of systems under our test, by document and by segment."""
+
+    documents: Mapping[tuple[str, str], float]
+    segments: Mapping[tuple[str, str], float]
+
+
+def _differences(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    ranking: OrganisersRanking,
+    ours: KeptScores,
+    values: Mapping[str, Any],
+) -> Table:
+    """Pairs that one of the two rankings tells apart and the other does not, and why."""
+    level = values["level"]
+    own = _own_tests(documents, dimension, lower, ours, values)
+    rows = []
+    for (better, worse), p in ranking.p_values.items():
+        if (better, worse) not in own.documents:
+            continue
+        theirs, by_document = (better, worse) in ranking.beats, own.documents[better, worse]
+        if theirs == (by_document < level):
+            continue
+        by_segment = own.segments[better, worse]
+        rows.append(
+            {
+                "human": dimension,
+                "a": better,
+                "b": worse,
+                "p_organisers": p,
+                "organisers": theirs,
+                "p_documents": by_document,
+                "p_segments": by_segment,
+                "why": _why(ranking.rule, theirs, by_segment < level),
+            }
+        )
+    columns = [
+        words("system", "a"),
+        words("other", "b"),
+        Column(f"better by {ranking.rule}", ("organisers",), lambda yes: "yes" if yes else "no"),
+        Column(f"p {ranking.rule}", ("p_organisers",), _p),
+        Column(f"p by {ours.unit}", ("p_documents",), _p),
+        Column("p by segment", ("p_segments",), _p),
+        words("why", "why"),
+    ]
+    both = sum(pair in own.documents for pair in ranking.p_values)
+    where = f"of {both} pairs, {len(rows)} are told apart by one of the two alone"
+    if not rows:
+        columns = [Column("both tests decide every pair alike", ())]
+    return Table(
+        f"{dimension}: {where}", columns, rows, "organisers_differences", ("human", "a", "b")
+    )
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"
+
+
+_STATISTICS = {
+    "wmt24": "signed ranks by domain",
+    "wmt25": "signed ranks of all ratings",
+    "wmt26": "a bootstrap of 100 draws",
+}
+
+
+def _why(rule: Rule, theirs: bool, by_segment: bool) -> str:
+    """Why the organisers' test and ours by document differ, from our test by segment."""
+    if theirs == by_segment:
+        return "segments of a document count as independent there"
+    return f"another statistic: {_STATISTICS[rule]}, not the difference of means"
+
+
+def _own_tests(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    ours: KeptScores,
+    values: Mapping[str, Any],
+) -> _OwnTests:
+    """Our tests of people's scores."""
+    segments = [document.segments for document in documents]
+    people = human_scored(dimension, lower, documents)
+    draws, seed = values["draws"], values["seed"]
+    with Counted("draws", draws, values["quiet"]) as drawing:
+        verdicts = judge(
+            in_units(people, segments, 1),
+            draws,
+            seed,
+            values["level"],
+            drawing.more,
+            values["correction"],
+        )
+    by_segment = {}
+    for pair in verdicts.pairs:
+        names = people.systems[pair.a], people.systems[pair.b]
+        by_segment[names] = by_segment[names[::-1]] = pair.p_corrected
+    by_document = {}
+    for a, first in enumerate(ours.systems):
+        for b, second in enumerate(ours.systems):
+            if a != b:
+                by_document[first, second] = ours.p(a, b)
+    return _OwnTests(by_document, by_segment)
+
+
+def span_table(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    metrics: Sequence[Utility],
+    quiet: bool,
+) -> Table:
+    """Every metric that marks errors against people's spans, and annotators against each other."""
+    marking = [(metric, part) for metric in metrics for part in [_marking(metric)] if part]
+    rated = [
+        (document, system, i, [r.spans for r in ratings if r.spans is not None])
+        for document, system, i, ratings in rated_texts(documents, dimension)
+    ]
+    rated = [one for one in rated if one[3]]
+    if not rated:
+        problem = f"nobody marked spans in {dimension}"
+        raise InputError(problem, where="--spans", fix="Read ratings with spans")
+    rows = [_span_row("other annotators", dimension, _among_people(rated))]
+    with Counted("texts", len(rated) * len(marking), quiet) as progress:
+        for metric, part in marking:
+            comparison = SpanComparison()
+            for document, system, i, markings in rated:
+                text, predicted = _marked(part, document, system, i)
+                progress.more(1)
+                if predicted is None:
+                    continue
+                for gold in markings:
+                    comparison.add(text, gold, predicted)
+            if comparison.agreement.error_free.texts:
+                rows.append(_span_row(metric.signature(), dimension, comparison.agreement))
+    if len(rows) == 1 and metrics:
+        say(
+            "warning: none of the metrics marks errors: xcomet and judges that list errors do",
+            quiet,
+        )
+    names = short_names([metric.signature() for metric in metrics])
+    columns = [
+        Column("marked by", ("metric",), lambda name: str(names.get(name, name)), is_words=True),
+        whole("ratings", "ratings"),
+        *numbers({"precision": "precision", "recall": "recall", "f1": "character F1"}),
+        *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
+        *numbers({"free_f1": "error-free F1"}),
+    ]
+    title = f"{dimension}: errors marked, against those of every annotator"
+    return Table(title, columns, rows, "spans", ("human", "metric"))
+
+
+_RatedWithSpans = tuple[DocumentOutputs, str, int, list[tuple[RatedSpan, ...]]]
+
+
+def _among_people(rated: Sequence[_RatedWithSpans]) -> SpanAgreement:
+    """Every annotator of a text against every other."""
+    comparison = SpanComparison()
+    for document, system, i, markings in rated:
+        text = _text(document, system, i)
+        for a, gold in enumerate(markings):
+            for b, predicted in enumerate(markings):
+                if a != b:
+                    comparison.add(text, gold, predicted)
+    return comparison.agreement
+
+
+def _span_row(name: str, dimension: str, comparison: SpanAgreement) -> dict[str, Any]:
+    characters, free = comparison.characters, comparison.error_free
+    row: dict[str, Any] = {"human": dimension, "metric": name, "ratings": free.texts}
+    figures = {
+        "precision": characters.precision,
+        "recall": characters.recall,
+        "f1": characters.f1,
+        "free_precision": free.precision,
+        "free_recall": free.recall,
+        "free_f1": free.f1,
+    }
+    return row | {name: value if free.texts else None for name, value in figures.items()}
+
+
+def _marking(metric: Utility) -> Metric | None:
+    """The metric, if it is one alone that may mark errors."""
+    parts = [part for _, part in metric.parts]
+    one = parts[0] if len(parts) == 1 else None
+    return one if one is not None and "error" in one.info.reasons else None
+
+
+def _text(document: DocumentOutputs, system: str, i: int) -> str:
+    return (document.systems.get(system) or document.references[system])[i]
+
+
+def _marked(
+    metric: Metric, document: DocumentOutputs, system: str, i: int
+) -> tuple[str, tuple[RatedSpan, ...] | None]:
+    """A text and the errors that a metric marks in it; None where it says nothing."""
+    text = _text(document, system, i)
+    references = [texts[i] for name, texts in document.references.items() if name != system]
+    source = None if document.source is None else document.source[i]
+    if metric.info.needs_references and not references:
+        return text, None
+    reasons: Iterator[Mapping[str, Any]] = iter(metric.explain(text, references[:1], source))
+    errors = marked_errors(text, next(reasons, {}))
+    if errors is None:
+        return text, None
+    return text, tuple(RatedSpan(e.start, e.end, e.severity) for e in errors)
