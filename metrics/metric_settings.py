@@ -21,7 +21,7 @@ from .errors import DiscorankError, InputError, ModelLoadError, is_interrupt
 from .log import LOG
 from .optional_packages import missing_package
 from .reading_plan import UnitPlan
-from .scorer import Info, Reading, Scorer
+from .scorer import Info, Reading, Scorer, WrittenAnswer
 from .spec import signature
 from .spec.checked_settings import settings
 from .spec.signature import call
@@ -121,6 +121,27 @@ class MetricSettings(ABC):
     def remarks(self, comparison: Comparison) -> tuple[str, ...]:
         """Flags of a list: what its reader should know of how the metric reads these texts; none by default."""
         return ()
+
+    @property
+    def variants(self) -> tuple[Self, ...]:
+        """Every metric that `in_list` may give, for engines to load; none where that is the metric itself."""
+        return ()
+
+    def in_list(self, texts: Sequence[Text]) -> Self:
+        """The metric as it reads a list of these texts, where all of them must be read alike; itself by default."""
+        return self
+
+    def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
+        """The answers of texts, None for one that has none; None by default: it compares the texts themselves.
+
+        A metric that has them says in `answer_rule` where they stand; rows and reports then show answers and votes.
+        """
+        return None
+
+    @property
+    def answer_rule(self) -> str:
+        """Where the answers of `answers_of` stand."""
+        return ""
 
     def fit(self, texts: Sequence[Text]) -> Self:
         """The metric with corpus state (idf, weights, ranges) from `texts`; itself where there is none."""

@@ -119,6 +119,15 @@ class Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""
         return self.mapped(lambda metric: metric.with_defaults(**values))
 
+    @property
+    def variants(self) -> tuple[Metric, ...]:
+        """The variants of all parts."""
+        return tuple(variant for _, metric in self.parts for variant in metric.variants)
+
+    def in_list(self, texts: Sequence[Text]) -> Mix:
+        """The mix of the parts as they read a list of these texts."""
+        return self.mapped(lambda metric: metric.in_list(texts))
+
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""
         return self.mapped(lambda metric: metric.for_language(lang))

@@ -59,6 +59,13 @@ class Reading(NamedTuple):
         return cls(context, context_from or "reference", context_from == "reference")
 
 
+class WrittenAnswer(NamedTuple):
+    """The answer that a text ends in: as it is written, and a key that is that of every answer it agrees with."""
+
+    text: str
+    key: str
+
+
 class Passes(NamedTuple):
     """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""
 

@@ -56,6 +56,7 @@ from .lists import (
     short_number,
     short_text,
 )
+from .votes.answer_shares import Votes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -156,6 +157,7 @@ class Ranking(Generic[TextT]):
         budget: what was computed, if there was a budget.
         source, references: of the list.
         context: the sentences before, in which it was decided.
+        votes: the answers of the list, where the utility compares answers; the gap is then that between answers.
     """
 
     id: str
@@ -169,6 +171,12 @@ class Ranking(Generic[TextT]):
     source: Text | None = None
     references: tuple[Text, ...] = ()
     context: Context = NO_CONTEXT
+    votes: Votes | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """The answer of the chosen text; None where it has none, or the utility compares no answers."""
+        return None if self.votes is None else self.votes.answer
 
     @property
     def index(self) -> int:
@@ -193,6 +201,7 @@ class Ranking(Generic[TextT]):
             "text": plain(self.text),
             "utility": self.utility,
             "gap": self.gap,
+            **({} if self.votes is None else self.votes.as_json()),
             "ranking": [
                 {"index": p.index, "count": p.count, "utility": p.utility} for p in self.ranking
             ],
@@ -205,8 +214,9 @@ class Ranking(Generic[TextT]):
 
     def __repr__(self) -> str:
         flags = f", flags={self.flags}" if self.flags else ""
+        answer = "" if self.votes is None else f"answer={self.answer!r}, "
         return (
-            f"Ranking(id={short_text(self.id)}, text={short_text(self.text)}, "
+            f"Ranking(id={short_text(self.id)}, {answer}text={short_text(self.text)}, "
             f"utility={short_number(self.utility)}, gap={short_number(self.gap)}{flags})"
         )
 

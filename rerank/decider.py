@@ -49,8 +49,12 @@ class Decider(ABC):
 
     @property
     def scored_by(self) -> tuple[Utility, ...]:
-        """The metrics whose values it decides by; other than `metrics` where these are known already."""
-        return self.metrics
+        """The metrics whose values it decides by; other than `metrics` where these are known already.
+
+        What stands for a metric in a list is not named beside it.
+        """
+        variants = {variant for metric in self.metrics for variant in metric.variants}
+        return tuple(metric for metric in self.metrics if metric not in variants)
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ text is represented once, and copies of a text count as often as they occur.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
@@ -34,6 +35,7 @@ from .lists import CandidateList, Distinct, candidates_of, refuse_plain_document
 from .order import Order
 from .pool import Pool
 from .scheduler import Program
+from .votes.answer_shares import votes_of
 
 
 @settings
@@ -95,8 +97,13 @@ class MBRDecoder(Decider):
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
-        """Every utility it uses, in the order of use."""
-        return (*self.estimator.metrics, self.loaded_utility)
+        """Every utility it uses, in the order of use, with what it may be for a list."""
+        return (*self.estimator.metrics, *self.utilities)
+
+    @property
+    def utilities(self) -> tuple[Utility, ...]:
+        """The utility that decides, and before it those that may stand for it in a list."""
+        return (*self.loaded_utility.variants, self.loaded_utility)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -144,7 +151,7 @@ class MBRDecoder(Decider):
         left_out.update(kept[i] for i in expected.given_up)
         left_out.update(kept[self.choice.alike(expected.values, expected.matrix)].tolist())
         matrix = expected.matrix if self.choice.keep_matrix else None
-        return choose(
+        ranking = choose(
             record,
             values[distinct.of],
             self.choice.nbest,
@@ -155,6 +162,35 @@ class MBRDecoder(Decider):
             budget=expected.spent,
             context=context,
         )
+        if self.pool.oracle:
+            return ranking
+        return self._with_votes(ranking, record)
+
+    def _with_votes(self, ranking: Ranking, record: CandidateList) -> Ranking:
+        """The ranking with the votes of its list, where the utility compares answers.
+
+        Raises:
+            InputError: the list has a key of its own by the name of one that votes have in a row.
+        """
+        pool = record.pseudo_references or record.candidates
+        utility = self._utility_in(record)
+        votes = votes_of(utility, pool, self.pool.weights_of, ranking.text)
+        if votes is None:
+            return ranking
+        for key in votes.as_json():
+            if key in ranking.extra:
+                fix = "Give the input's key another name"
+                raise InputError("is a key that a vote writes", where=key, fix=fix)
+        is_vote_alone = len([weight for weight, _ in utility.parts if weight]) == 1
+        gap = votes.gap if is_vote_alone and votes.gap is not None else ranking.gap
+        return replace(ranking, votes=votes, gap=gap, flags=(*ranking.flags, *votes.flags))
+
+    def _utility_in(self, record: CandidateList) -> Utility:
+        """The utility as it reads a list; against human references each text is read alone."""
+        if self.pool.oracle or not self.loaded_utility.variants:
+            return self.loaded_utility
+        texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
+        return self.loaded_utility.in_list(texts)
 
     def expected(
         self,
@@ -165,8 +201,9 @@ class MBRDecoder(Decider):
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
-        task = self._task(self.loaded_utility, record, distinct, kept, context)
-        parts = [part for _, part in self._parts]
+        utility = self._utility_in(record)
+        task = self._task(utility, record, distinct, kept, context)
+        parts = [part for _, part in utility.parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
         flags = remarked(flags, parts, task.comparisons)

@@ -2,6 +2,7 @@
 
     w(r) = 1                              uniform: each candidate counts alike
     w(r) = exp(logprob(r) / temperature)  logprob, once per distinct sample
+    w(r) = exp((c(r) - max c) / temperature)   a confidence of `votes.confidence.SIGNS`, such as certainty
     w(r) = a field of the candidate       field:NAME
     w(r) = exp(-strength (m - min m) / sigma)   a prior over systems (`prior`)
 Against human references, all alike, an oracle decides.
@@ -22,6 +23,7 @@ from ..metrics.text.texts import Text
 from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Costs, Needs
 from .lists import Candidate, CandidateList, Distinct, number_field
 from .prior import STRENGTH, Prior, check_strength, load_prior
+from .votes.confidence import SIGNS, confidences
 
 # weights whose largest is outside are scaled, so that no sum overflows or vanishes
 SMALL, LARGE = 1e-150, 1e150
@@ -53,8 +55,9 @@ class Pool:
     A list that brings pseudo-references of its own is decided against these, else against its own candidates.
 
     Args:
-        weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
-        temperature: divides log-probabilities.
+        weights: "uniform", "logprob", how sure the model was ("mean-logprob", "certainty", "tail-entropy",
+            "bottom-window"), or "field:NAME", the weights of pseudo-references.
+        temperature: divides log-probabilities, and confidences.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
         prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
             their field "system".
@@ -181,6 +184,16 @@ def _logprob_weights(candidates: Sequence[Candidate], pool: Pool, where: str) ->
     return np.where(is_new, np.exp(relative / pool.temperature), 0.0)
 
 
+def _confidence_weights(name: str) -> Callable[[Sequence[Candidate], Pool, str], FloatArray]:
+    """The weights by a confidence of the model, [N]."""
+
+    def weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:
+        values = confidences(name, candidates, where)
+        return np.asarray(np.exp((values - values.max()) / pool.temperature))
+
+    return weights
+
+
 def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> FloatArray:
     """A field of every candidate, which may not be negative, [N]."""
     values = [
@@ -200,4 +213,5 @@ def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> Fl
 WEIGHTS: Mapping[str, Callable[[Sequence[Candidate], Pool, str], FloatArray]] = {
     "uniform": _uniform_weights,
     "logprob": _logprob_weights,
+    **{name: _confidence_weights(name) for name in SIGNS},
 }

@@ -35,6 +35,7 @@ from .mbr import MBRDecoder
 from .order import Order
 from .scheduler import Program
 from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
+from .votes.confidence import SIGNS, confidences
 
 
 @settings
@@ -122,7 +123,7 @@ class Reranker(Decider):
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
-        expected = () if self.decoder is None else (self.decoder.metrics[-1],)
+        expected = () if self.decoder is None else self.decoder.utilities
         cheap = None if self._budget is None else self._budget.cheap
         return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
 
@@ -302,7 +303,7 @@ class Reranker(Decider):
 
 
 LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
-PLAIN = (*LOGPROB_FEATURES, "length", "copied")
+PLAIN = (*LOGPROB_FEATURES, "length", "copied", *SIGNS)
 COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
 EXPECTED = "expected"
 Feature = str | Utility
@@ -375,12 +376,15 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
     """A feature of every candidate that needs no metric, [N].
 
     ``copied`` is the share of its 4-grams of characters that the source has, whatever their case; 0 without a source.
+    How sure the model was is told by `confidence`; more is surer, and ``tail-entropy`` is negative for it.
 
     Raises:
         InputError: a candidate does not have it.
     """
     if name == "copied":
         return _copied(record)
+    if name in SIGNS:
+        return confidences(name, record.candidates)
     candidates = record.candidates
     lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
     if name == "length":
@@ -389,6 +393,11 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         field = name.removeprefix("field:")
         values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
         return np.array(values)
+    return _of_logprobs(name, candidates, lengths)
+
+
+def _of_logprobs(name: str, candidates: Sequence[Candidate], lengths: FloatArray) -> FloatArray:
+    """A feature of `LOGPROB_FEATURES`, [N]; raises InputError for a candidate without a log-probability."""
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
             fix = f"Leave the feature {name!r} out{_others(candidate)}"

@@ -7,28 +7,48 @@ utility with itself:
 
     mu_i = sum_j c_j w_j u_ij / sum_j c_j w_j,    risk = sum_j c_j w_j (u_jj - u_i*j) / sum_j c_j w_j
 
-The draws are exchangeable, so what has been seen says what may come, by the Bayesian bootstrap (Rubin 1981):
+**Answers.** Where kinds agree with themselves alone, as answers do, the chance that another has the most votes at the
+cap is exact under a model. D answers have been seen, and i has the votes now. The draws are those of one of K answers
+whose shares are p ~ Dirichlet(a, ..., a), of which K and a are not known: each pair of a grid is a model, as likely
+beforehand as any other (`models`). What has been seen weighs them,
 
-    p ~ Dirichlet(c_1, ..., c_D),   k ~ Multinomial(N - n, p)
-    mu'_i = sum_j w_j (c_j u_ij + k_j v_ij) / sum_j w_j (c_j + k_j)
+    P(m | c) ~ K! / (K - D)!  G(K a) / G(K a + n)  prod_j G(c_j + a) / G(a)           G: the gamma function
 
-v is u, but a kind seen once would not be drawn again: what stands for such a draw is another text like it, so v_jj is
-the mean of the utilities of j with the others. A new draw is of no kind seen so far with the chance f_1 / n, f_1 the
-number of kinds seen once (Good 1953), and is then a hypothesis of its own. Its expected utility is that of a random
-kind seen once, smoothed with their variance kept (Silverman and Young 1987, s the standard deviation of these mu'):
+and in each of them x_j more draws of answer j come with the chance
+
+    P(x) = prod_j nb(x_j; c_j + a) / nb(N - n; n + K a),   nb(x; r) = G(r + x) / (G(r) x!) q^x (1 - q)^r
+
+over the D answers seen and the K - D not seen (c = 0); q cancels. So an answer that was seen once may come again, and
+one that was not seen may come. The votes stay with i where w_j (c_j + x_j) is less than w_i (c_i + x_i) for every other
+j, or the same where j came later, w the weight of a vote. For every x_i the chance of that is a coefficient of a
+product of polynomials, one for each j, cut off where j would win: O((D + log K) k^2 log k) for k draws that are left.
+
+**Texts.** Else what comes is drawn: in each of 256 worlds a model of how many kinds there are, as likely as what has
+been seen makes it, and from it the shares of the kinds seen and of all others,
+
+    p ~ Dirichlet(c_1 + a, ..., c_D + a, (K - D) a),   k ~ Multinomial(N - n, p)
+    mu'_i = sum_j w_j (c_j u_ij + k_j u_ij + l_j v_ij) / sum_j w_j (c_j + k_j + l_j)
+
+k_j draws are kind j again. Those of no kind seen so far are each taken for a text like one of the kinds seen once,
+l_j like j: v is u, but v_jj the mean of the utilities of j with the others. As a hypothesis such a text has the
+expected utility of a random kind seen once, smoothed with their variance kept (Silverman and Young 1987, s the standard
+deviation of these mu'):
 
     x = m + (mu'_j - m + h s e) / sqrt(1 + h^2),   e ~ Normal(0, 1),   h = 0.9 n^(-1/5),   m the mean of these mu'
 
 With M the best of mu' and of all x in one world, the answer over all worlds is
 
-    probability = P(M - mu'_i* > margin risk),   gain = E(M - mu'_i*)
+    probability = P(M - mu'_i* > margin risk)
 
 A margin is needed: of N different texts the best stands among the first n with a chance of only n / N, however little
-it is better. Where all candidates seen are of one kind both are 0. O(worlds D (D + N)), the same for the same seed.
+it is better. O(worlds D (D + N)), the same for the same seed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import lru_cache
+from math import lgamma, log
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -40,6 +60,7 @@ from ..metrics.storage.limits import limits
 from .choice import TIE, Ranking, in_order
 from .lists import Distinct
 
+ANSWER_BOUND, TEXT_BOUND = 0.03, 0.3
 WORLDS = 256
 MAX_DRAWS = 1 << 26  # of all worlds together, where there are more than `WORLDS`
 BANDWIDTH = 0.9  # of the smoothing, times n^(-1/5)
@@ -49,14 +70,15 @@ class Outlook(NamedTuple):
     """The effect of drawing on to the cap.
 
     Args:
-        probability: that the choice then has an expected utility higher by more than the margin.
-        gain: in expected utility, on average, 0 or more.
+        probability: that the choice is then another answer; of texts, one whose expected utility is higher by more than
+            the margin.
         risk: of the present choice, in the utility's units, of which the margin is a share.
+        is_of_answers: whether the utility is agreement of answers.
     """
 
     probability: float
-    gain: float
     risk: float
+    is_of_answers: bool = False
 
 
 @settings
@@ -67,8 +89,8 @@ class StoppingRule:
         cap: the most candidates that are drawn, at most the limit `candidates`.
         first: how many the first round draws, 2 at the least, as one candidate says nothing of the others.
         step: how many every other round draws.
-        bound: the choice is safe where `Outlook.probability` is below it.
-        margin: the share of the choice's risk by which a better choice counts as better.
+        bound: the choice is safe where `Outlook.probability` is below it; if not given, 0.03 of answers, 0.3 of texts.
+        margin: of texts, the share of the choice's risk by which a better choice counts as better.
         seed: of the bootstrap.
 
     Raises:
@@ -77,8 +99,8 @@ class StoppingRule:
 
     cap: Annotated[int, Field(ge=1)] = 16
     first: Annotated[int, Field(ge=2)] = 4
-    step: Annotated[int, Field(ge=1)] = 4
-    bound: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.3
+    step: Annotated[int, Field(ge=1)] = 1
+    bound: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -89,8 +111,8 @@ class StoppingRule:
         """How many candidates the next round draws; 0 where the cap is met.
 
         >>> rule = StoppingRule(cap=10)
-        >>> [rule.next_round(0), rule.next_round(4), rule.next_round(8), rule.next_round(10)]
-        [4, 4, 2, 0]
+        >>> [rule.next_round(0), rule.next_round(4), rule.next_round(5), rule.next_round(10)]
+        [4, 1, 1, 0]
         """
         wanted = self.step if drawn else self.first
         return min(wanted, max(0, self.cap - drawn))
@@ -120,7 +142,8 @@ class StoppingRule:
 
     def is_safe(self, outlook: Outlook) -> bool:
         """Whether drawing may stop."""
-        return outlook.probability < self.bound
+        default = ANSWER_BOUND if outlook.is_of_answers else TEXT_BOUND
+        return outlook.probability < (self.bound or default)
 
 
 def outlook(
@@ -155,20 +178,23 @@ def outlook(
         raise InputError(problem, where="utilities", fix="Give [D, D] and D counts from 1")
     seen = _Seen.of(utilities, counts, counts.astype(float) if weights is None else weights)
     drawn = int(counts.sum())
+    of_answers = seen.are_answers
     if seen.chosen is None:
-        return Outlook(float(cap > drawn), 0.0, 0.0)
+        return Outlook(float(cap > drawn), 0.0, of_answers)
     risk = seen.risk(seen.chosen)
     if drawn >= cap:
-        return Outlook(0.0, 0.0, risk)
+        return Outlook(0.0, risk, of_answers)
     if drawn < 2:
-        return Outlook(1.0, 0.0, risk)
+        return Outlook(1.0, risk, of_answers)
+    if of_answers:
+        return Outlook(seen.overtaking(seen.chosen, cap), risk, is_of_answers=True)
     random = np.random.default_rng(seed)
-    values = seen.values_at(cap, worlds, random)  # [worlds, D]
-    best = np.maximum(values.max(axis=1), seen.best_new(values, cap, random))
+    coming = seen.coming(cap, worlds, random)
+    values = seen.values_with(coming)  # [worlds, D]
+    best = np.maximum(values.max(axis=1), seen.best_new(values, coming, random))
     present = values[:, seen.chosen]
-    gains = np.maximum(best - present, 0.0)
-    is_better = gains > margin * risk + TIE * np.abs(present)
-    return Outlook(float(is_better.mean()), float(gains.mean()), risk)
+    is_better = best - present > margin * risk + TIE * np.abs(present)
+    return Outlook(float(is_better.mean()), risk)
 
 
 def check_cap(cap: int, where: str = "cap") -> None:
@@ -224,40 +250,84 @@ class _Seen(NamedTuple):
         total = weights.sum()
         return float(max(0.0, lost @ weights / total)) if total > 0 else 0.0
 
-    def values_at(self, cap: int, worlds: int, random: np.random.Generator) -> FloatArray:
+    @property
+    def are_answers(self) -> bool:
+        """Whether every kind agrees fully with itself alone, or with nothing, as a text without an answer."""
+        own = np.diagonal(self.utilities)
+        is_alone = np.count_nonzero(self.utilities) == np.count_nonzero(own)
+        return bool(is_alone and np.isin(own, (0, own.max())).all() and own.max() >= 0)
+
+    def overtaking(self, chosen: int, cap: int) -> float:
+        """The chance that the answer chosen is another when the cap is met."""
+        own = np.diagonal(self.utilities)
+        rivals = [
+            Rival(int(self.counts[j]), float(self.weights[j]), j < chosen, bool(own[j] > 0))
+            for j in range(len(own))
+            if j != chosen
+        ]
+        weight = float(self.weights[chosen]) if own[chosen] > 0 else 0.0
+        leader = int(self.counts[chosen]), weight
+        return overtaking(leader, tuple(sorted(rivals)), cap)
+
+    def coming(self, cap: int, worlds: int, random: np.random.Generator) -> _Coming:
+        """What is drawn until the cap is met."""
+        left = int(cap - self.counts.sum())
+        num_kinds = len(self.counts)
+        likely = models(tuple(self.counts.astype(int).tolist()), cap)
+        num_worlds = random.multinomial(worlds, [chance for chance, _ in likely])
+        draws = []
+        for (_, (kinds, concentration)), size in zip(likely, num_worlds.tolist(), strict=True):
+            others = (kinds - num_kinds) * concentration
+            known = self.counts + concentration
+            shares = random.dirichlet([*known, others] if others else known, size)
+            drawn = random.multinomial(left, shares)
+            draws.append(drawn if others else np.pad(drawn, ((0, 0), (0, 1))))
+        drawn = np.concatenate(draws)
+        is_parent = self.counts == 1 if (self.counts == 1).any() else self.counts > 0
+        new = drawn[:, num_kinds]
+        return _Coming(drawn[:, :num_kinds], random.multinomial(new, is_parent / is_parent.sum()))
+
+    def values_with(self, coming: _Coming) -> FloatArray:
         """Expected utilities mu' of every kind when the cap is met, [worlds, D]."""
-        num_new = int(cap - self.counts.sum())
-        shares = random.dirichlet(self.counts, worlds)
-        new_weights = random.multinomial(num_new, shares) * self.weights
-        # v: a kind seen once has the mean of its utilities with the others in place of its own
+        # v: a text like j agrees with j as the others do
         weights = self.counts * self.weights
         own = np.diagonal(self.utilities)
         others = weights.sum() - weights
         sums = self.utilities @ weights - own * weights
-        is_known = (self.counts > 1) | (others <= 0)
         v = self.utilities.copy()
-        np.fill_diagonal(v, np.where(is_known, own, sums / np.where(others > 0, others, 1.0)))
-        total = weights.sum() + new_weights.sum(axis=1, keepdims=True)
-        values = (self.utilities @ weights + new_weights @ v.T) / total
+        np.fill_diagonal(v, np.where(others > 0, sums / np.where(others > 0, others, 1.0), own))
+        again, new = coming.again * self.weights, coming.new * self.weights
+        total = weights.sum() + again.sum(axis=1, keepdims=True) + new.sum(axis=1, keepdims=True)
+        values = (self.utilities @ weights + again @ self.utilities.T + new @ v.T) / total
         return np.where(self.usable, values, -np.inf)
 
-    def best_new(self, values: FloatArray, cap: int, random: np.random.Generator) -> FloatArray:
+    def best_new(
+        self, values: FloatArray, coming: _Coming, random: np.random.Generator
+    ) -> FloatArray:
         """The best expected utility of a text of no kind seen so far, [worlds]; -inf where none comes."""
-        drawn = self.counts.sum()
-        once = np.flatnonzero((self.counts == 1) & self.usable)
-        if not len(once):
+        is_once = (self.counts == 1) & self.usable
+        parents = np.flatnonzero(is_once if is_once.any() else self.usable)
+        num_new = coming.new.sum(axis=1)
+        if not num_new.any():
             return np.full(len(values), -np.inf)
-        alike = values[:, once]
+        alike = values[:, parents]
         mean = alike.mean(axis=1, keepdims=True)
         deviation = alike.std(axis=1, keepdims=True)
-        shape = (len(values), int(cap - drawn))
-        chosen = random.integers(len(once), size=shape)
-        parents = np.take_along_axis(alike, chosen, axis=1)
-        width = BANDWIDTH * drawn**-0.2
+        shape = (len(values), int(num_new.max()))
+        chosen = random.integers(len(parents), size=shape)
+        of_parents = np.take_along_axis(alike, chosen, axis=1)
+        width = BANDWIDTH * self.counts.sum() ** -0.2
         noise = width * deviation * random.standard_normal(shape)
-        new = mean + (parents - mean + noise) / np.sqrt(1 + width**2)
-        is_new = random.random(shape) < len(once) / drawn
-        return np.asarray(np.where(is_new, new, -np.inf).max(axis=1))
+        new = mean + (of_parents - mean + noise) / np.sqrt(1 + width**2)
+        is_drawn = np.arange(shape[1]) < num_new[:, None]
+        return np.asarray(np.where(is_drawn, new, -np.inf).max(axis=1))
+
+
+class _Coming(NamedTuple):
+    """The draws until the cap is met: of each kind again, and of new texts like each kind, [worlds, D]."""
+
+    again: IntArray
+    new: IntArray
 
 
 def _kinds(rows: FloatArray) -> tuple[IntArray, IntArray]:
@@ -267,3 +337,143 @@ def _kinds(rows: FloatArray) -> tuple[IntArray, IntArray]:
     kind = np.array(kinds, np.int64)
     first = np.unique(kind, return_index=True)[1]
     return first, kind
+
+
+CONCENTRATIONS = (
+    0.1,
+    0.3,
+    1.0,
+)  # a: from one answer that has nearly all to shares that are anything
+FEW, MANY = (
+    (2, 3, 4, 6, 8),
+    1 << 16,
+)  # K; between them twice as many each time; of many none comes again
+LIKELY = 1e-4  # models below this chance are left out
+MAX_LEFT = 512  # draws that are left; of more, so many are looked at
+REMEMBERED = 1 << 12
+
+
+class AnswerModel(NamedTuple):
+    """A model of how answers come: how many there are, and the concentration of their shares."""
+
+    kinds: int
+    concentration: float
+
+    def log_evidence(self, counts: tuple[int, ...]) -> float:
+        """The logarithm of the chance of these counts, up to what all models share; -inf where it has fewer kinds."""
+        k, a, drawn, seen = self.kinds, self.concentration, sum(counts), len(counts)
+        if k < seen:
+            return -np.inf
+        value = lgamma(k + 1) - lgamma(k - seen + 1) + lgamma(k * a) - lgamma(k * a + drawn)
+        return value + sum(lgamma(count + a) - lgamma(a) for count in counts)
+
+
+class Rival(NamedTuple):
+    """Another answer: its draws so far, the weight of a draw, whether it wins a tie, and whether it can win at all."""
+
+    drawn: int
+    weight: float
+    is_earlier: bool
+    can_win: bool = True
+
+
+def models(counts: tuple[int, ...], cap: int) -> list[tuple[float, AnswerModel]]:
+    """The models that are likely after these draws, each with its chance, which sum to 1."""
+    kinds = list(FEW)
+    while kinds[-1] < 2 * max(cap, len(counts)):
+        kinds.append(2 * kinds[-1])
+    kinds.append(max(MANY, 2 * kinds[-1]))
+    grid = [AnswerModel(k, a) for k in kinds for a in CONCENTRATIONS]
+    evidence = np.array([model.log_evidence(counts) for model in grid])
+    chances = np.exp(evidence - evidence.max())
+    chances /= chances.sum()
+    likely = [(float(p), model) for p, model in zip(chances, grid, strict=True) if p > LIKELY]
+    total = sum(p for p, _ in likely)
+    return [(p / total, model) for p, model in likely]
+
+
+@lru_cache(REMEMBERED)
+def overtaking(leader: tuple[int, float], rivals: tuple[Rival, ...], cap: int) -> float:
+    """The chance that the votes are another's when the cap is met.
+
+    Args:
+        leader: the draws of the answer that has the votes now, and the weight of one; 0 of texts without an answer.
+        rivals: the other answers seen.
+        cap: N.
+    """
+    count, weight = leader
+    counts = (count, *(rival.drawn for rival in rivals))
+    drawn = sum(counts)
+    left = min(cap - drawn, MAX_LEFT)
+    weights = [w for w in (weight, *(rival.weight for rival in rivals)) if w > 0] or [1.0]
+    new = Rival(0, float(np.mean(weights)), is_earlier=False)
+    if left <= 0 or not any(_may_win(rival, leader, left) for rival in (*rivals, new)):
+        return 0.0
+    stays = [p * _stays(leader, rivals, new, left, model) for p, model in models(counts, cap)]
+    return float(min(1.0, max(0.0, 1.0 - sum(stays))))
+
+
+def _may_win(rival: Rival, leader: tuple[int, float], left: int) -> bool:
+    """Whether a rival wins if all draws that are left are its own."""
+    return rival.can_win and _limit(rival, np.array([leader[0] * leader[1]]))[0] < left
+
+
+def _limit(rival: Rival, votes: FloatArray) -> FloatArray:
+    """How many further draws of a rival leave these votes of the leader the most, [n]."""
+    if rival.weight <= 0 or not rival.can_win:
+        return np.full(len(votes), np.inf)
+    most = votes / rival.weight - rival.drawn
+    # of equal votes the earlier answer wins; equal are those within rounding
+    rounding = TIE * np.maximum(1.0, votes / rival.weight)
+    return np.asarray(
+        np.ceil(most - rounding) - 1 if rival.is_earlier else np.floor(most + rounding)
+    )
+
+
+def _stays(
+    leader: tuple[int, float], rivals: tuple[Rival, ...], new: Rival, left: int, model: AnswerModel
+) -> float:
+    """The chance that the votes stay with the leader, under a model."""
+    count, weight = leader
+    a, drawn = model.concentration, count + sum(rival.drawn for rival in rivals)
+    total = drawn + model.kinds * a
+    q = left / (total + left)
+    draws = np.arange(left + 1)
+    votes = weight * (count + draws.astype(np.float64))  # of the leader, for each x_i
+    # [x_i, number of other draws]: the chance that these are so many, and none of them wins
+    others = np.zeros((left + 1, left + 1))
+    others[:, 0] = 1.0
+    groups = Counter(rivals)
+    groups[new] += model.kinds - len(rivals) - 1
+    for rival, times in groups.items():
+        chance = _negative_binomial(rival.drawn + a, draws, q)
+        allowed = draws[None, :] <= _limit(rival, votes)[:, None]
+        others = _power(np.where(allowed, chance, 0.0), times, others)
+    own = _negative_binomial(count + a, draws, q)
+    together = own @ others[draws, left - draws]
+    return float(together / _negative_binomial(total, np.array([left]), q)[0])
+
+
+def _negative_binomial(r: float, x: IntArray, q: float) -> FloatArray:
+    """nb(x; r), [n]."""
+    logs = [lgamma(r + n) - lgamma(r) - lgamma(n + 1) for n in x.tolist()]
+    return np.asarray(np.exp(np.array(logs) + x * log(q) + r * log(1 - q)))
+
+
+def _power(factor: FloatArray, times: int, product: FloatArray) -> FloatArray:
+    """A product of polynomials [rows, coefficients] times so many of a factor, cut off at as many coefficients."""
+    while times:
+        if times & 1:
+            product = _product(product, factor)
+        times >>= 1
+        if times:
+            factor = _product(factor, factor)
+    return product
+
+
+def _product(first: FloatArray, second: FloatArray) -> FloatArray:
+    """The product of polynomials [rows, coefficients], row by row, cut off at as many coefficients."""
+    size = first.shape[1]
+    width = 2 * size
+    transformed = np.fft.rfft(first, width) * np.fft.rfft(second, width)
+    return np.asarray(np.fft.irfft(transformed, width)[:, :size])

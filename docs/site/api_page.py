@@ -21,6 +21,7 @@ GROUPS = {
         "Order",
         "Reranker",
         "Budget",
+        "StoppingRule",
         "LocalEngine",
     ),
     "Lists and rankings": (

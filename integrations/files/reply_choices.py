@@ -10,7 +10,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ...rerank.lists import check_logprob, finite
+import numpy as np
+
+from ...rerank.lists import MAX_LOGPROB, check_logprob, finite
+from ...rerank.votes.confidence import TokenLogprobs
+
+MAX_TOP = 20  # of the likeliest tokens are kept
 
 
 def sendable(text: str) -> str:
@@ -54,3 +59,44 @@ def total_logprob(choice: Any) -> float | None:
         total += number
     check_logprob(total, "logprobs")
     return min(total, 0.0)
+
+
+def token_logprobs(choice: Any) -> TokenLogprobs | None:
+    """The log-probabilities of a choice's tokens and of the likeliest tokens beside each.
+
+    None where there are no likeliest tokens, or where something among them is no log-probability.
+    """
+    logprobs = value_at(choice, "logprobs")
+    content = value_at(logprobs, "content")
+    if isinstance(content, list):
+        chosen = [value_at(token, "logprob") for token in content]
+        tops = [_listed(value_at(token, "top_logprobs")) for token in content]
+    else:
+        chosen = value_at(logprobs, "token_logprobs")
+        tops = [_listed(top) for top in value_at(logprobs, "top_logprobs") or ()]
+    numbers = _numbers(chosen)
+    rows = [row for row in map(_numbers, tops) if row is not None]
+    if not numbers or len(rows) < len(tops) or len(rows) != len(numbers) or not any(rows):
+        return None
+    top = np.full((len(rows), max(map(len, rows))), -inf, np.float32)
+    for values, row in zip(top, rows, strict=True):
+        values[: len(row)] = sorted(row, reverse=True)
+    return TokenLogprobs(np.array(numbers, np.float32), top[:, :MAX_TOP])
+
+
+def _listed(top: Any) -> Any:
+    """The log-probabilities of the likeliest tokens at a place: from a list of tokens, or by token."""
+    if isinstance(top, dict):
+        return list(top.values())
+    if isinstance(top, list):
+        return [value_at(token, "logprob") for token in top]
+    return None
+
+
+def _numbers(values: Any) -> list[float] | None:
+    """Log-probabilities; None where one is none."""
+    if not isinstance(values, list):
+        return None
+    numbers = [-inf if value == -inf else finite(value) for value in values]
+    known = [number for number in numbers if number is not None and number <= MAX_LOGPROB]
+    return known if len(known) == len(numbers) else None

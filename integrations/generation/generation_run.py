@@ -21,6 +21,7 @@ from ...rerank.runs.row_loop import RowLoop, Written
 from ...rerank.runs.run_file import Measured
 from .document_turns import Done, Turn, Turns
 from .prompts import PromptEntry
+from .token_files import folder_of, with_tokens_written
 from .waiting_lists import NAME, Known, WaitingLists, chosen_text, has_no_choice
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
@@ -72,11 +73,12 @@ def run_generation(
     waiting_path = {NAME: Path(f"{out}.{NAME}.jsonl")} if out and turns.decider else NOTHING
     checkpoint = outputs(out, turns.identity, {"name": name, **about}, waiting_path)
     replay = _Replay(turns, checkpoint)
+    folder = None if out is None else folder_of(out)
 
     def outcomes(source: Iterator[PromptEntry]) -> Generator[tuple[PromptEntry, Outcome]]:
         waiting = WaitingLists(checkpoint)
         for block in _blocks(source, replay.begun, checkpoint.state.entries, turns.at_once):
-            yield from _outcomes(turns, block, waiting)
+            yield from _outcomes(turns, block, waiting, folder)
             waiting.end_block()
         waiting.end()
 
@@ -85,7 +87,7 @@ def run_generation(
 
 
 def _outcomes(
-    turns: Turns, block: EntryBlock, waiting: WaitingLists
+    turns: Turns, block: EntryBlock, waiting: WaitingLists, folder: Path | None
 ) -> Generator[tuple[PromptEntry, Outcome]]:
     """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
     first = waiting.next - len(block.chosen)
@@ -97,17 +99,20 @@ def _outcomes(
 
     inputs = [entry.record or entry.error for entry in block.entries]
     for together in turns.outcomes(inputs, known):  # type: ignore[arg-type]
-        waiting.add(_numbered(first, done) for done in together)
+        waiting.add(_numbered(first, done, folder) for done in together)
         for outcome in waiting.ready():
             yield block.entries[waiting.next - first], outcome
         if together:
             waiting.checkpoint.save()
 
 
-def _numbered(first: int, done: Done) -> tuple[int, str, Outcome]:
+def _numbered(first: int, done: Done, folder: Path | None) -> tuple[int, str, Outcome]:
     """Number, reading and what is written of an entry; `first` is the number of the block's first."""
-    outcome = done.outcome if isinstance(done.outcome, DiscorankError) else _written(done.outcome)
-    return first + done.place, done.reading, outcome
+    if isinstance(done.outcome, DiscorankError):
+        return first + done.place, done.reading, done.outcome
+    record = with_tokens_written(done.outcome.record, folder)
+    turn = done.outcome._replace(record=record)
+    return first + done.place, done.reading, _written(turn)
 
 
 def _raised(outcome: Outcome) -> Written:

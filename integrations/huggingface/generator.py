@@ -21,6 +21,7 @@ from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .model_loading import (
@@ -44,13 +45,17 @@ class PoolOutputs(NamedTuple):
     texts: list[list[str]]
     logprobs: list[list[float]] | None
     ended: list[list[bool]]
+    distributions: list[list[TokenLogprobs]] | None = None
 
     def candidates(self, i: int) -> list[Candidate]:
         """The candidates of an input; those that became too long before they ended say so."""
         candidates = []
         for j, text in enumerate(self.texts[i]):
             logprob = None if self.logprobs is None else self.logprobs[i][j]
-            fields = {} if self.ended[i][j] else {"unfinished": True}
+            fields: dict[str, Any] = {} if self.ended[i][j] else {"unfinished": True}
+            if self.distributions is not None:
+                tokens = self.distributions[i][j]
+                fields |= {**confidence_of(tokens), TOKENS: tokens}
             candidates.append(Candidate(text, logprob, fields))
         return candidates
 
@@ -153,7 +158,10 @@ class HuggingFaceGenerator:
             logprobs = None
             if self.settings.logprobs:
                 logprobs = self.token_generator.log_probabilities(inputs, tokens)
-            pools.append(PoolOutputs(tokens, texts, logprobs, ended))
+            top, distributions = self.settings.top_logprobs, None
+            if top is not None:
+                distributions = self.token_generator.distributions(inputs, tokens, top)
+            pools.append(PoolOutputs(tokens, texts, logprobs, ended, distributions))
         return pools
 
     def _texts(self, tokens: list[list[list[int]]]) -> tuple[list[list[str]], list[list[bool]]]:

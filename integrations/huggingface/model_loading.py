@@ -17,6 +17,8 @@ from ...metrics.storage.bounded_files import read_small_file
 from ..generation.generator import check_stops
 from .sampling import DRAWING_VERSIONS, Method, cutoff_of
 
+MAX_TOP = 20  # of the likeliest tokens, as servers have it
+
 
 class ModelPool(NamedTuple):
     """A pool of texts to generate for every input."""
@@ -51,6 +53,9 @@ class GenerationSettings:
         chat: whether the input is put into the tokenizer's chat template as what the user says.
         logprobs: whether candidates carry their total natural log-probability under the model: of all their tokens,
             those of the end or of the stop string included.
+        top_logprobs: keep how sure the model was: of every token its log-probability and those of so many of the
+            likeliest, in files beside the output, and of every candidate mean-logprob, certainty, tail-entropy and
+            bottom-window, under the model as it is.
         stop: strings that end a candidate, which is the text before the first of them; on the command line with the
             escapes \\n, \\t, \\r and \\\\.
         sequences_at_once: sequences in one batch.
@@ -75,6 +80,7 @@ class GenerationSettings:
     target_lang: str | None = None
     chat: bool = False
     logprobs: bool = False
+    top_logprobs: Annotated[Annotated[int, Field(ge=1, le=MAX_TOP)] | None, Rare()] = None
     stop: tuple[str, ...] = ()
     sequences_at_once: Annotated[int, Field(ge=1), Rare()] = field(default=64, compare=False)
 
@@ -141,6 +147,7 @@ class GenerationSettings:
             "languages": [self.source_lang, self.target_lang],
             "chat": self.chat,
             "logprobs": self.logprobs,
+            **({"top_logprobs": self.top_logprobs} if self.top_logprobs else {}),
             **({"stop": list(self.stop)} if self.stop else {}),
             **({"drawing_versions": versions} if versions else {}),
         }

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from math import log
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...metrics.execution.store import in_halves
+from ...rerank.votes.confidence import TokenLogprobs
 from .model_loading import ModelPool
 from .sampling import CELLS, drawing, uniforms
 
+T = TypeVar("T")
 Ids = Sequence[int]
 Draw = tuple[int, int]  # an input, and the number of a candidate
 Pair = tuple[int, tuple[int, ...]]  # an input, and the tokens of an output
@@ -219,22 +222,57 @@ class TokenGenerator:
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
         token that the configuration forces is given and does not count.
         """
-        logprobs = []
+
+        def total(logits: Any, tokens: Any) -> float:
+            return min(0.0, float(_chosen(logits, tokens).double().cpu().sum()))
+
+        return self._of_outputs(inputs, outputs, total)
+
+    def distributions(
+        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]], top: int
+    ) -> list[list[TokenLogprobs]]:
+        """The distributions of the tokens of every output [inputs][outputs]; of the same tokens as log-probabilities.
+
+        Args:
+            inputs: token ids.
+            outputs: the generated tokens of every input.
+            top: of how many of the likeliest tokens log-probabilities are kept.
+        """
+
+        def tokens_of(logits: Any, tokens: Any) -> TokenLogprobs:
+            logprobs = logits.log_softmax(dim=1)  # [tokens, vocabulary]
+            chosen = logprobs.gather(1, tokens[:, None])[:, 0]
+            largest = logprobs.topk(min(top, logits.shape[1]), dim=1).values
+            certainty = -logprobs.double().mean(dim=1) - log(logits.shape[1])
+            entropy = -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(dim=1)
+            arrays = (chosen, largest, certainty, entropy)
+            return TokenLogprobs(*(array.float().cpu().numpy() for array in arrays))
+
+        return self._of_outputs(inputs, outputs, tokens_of)
+
+    def _of_outputs(
+        self,
+        inputs: Sequence[Ids],
+        outputs: Sequence[Sequence[Ids]],
+        read: Callable[[Any, Any], T],
+    ) -> list[list[T]]:
+        """What `read` makes of logits [tokens, vocabulary] and tokens [tokens] of every output [inputs][outputs]."""
+        results = []
         with _prepared(self.model, self.config):
             for i, outputs_of_input in enumerate(outputs):
                 # equal outputs are scored once
                 pairs = list(dict.fromkeys((i, tuple(tokens)) for tokens in outputs_of_input))
-                logprob_of = self._log_probabilities_of(inputs, pairs)
-                logprobs.append([logprob_of[i, tuple(tokens)] for tokens in outputs_of_input])
-        return logprobs
+                result_of = self._of_pairs(inputs, pairs, read)
+                results.append([result_of[i, tuple(tokens)] for tokens in outputs_of_input])
+        return results
 
-    def _log_probabilities_of(
-        self, inputs: Sequence[Ids], pairs: Sequence[Pair]
-    ) -> dict[Pair, float]:
-        """As `log_probabilities`, of one input: its batches are the same whatever stands beside it in a run."""
+    def _of_pairs(
+        self, inputs: Sequence[Ids], pairs: Sequence[Pair], read: Callable[[Any, Any], T]
+    ) -> dict[Pair, T]:
+        """As `_of_outputs`, of one input: its batches are the same whatever stands beside it in a run."""
 
-        def run(batch: Sequence[Pair]) -> list[float]:
-            return self._pair_log_probabilities(inputs, batch)
+        def run(batch: Sequence[Pair]) -> list[T]:
+            return self._passed(inputs, batch, read)
 
         # pairs of one length stand together
         pairs = sorted(pairs, key=lambda pair: len(pair[1]))
@@ -242,14 +280,16 @@ class TokenGenerator:
         longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
-        logprob_of: dict[Pair, float] = {}
+        result_of: dict[Pair, T] = {}
         for start in range(0, len(pairs), batch_size):
             batch = pairs[start : start + batch_size]
-            logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
-        return logprob_of
+            result_of.update(zip(batch, in_halves(run, batch), strict=True))
+        return result_of
 
-    def _pair_log_probabilities(self, inputs: Sequence[Ids], pairs: Sequence[Pair]) -> list[float]:
-        """Log-probabilities of (input, output) pairs, one forward pass."""
+    def _passed(
+        self, inputs: Sequence[Ids], pairs: Sequence[Pair], read: Callable[[Any, Any], T]
+    ) -> list[T]:
+        """What `read` makes of (input, output) pairs, one forward pass."""
         import torch
 
         # what stands before the output in the decoder: the start token, or the whole input
@@ -257,6 +297,7 @@ class TokenGenerator:
         heads = [[start_token] if self.encodes else list(inputs[i]) for i, _ in pairs]
         sequences = [[*head, *tokens] for head, (_, tokens) in zip(heads, pairs, strict=True)]
         ids, mask = self._padded(sequences, left=False)  # [pairs, longest]
+        results = []
         with torch.inference_mode():
             if self.encodes:
                 distinct, rows = _distinct_rows([i for i, _ in pairs])
@@ -269,19 +310,15 @@ class TokenGenerator:
                 )
             else:
                 result = self.model(input_ids=ids, attention_mask=mask)
-            # position t predicts token t + 1
-            logits = result.logits[:, :-1].float()  # [pairs, longest - 1, vocabulary]
-            token_logits = logits.gather(2, ids[:, 1:, None])[..., 0]
-            logprobs = token_logits - logits.logsumexp(dim=2)  # [pairs, longest - 1]
-        totals = []
-        for values, head, (_, tokens) in zip(logprobs.double().cpu(), heads, pairs, strict=True):
-            end = len(head) - 1 + len(tokens)
-            first = len(head) - 1
-            forced = self.config.forced_bos_token_id
-            if forced is not None and tokens[:1] == (forced,):
-                first += 1
-            totals.append(min(0.0, float(values[first:end].sum())))
-        return totals
+            for row, (head, (_, tokens)) in enumerate(zip(heads, pairs, strict=True)):
+                first, end = len(head), len(head) + len(tokens)
+                forced = self.config.forced_bos_token_id
+                if forced is not None and tokens[:1] == (forced,):
+                    first += 1
+                # position t predicts token t + 1
+                logits = result.logits[row, first - 1 : end - 1].float()  # [tokens, vocabulary]
+                results.append(read(logits, ids[row, first:end]))
+        return results
 
     def _padded(self, rows: Sequence[Ids], left: bool) -> tuple[Any, Any]:
         """Token ids and mask [rows, longest] on the model's device."""
@@ -296,6 +333,11 @@ class TokenGenerator:
             mask.append([0] * gap + [1] * len(row) if left else [1] * len(row) + [0] * gap)
         device = self.model.device
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _chosen(logits: Any, tokens: Any) -> Any:
+    """The log-probabilities [tokens] of tokens under logits [tokens, vocabulary]."""
+    return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
 
 
 def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:

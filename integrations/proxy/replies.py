@@ -115,6 +115,7 @@ class Decision:
             "index": self.chosen[0],
             "utility": ranking.utility,
             "gap": ranking.gap,
+            **({} if ranking.votes is None else ranking.votes.as_json()),
             "n": len(self.drawn),
             "distinct": self.num_distinct,
             "rounds": self.rounds,

@@ -58,11 +58,11 @@ class DrawingSettings:
             given, or one where there is a deadline, so that what has come can be used.
         deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided. Where nothing has,
             the server goes on waiting for one, which is the answer.
-        adaptive: draw in rounds, and stop where the chance that more candidates change the choice for the better is
-            small.
+        adaptive: draw in rounds, and stop where the chance is small that more candidates change the choice.
         round_size: candidates of a round.
-        change_bound: the chance of a better choice below which drawing stops.
-        change_margin: the share of its risk by which a better choice counts as better.
+        change_bound: the chance of another choice below which drawing stops; if not given, 0.03 of answers (`vote`),
+            0.3 of other texts.
+        change_margin: of other texts, the share of its risk by which a better choice counts as better.
         max_candidate_tokens: the most tokens that a request may ask of a candidate, and what is asked if it says
             nothing.
         max_request_tokens: the most tokens that all candidates of a request may have together: fewer are drawn where
@@ -86,8 +86,8 @@ class DrawingSettings:
     candidates_per_request: Annotated[Count | None, Rare()] = None
     deadline_seconds: Seconds | None = None
     adaptive: bool = False
-    round_size: Annotated[int, Field(ge=2), Rare()] = StoppingRule.step
-    change_bound: Annotated[float, Field(gt=0, le=1), Rare()] = StoppingRule.bound
+    round_size: Annotated[int, Field(ge=2), Rare()] = 4
+    change_bound: Annotated[Annotated[float, Field(gt=0, le=1)] | None, Rare()] = None
     change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = StoppingRule.margin
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
     max_request_tokens: Annotated[Count | None, Rare()] = None

@@ -24,7 +24,14 @@ from ...rerank.engines.interface import Engine
 from ...rerank.lists import NOTHING, Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..files.reply_choices import is_unfinished, text_of, total_logprob, value_at
+from ...rerank.votes.confidence import TOKENS, confidence_of
+from ..files.reply_choices import (
+    is_unfinished,
+    text_of,
+    token_logprobs,
+    total_logprob,
+    value_at,
+)
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
@@ -73,9 +80,12 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
     before = before_stop(text, stops)
     if before is not None:
         return Candidate(before)
-    fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
+    fields: dict[str, Any] = {"unfinished": True} if is_unfinished(choice) else {}
+    tokens = token_logprobs(choice)
+    if tokens is not None:
+        fields |= {**confidence_of(tokens), TOKENS: tokens}
     try:
-        return Candidate(text, total_logprob(choice), fields)
+        return Candidate(text, total_logprob(choice), fields or NOTHING)
     except InputError as error:
         return InputError(error.problem, where=f"server: {error.where}", fix=error.fix)
 
@@ -107,7 +117,10 @@ def _drawing(
         request["top_p"] = pool.top_p
         if settings.seed is not None:
             request["seed"] = seed_of(settings.seed, pool.name, prompt.id, call)
-        if settings.logprobs:
+        if settings.top_logprobs is not None:
+            chat = {"logprobs": True, "top_logprobs": settings.top_logprobs}
+            request |= chat if settings.chat else {"logprobs": settings.top_logprobs}
+        elif settings.logprobs:
             request |= form.keys
         if settings.stop:
             request["stop"] = list(settings.stop)
@@ -402,7 +415,7 @@ class ServerGenerator:
         problem = None
         if settings.num_candidates > 1 and settings.temperature > 0:
             problem = copies_problem(facts, settings.temperature)
-        if settings.logprobs:
+        if settings.logprobs or settings.top_logprobs is not None:
             problem = problem or logprobs_problem(facts)
         if problem is not None:
             raise problem

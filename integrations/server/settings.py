@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
+from ..files.reply_choices import MAX_TOP
 from ..generation.generator import check_stops
 
 # endings of names, in small letters without what separates their words
@@ -76,6 +77,7 @@ _OURS = frozenset(
         "seed",
         "stream",
         "logprobs",
+        "top_logprobs",
         "temperature",
         "top_p",
         "max_tokens",
@@ -109,6 +111,8 @@ class ServerSettings:
         seed: sent to servers as a number that differs between prompts and calls; none is sent if it is None.
         max_new_tokens: longest candidate.
         logprobs: whether candidates carry their total natural log-probability, where the server gives it.
+        top_logprobs: keep how sure the model was, from the log-probabilities of so many of the likeliest tokens, as
+            the server gives them: before or after temperature and cut.
         stop: strings that end a candidate, which is the text before the first of them.
         request: more keys of the request, as a JSON object, such as {"top_k": -1}.
     """
@@ -125,6 +129,7 @@ class ServerSettings:
     seed: int | None = 0
     max_new_tokens: Annotated[int, Field(ge=1)] = 256
     logprobs: bool = False
+    top_logprobs: Annotated[int, Field(ge=1, le=MAX_TOP)] | None = None
     stop: tuple[str, ...] = ()
     request: str | None = None
 
@@ -182,6 +187,7 @@ class ServerSettings:
             "seed": self.seed,
             "max_new_tokens": self.max_new_tokens,
             "logprobs": self.logprobs,
+            **({"top_logprobs": self.top_logprobs} if self.top_logprobs else {}),
             **({"stop": list(self.stop)} if self.stop else {}),
             "request": dict(self.further),
         }

@@ -1,6 +1,6 @@
 r"""Vote: 1 where the answers of two texts agree, else 0, so that choosing by it is majority voting.
 
-    u(h, r) = 1 if a(h) = a(r), else 0        a: the answer of a text, `answers`; =: by `agree`
+    u(h, r) = 1 if a(h) = a(r), else 0        a: the answer of a text, by `answer`; =: by `agree`
 
 Symmetric. With weights w of pseudo-references the expected utility of a text is the share of its answer,
 
@@ -12,23 +12,16 @@ no text has an answer; the list is flagged ``no-answer``. In `score` against ref
 answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
 their sentences are the lines of a text.
 
-Two answers are one where their keys are equal:
-
-* exact: the answer itself.
-* casefold: the answer without regard to case, as Unicode folds it.
-* number: numbers by their exact value, anything else as casefold. 1,000 = 1000.0 = 1e3; 50% = 0.5 = 1/2 =
-  ``\frac{1}{2}``, and 50% is not 50. A sign of dollars, euros or pounds before it, the ``$`` of LaTeX around it and a
-  full stop behind it do not count. A comma stands between thousands, never before decimals: 1,5 is no number. Nor are
-  units (5 km), mixed numbers (1 1/2), or what has more than 400 characters or an exponent beyond 400.
+Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
+one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
-from functools import lru_cache
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
@@ -36,93 +29,57 @@ from ..base import Metric
 from ..errors import InputError
 from ..execution.by_sentence import lift
 from ..representations import Array, Block, FloatArray, IntArray, Reps
-from ..scorer import Info, Scorer
+from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import Find, Place, finder
-
-Agreement = Literal["exact", "casefold", "number"]
-
-MAX_CHARACTERS, MAX_EXPONENT = 400, 400
-_DECIMAL = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
-_NUMBER = re.compile(
-    rf"(?P<sign>[+-]?)(?P<decimal>{_DECIMAL})(?:[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII
+from .answers import (
+    KEYS,
+    Agreement,
+    boxed,
+    compiled,
+    json_value,
+    last_line,
+    matched,
+    steps_of,
+    whole,
 )
-_LATEX_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
-_LATEX_SPACES = re.compile(r"\\[,!; ]|\{,\}")
+from .written_answers import RULES, Rule, rule_of, written
 
-
-def _exact(answer: str) -> str:
-    return answer
-
-
-def number_key(answer: str) -> str:
-    r"""The value of a number as a reduced fraction after ``#``, the folded text of anything else after ``'``.
-
-    >>> number_key("1,000"), number_key(r"$\frac{2}{4}$"), number_key("50 %"), number_key("Paris")
-    ('#1000', '#1/2', '#1/2', "'paris")
-    """
-    value = number(answer)
-    return f"'{answer.casefold()}" if value is None else f"#{value}"
-
-
-KEYS: Mapping[Agreement, Callable[[str], str]] = {
-    "exact": _exact,
-    "casefold": str.casefold,
-    "number": number_key,
-}
-
-
-def number(answer: str) -> Fraction | None:
-    """The exact value of an answer; None where it is no number."""
-    if len(answer) > MAX_CHARACTERS:
-        return None
-    text = _bare(answer)
-    is_percent = text.endswith("%")
-    text = text.removesuffix("%").removesuffix("\\").strip()
-    latex = _LATEX_FRACTION.fullmatch(text)
-    if latex:
-        value = _quotient(latex[1] + latex[2].strip(), latex[3])
-    elif "/" in text:
-        value = _quotient(*text.split("/", 1))
-    else:
-        value = _decimal(text)
-    return value / 100 if value is not None and is_percent else value
-
-
-def _bare(answer: str) -> str:
-    """An answer without the marks around a number."""
-    text = answer.replace("\u2212", "-").strip()
-    text = _LATEX_SPACES.sub(lambda match: "," if match[0] == "{,}" else "", text)
-    text = text.removesuffix(".").strip()
-    if len(text) > 1 and text[0] == text[-1] == "$":
-        text = text.strip("$").strip()
-    return text.removeprefix("\\$").lstrip("$€£").strip()
-
-
-def _quotient(above: str, below: str) -> Fraction | None:
-    numerator, denominator = _decimal(above.strip()), _decimal(below.strip())
-    return numerator / denominator if numerator is not None and denominator else None
-
-
-def _decimal(text: str) -> Fraction | None:
-    """A number written with digits, a point and an exponent."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    exponent = int(match["exponent"] or 0)
-    if abs(exponent) > MAX_EXPONENT:
-        return None
-    decimal = match["decimal"].replace(",", "")
-    size = (
-        Fraction(decimal if not decimal.endswith(".") else decimal[:-1]) * Fraction(10) ** exponent
-    )
-    return -size if match["sign"] == "-" else size
-
+Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
+Find = Callable[[str], str | None]
 
 # texts whose answers a scorer remembers, as they are asked for more than once; longer ones are read again
 REMEMBERED_TEXTS = 1_024
 REMEMBERED_CHARACTERS = 1 << 14
+# the rules of `written_answers` by which a list is read, as places
+_PLACE_OF_RULE: Mapping[Rule, Place] = {
+    "boxed": "boxed",
+    "marked": "marked",
+    "number": "number",
+    "text": "auto",
+}
+_BY_RULE: Mapping[Place, Rule] = {"auto": "text", "marked": "marked", "number": "number"}
+
+
+def finder(place: Place, pattern: str | None, path: str | None) -> Find:
+    """A finder of the answer of a text, None where it has none.
+
+    Args:
+        place: where it stands.
+        pattern: the regular expression, for "pattern".
+        path: the JSON path, for "json".
+
+    Raises:
+        InputError: a pattern or a path that cannot be read.
+    """
+    if place in _BY_RULE:
+        return partial(written, _BY_RULE[place])
+    if place == "pattern":
+        return partial(matched, compiled(pattern or ""))
+    if place == "json":
+        return partial(json_value, steps_of(path or ""))
+    plain: dict[Place, Find] = {"text": whole, "last-line": last_line, "boxed": boxed}
+    return plain[place]
 
 
 @settings
@@ -130,18 +87,21 @@ class Vote(Metric):
     r"""Agreement of the answers in two texts.
 
     Args:
-        answer: where it stands: text (all of it), last-line (that is not blank), boxed (the last ``\boxed{...}``),
+        answer: where it stands: auto (the first of boxed, marked, number, and of short texts the text, by which most
+            texts of a list have one), marked (a box, or what follows "the answer is" and its like), number (these, or
+            the last number), boxed (the last ``\boxed{...}``), text (all of it), last-line (that is not blank),
             pattern, or json.
         pattern: a regular expression of the package regex, for answer="pattern": the last match, of which the first
             group. From the command line, from Python or a configuration, not from a file that somebody else wrote.
         path: keys and indexes to a value, for answer="json", such as steps[-1].value.
-        agree: exact, casefold, or number: by value, and anything else as casefold.
+        agree: exact; casefold; number: by value, and anything else as casefold; or value: as models write answers, with
+            units, letters of choices, yes and no. If not given, value for auto, marked and number, else exact.
     """
 
-    answer: Place = "text"
+    answer: Place = "auto"
     pattern: str | None = None
     path: str | None = None
-    agree: Agreement = "exact"
+    agree: Agreement | None = None
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
@@ -152,6 +112,7 @@ class Vote(Metric):
         bounds=(0, 1),
         symmetric=True,
         linear=True,
+        version=2,
     )
     users_own: ClassVar[tuple[str, ...]] = ("pattern",)
 
@@ -165,6 +126,27 @@ class Vote(Metric):
                 fix = f'Set answer="{place}"'
                 raise InputError(f'{name} beside answer="{self.answer}"', where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
+
+    @property
+    def agreement(self) -> Agreement:
+        """When answers agree."""
+        return self.agree or ("value" if self.answer in _BY_RULE else "exact")
+
+    @property
+    def variants(self) -> tuple[Self, ...]:
+        """The same by each of the rules that a list may be read by."""
+        if self.answer != "auto":
+            return ()
+        return tuple(self._by(rule) for rule in RULES)
+
+    def in_list(self, texts: Sequence[Text]) -> Self:
+        """The same by the rule that a list of these texts is read by; errors as `answer_of`."""
+        if self.answer != "auto":
+            return self
+        return self._by(rule_of(list(map(_lines, texts))))
+
+    def _by(self, rule: Rule) -> Self:
+        return replace(self, answer=_PLACE_OF_RULE[rule], agree=self.agreement)
 
     def load(self) -> VoteScorer:
         """The scorer with its search."""
@@ -181,7 +163,24 @@ class Vote(Metric):
     def key_of(self, text: Text) -> str | None:
         """A key that equals another text's where their answers agree; None without an answer. Errors as `answer_of`."""
         answer = self.answer_of(text)
-        return None if answer is None else KEYS[self.agree](answer)
+        return None if answer is None else KEYS[self.agreement](answer)
+
+    def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
+        """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
+        if any(isinstance(text, Document) for text in texts):
+            return None
+        answers = []
+        for text in texts:
+            shown = self.answer_of(text)
+            answers.append(
+                None if shown is None else WrittenAnswer(shown, KEYS[self.agreement](shown))
+            )
+        return answers
+
+    @property
+    def answer_rule(self) -> str:
+        """Where the answers stand."""
+        return "text" if self.answer == "auto" else self.answer
 
     def remarks(self, comparison: Comparison) -> tuple[str, ...]:
         """Whether texts have no answer."""
@@ -206,11 +205,11 @@ class VoteScorer(Scorer):
         self.info = metric.info
         self._find: Find = finder(metric.answer, metric.pattern, metric.path)
         self._remembered: Find = lru_cache(REMEMBERED_TEXTS)(self._find)
-        self.key = KEYS[metric.agree]
+        self.key = KEYS[metric.agreement]
 
     def answer_of(self, text: Text) -> str | None:
         """As `Vote.answer_of`."""
-        lines = "\n".join(text.sentences) if isinstance(text, Document) else text
+        lines = _lines(text)
         find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
         return find(lines)
 
@@ -251,6 +250,11 @@ class VoteScorer(Scorer):
             "answer": answers[block.hypotheses[hypothesis]],
             "reference_answer": answers[block.references[reference]],
         }
+
+
+def _lines(text: Text) -> str:
+    """A text; the sentences of a document as lines."""
+    return "\n".join(text.sentences) if isinstance(text, Document) else text
 
 
 def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:

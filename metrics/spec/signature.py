@@ -26,6 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _WEIGHT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*\*\s*")
 _QUOTED = re.compile(r"'([^'\"\\\x00-\x1f]*)'")  # what means the same in both quotes
+_LONE_BACKSLASH = re.compile(r'"[^"\\]*(?:\\["\\/bfnrtu][^"\\]*)*\\[^"\\/bfnrtu]')
 _BARE = re.compile(r"[A-Za-z][^,()'\"\s]*")
 _SETTING = re.compile(r"[A-Za-z_]\w*\s*=")
 _NAME_OR_WEIGHT = re.compile(r"[-A-Za-z_\d.]")
@@ -175,6 +176,8 @@ class _Parser:
         if bare and len(bare.group()) <= 100:
             what = f'expected text in quotes: "{bare.group()}"'
             return f"{what} (a shell keeps them where the whole stands in single quotes)"
+        if _LONE_BACKSLASH.match(self.text, self.at):
+            return 'expected a backslash to be doubled in quotes: "\\\\d+" stands for \\d+'
         return 'expected a JSON value: 3, 0.5, true, null, "text" or [1, 2]'
 
     def match(self, pattern: re.Pattern[str]) -> str:

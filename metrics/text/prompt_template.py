@@ -64,7 +64,7 @@ class Template:
                 raise InputError(
                     f"found {{{written}}}, expected a plain name",
                     where=where,
-                    fix="Such as {source}, {target_context}, {key_of_the_input}",
+                    fix="Such as {source}, {target_context}, {key_of_the_input}; write {{}} for braces",
                 )
             self.parts.append((literal, name))
         self.fields = frozenset(name for _, name in self.parts if name is not None)

@@ -99,9 +99,48 @@ class TextRows:
         """No line depends on another."""
 
 
+class AnswerRows:
+    """The answers of the chosen texts, one per line; an empty line where there is none."""
+
+    one_line = True
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Its name."""
+        return {"format": "answers"}
+
+    def row(self, ranking: Ranking) -> bytes:
+        """The line of a list, in which line breaks of the answer are blanks; errors as `accept`."""
+        self.accept(ranking)
+        return " ".join((ranking.answer or "").split()).encode("utf-8", "replace") + b"\n"
+
+    def accept(self, ranking: Ranking) -> object:
+        """Raises InputError where the utility compares no answers."""
+        if ranking.votes is None:
+            fix = "Decide by vote, or write --format jsonl"
+            raise InputError("the utility compares no answers", where="format", fix=fix)
+        return ranking
+
+    def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
+        """Raises InputError: an answer does not tell its text."""
+        next(lines)
+        problem = "lists that are context of others cannot be gone on with from their answers"
+        raise InputError(problem, where="format", fix="Write --format jsonl")
+
+    def resume(self, lines: Iterator[str], counts: Mapping[str, int]) -> None:
+        """No line depends on another."""
+
+
+FORMS: Mapping[str, type[JsonRows | TextRows | AnswerRows]] = {
+    "jsonl": JsonRows,
+    "text": TextRows,
+    "answers": AnswerRows,
+}
+
+
 def row_form(name: str) -> RowForm:
-    """The form of a name, "jsonl" or "text"."""
-    return TextRows() if name == "text" else JsonRows()
+    """The form of a name of `FORMS`."""
+    return FORMS[name]()
 
 
 _STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
@@ -123,7 +162,9 @@ def text_row(ranking: Ranking) -> bytes:
     text = str(ranking.text)
     if "\n" in text or "\r" in text:
         raise InputError(
-            "the chosen text holds a line break", where="text", fix="Write --format jsonl"
+            "the chosen text holds a line break",
+            where="text",
+            fix="Write --format jsonl, or of votes --format answers",
         )
     return text.encode("utf-8") + b"\n"
 

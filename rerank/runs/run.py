@@ -36,14 +36,14 @@ class RunSettings:
     """How a run writes.
 
     Args:
-        format: JSON rows or the chosen texts alone.
+        format: JSON rows, the chosen texts alone, or their answers alone, where the utility compares answers.
         max_errors: how many error records a run may write before it stops.
         save_utilities: where utility matrices are written, if anywhere.
     """
 
     heading: ClassVar = "output"
 
-    format: Literal["jsonl", "text"] = "jsonl"
+    format: Literal["jsonl", "text", "answers"] = "jsonl"
     max_errors: Annotated[int, Field(ge=0)] = 0
     save_utilities: Annotated[str | None, Needs(MATRIX, ALL_PAIRS, SINGLE_LISTS), Rare()] = None
 

@@ -25,7 +25,7 @@ from ..engines.sharing import SharingEngine, loads_at_once, processes_that_pay
 from ..engines.worker_process import can_fork
 from ..lists import CandidateList
 from ..scheduler import WINDOW_CHARACTERS, WINDOW_RECORDS, Outcome
-from .row_forms import JsonRows, RowForm, TextRows
+from .row_forms import FORMS, RowForm
 from .row_loop import Entry, Lines, Read, Written, written_row
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def line_sharing(
     by_itself = decider.resolved_strategy == "independent" and not decider.width
     if not by_itself or decider.decides_documents:
         return None
-    if not (isinstance(form, JsonRows | TextRows) and all(map(loads_at_once, decider.metrics))):
+    if not (isinstance(form, tuple(FORMS.values())) and all(map(loads_at_once, decider.metrics))):
         return None
     work = LineWork(name, decider, form, lines.read)
     return LineSharing(work, lines, engine, meter) if _can_be_sent(work) else None

@@ -61,7 +61,9 @@ def answers_of(record: CandidateList, metric: Vote) -> Answers:
         problem = "no reference has an answer" if record.references else "no references"
         fix = "Give what is right, or leave the list out"
         raise InputError(problem, where="references", fix=fix)
-    counts = Counter(metric.key_of(candidate.text) for candidate in record.candidates)
+    texts = [candidate.text for candidate in record.candidates]
+    in_list = metric.in_list(texts)  # a reference is read alone
+    counts = Counter(map(in_list.key_of, texts))
     without = counts.pop(None, 0)
     right = tuple(n for key, n in counts.items() if key in right_keys)
     wrong = tuple(n for key, n in counts.items() if key not in right_keys)

@@ -39,5 +39,6 @@ from .rerank.order import Order as Order
 from .rerank.pool import Pool as Pool
 from .rerank.reranker import Reranker as Reranker
 from .rerank.selection.contrastive import contrastive_accuracy as contrastive_accuracy
+from .rerank.stopping_rule import StoppingRule as StoppingRule
 
 __version__: str

@@ -115,6 +115,8 @@ def test_features_choose() -> None:
             "--max-n: 99999 candidates, at most 32768 are drawn",
         ),
         (["--upstream", "http://x/v1", "-m", "length", "--adaptive"], "adaptive: rerank does not"),
+        (["--upstream", "http://x/v1", "-u", "vote", "--weights", "certainty"], "is not kept of"),
+        (["--upstream", "http://x/v1", "-m", "tail-entropy"], "-m tail-entropy: is not kept of"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--port", "70000"], "port"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--host", "no.such.host"], "cannot listen"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--key-variable", "NOT_SET_X"], "is not set"),

@@ -45,6 +45,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("fairseq-generate", "docs/fairseq.md", FAIRSEQ),
     ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
     ("", "docs/serve.md", SERVES),
+    ("discorank serve", "docs/voting.md", SERVES),
     ("", "docs/generators.md", OWN),
     ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),

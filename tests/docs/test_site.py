@@ -101,7 +101,7 @@ def test_the_python_reference_has_every_public_name_and_no_insides() -> None:
     assert sorted(titles) == sorted(dir(discorank))
     assert not re.search(r"pydantic|Annotated\[|__\w+__|ForwardRef|<function", page)
     assert "    temperature: float = 1.0,\n" in page
-    assert "| `temperature` | divides log-probabilities. |" in page
+    assert "| `temperature` | divides log-probabilities, and confidences. |" in page
     assert "#### MBRDecoder.decode" in page
     assert "`MBRDecoder.width`: How many preceding sentences" in page
 

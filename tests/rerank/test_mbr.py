@@ -403,7 +403,7 @@ def test_a_candidate_list_made_by_hand_is_checked(made: Any) -> None:
         ({"utility": "chfr"}, "Did you mean 'chrf'"),
         (
             {"utility": "chrf", "weights": "unifrm"},
-            r'weights: found \'unifrm\'. "uniform", "logprob" or "field:NAME"',
+            r'weights: found \'unifrm\'. "uniform", "logprob", "mean-logprob", "certainty"',
         ),
         ({"utility": "chrf", "weights": "field:"}, "weights: found 'field:'"),
         ({"utility": "chrf", "temperature": 0.0}, "temperature = 0.0"),

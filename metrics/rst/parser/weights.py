@@ -17,18 +17,16 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ModelLoadError, excerpt
+from ...errors import ModelLoadError
 from ...representations import Array, IntArray, Ragged
-from ...storage.bounded_files import check_archive
+from ...storage.bounded_files import arrays_in
 from ...storage.json_and_yaml import parse_small_json
-from ...storage.limits import limits
 from .parser_features import SPLIT_ROWS, TABLES
 
 Weights = NDArray[np.float32]
@@ -174,7 +172,7 @@ def load(path: Path) -> Model:
         ModelLoadError: there is none, or it is another's.
     """
     try:
-        small = _arrays_in(path)
+        small = arrays_in(path)
         about = parse_small_json(small.pop("about").tobytes(), "about", "")
         if about.get("format") != FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {FORMAT}")
@@ -194,37 +192,6 @@ def load(path: Path) -> Model:
         problem = f"no weights of the discourse parser: {error}"
         fix = "Train one with: discorank train rst"
         raise ModelLoadError(problem, where=str(path), fix=fix) from error
-
-
-def _arrays_in(path: Path) -> Arrays:
-    """The arrays of an ``.npz`` file.
-
-    Raises:
-        InputError: there are too many, or of too many bytes.
-        ValueError: it is none, or an array has other bytes than its entry.
-    """
-    check_archive(path)
-    arrays = {}
-    with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        limits().check("array_bytes", sum(member.file_size for member in members))
-        for member in members:
-            with archive.open(member) as entry:
-                _check_array(entry, member.file_size)
-            with archive.open(member) as entry:
-                array = np.lib.format.read_array(entry, allow_pickle=False)
-            arrays[member.filename.removesuffix(".npy")] = array
-    return arrays
-
-
-def _check_array(entry: IO[bytes], entry_bytes: int) -> None:
-    """Raises ValueError if the header of an array names more or fewer numbers than its entry has."""
-    version = np.lib.format.read_magic(entry)
-    is_first = version == (1, 0)
-    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(entry)
-    if prod(shape) * dtype.itemsize != entry_bytes - entry.tell():
-        raise ValueError(f"an array of the shape {excerpt(shape)} in {entry_bytes} bytes")
 
 
 def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:

@@ -31,6 +31,7 @@ from ..rerank.runs.run_file import (
 )
 from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
 from ..rerank.shrinkage import load_means
+from ..rerank.votes.answer_shares import NO_AGREEMENT
 from ..tables import Column, Table, decimals, number, whole, words
 from .summary_text import sum_in_words, with_noun, without_settings
 
@@ -383,6 +384,7 @@ def explained(
         "candidates": why["candidates"],
         "distinct": why["distinct"],
         "gap": rounded(why["gap"]),
+        **({"answer": why["answer"], "votes": why["votes"]} if "votes" in why else {}),
         "flags": why["flags"],
         "chosen": None if row is None else row.index,
         "ranking": ranking_shown,
@@ -518,6 +520,9 @@ def cautions(run: ChosenRun) -> list[str]:
             sentences.append(
                 f"In {lists} something was too long for a model and not read whole ({name})."
             )
+    if counts.get(NO_AGREEMENT):
+        lists = with_noun(counts[NO_AGREEMENT], "list", "lists")
+        sentences.append(f"In {lists} no two candidates have the same answer, so the first wins.")
     changed = [shown["id"] for shown in run.lists if _is_changed(shown)]
     if changed:
         lists = with_noun(len(changed), "list comes", "lists come")

@@ -74,6 +74,7 @@ def explanation(
         "candidates": len(record.candidates),
         "distinct": len(distinct),
         "gap": ranking.gap,
+        **({} if ranking.votes is None else ranking.votes.as_json()),
         "flags": list(ranking.flags),
         **_budget(ranking, compared),
         "ranking": places,
@@ -167,11 +168,14 @@ def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
     winner, gap = explained["ranking"][0], explained["gap"]
     counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
     expected = f"{sum_in_words(utility)} {_number(winner['utility'])}"
-    lead = _lead(gap, winner["utility"], explained["distinct"])
+    next_one = "next answer" if "votes" in explained else "runner-up"
+    lead = _lead(gap, winner["utility"], explained["distinct"], next_one)
     lines = [f"{explained['id']}: {counts}"]
     if explained["source"]:
         lines.append(f"  source   {explained['source']}")
     lines.append(f"  chosen   {winner['text']}")
+    if "votes" in explained:
+        lines.append(f"  answer   {votes_in_words(explained)}")
     lines.append(f"  why      expected {expected}, {lead}")
     if "budget" in explained:
         lines.append(f"  budget   {_spent(explained['budget'])}")
@@ -182,6 +186,21 @@ def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
             f"  not finite  [{candidate['index']}] {candidate['text']}: {_pairs(candidate['pairs'])}"
         )
     return "\n".join(map(printable, lines)) + "\n\n"
+
+
+def votes_in_words(explained: Mapping[str, Any]) -> str:
+    """The answer of a list and the votes for each, the largest share first.
+
+    >>> shares = [{"answer": "42", "share": 0.75, "count": 3}, {"answer": "41", "share": 0.25, "count": 1}]
+    >>> votes_in_words({"answer": "42", "answer_rule": "number", "votes": shares})
+    '42, of the votes by number: 42 0.75 (x3), 41 0.25 (x1)'
+    """
+    shares = explained["votes"]
+    shown = [f"{vote['answer']} {vote['share']:.2f} (x{vote['count']})" for vote in shares]
+    rest = f", and {len(shown) - MAX_SHOWN} more" if len(shown) > MAX_SHOWN else ""
+    votes = ", ".join(shown[:MAX_SHOWN]) or "none"
+    answer = explained["answer"] or "-"
+    return f"{answer}, of the votes by {explained['answer_rule']}: {votes}{rest}"
 
 
 def _brief(value: Any) -> str:
@@ -201,12 +220,12 @@ def _brief(value: Any) -> str:
     return line if len(parts) <= MAX_SHOWN else f"{line}, and {len(parts) - MAX_SHOWN} more"
 
 
-def _lead(gap: float | None, utility: float | None, num_distinct: int) -> str:
-    """How far the first place, of this utility, is ahead of the second."""
+def _lead(gap: float | None, utility: float | None, num_distinct: int, next_one: str) -> str:
+    """How far the first place, of this utility, is ahead of the second, which is called so."""
     if gap is not None and gap < 0:
         return f"{-gap:.3g} behind the best, for the sake of lists after it"
     if gap is not None:
-        return f"{gap:.3g} ahead of the runner-up"
+        return f"{gap:.3g} ahead of the {next_one}"
     if num_distinct == 1:
         return "the only text"
     return "no text has a finite value" if utility is None else "the only one with a finite value"

@@ -261,6 +261,23 @@ def test_drawing_goes_on_while_the_choice_may_change() -> None:
     assert text(reply) == decode(drawn, "chrf").text
 
 
+@pytest.mark.parametrize(("answers", "drawn"), [("5555", 4), ("5556", 8), ("1234", 12)])
+def test_votes_are_told_and_drawing_goes_on_while_they_may_change(answers: str, drawn: int) -> None:
+    def vote(body: Mapping[str, Any], number: int) -> list[str]:
+        size = body.get("n") or 1
+        return [f"So it is {i}.\nThe answer is {answers[i % 4]}." for i in range(size)]
+
+    deciders: Any = {"vote": MBRDecoder("vote", nbest=None)}
+    with proxying(
+        Script(answer=vote), adaptive=True, num_candidates=12, deciders=deciders
+    ) as proxy:
+        field = about(ask(proxy))
+    assert field["n"] == drawn
+    assert (field["answer"], field["answer_rule"]) == (answers[0], "marked")
+    assert field["votes"][0]["count"] == answers.count(answers[0]) * drawn // 4
+    assert ("no-agreement" in field["flags"]) is False
+
+
 def test_what_cannot_be_adaptive_is_refused_at_the_start() -> None:
     deciders: Any = {"rerank": Reranker(features={"length": 1.0}, nbest=None)}
     with (

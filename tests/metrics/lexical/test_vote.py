@@ -16,8 +16,8 @@ from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
 from discorank.metrics.lexical import vote
-from discorank.metrics.lexical.answers import boxed, json_value, steps_of
-from discorank.metrics.lexical.vote import Vote, number, number_key
+from discorank.metrics.lexical.answers import boxed, json_value, number, number_key, steps_of
+from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.registry import load_from_data
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.storage.limits import use_limits
@@ -125,7 +125,7 @@ def test_any_text_has_a_key(text: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "text", "answer"),
     [
-        ("vote", "  Paris \n", "Paris"),
+        ('vote(answer="text")', "  Paris \n", "Paris"),
         ('vote(answer="last-line")', "because\n 42 \n\n  \n", "42"),
         ('vote(answer="pattern",pattern="answer is (\\\\w+)|= *(.*)")', "answer is 4\n= 5 ", "5"),
         ('vote(answer="pattern",pattern="[0-9]*")', "a 12 b 34 c", "34"),
@@ -141,7 +141,7 @@ def test_answers_of_texts(spec: str, text: str, answer: str | None) -> None:
 
 
 def test_documents_agree_sentence_by_sentence() -> None:
-    metric: Any = load_metric("vote")
+    metric: Any = load_metric('vote(answer="text")')
     documents = [Document(["a", "b"]), Document(["a", "c"]), Document(["a", " "])]
     assert metric.pairwise(documents, documents)[0].tolist() == [1, 0.5, 0.5]
     (ranking,) = MBRDecoder(metric).decode([{"id": "x", "candidates": documents}])
@@ -150,7 +150,7 @@ def test_documents_agree_sentence_by_sentence() -> None:
 
 
 def test_case_counts_unless_it_is_folded() -> None:
-    exact, folded = Vote(), Vote(agree="casefold")
+    exact, folded = Vote(answer="text"), Vote(answer="text", agree="casefold")
     assert exact.pairwise(["Straße"], ["STRASSE"]).item() == 0
     assert folded.pairwise(["Straße"], ["STRASSE"]).item() == 1
 
@@ -169,7 +169,7 @@ def test_the_choice_is_the_majority(
     texts: list[str], weights: list[float], agree: Any, self_pair: bool
 ) -> None:
     """The linear form, the plain matrix and counting agree, weighted by a field."""
-    metric = Vote(agree=agree)
+    metric = Vote(answer="text", agree=agree)
     candidates = tuple(
         Candidate(text, fields={"w": w}) for text, w in zip(texts, weights, strict=False)
     )
@@ -217,10 +217,10 @@ def test_an_answer_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None
     metric = Vote(answer="boxed")
     (ranking,) = MBRDecoder(metric).decode([{"id": "x", "candidates": texts}])
     assert (ranking.index, ranking.flags) == (1, ("no-answer",))
-    assert sorted(searched) == sorted(texts)
+    assert sorted(searched) == sorted([*texts, long])  # for the choice, and for the votes
     assert metric.answer_of(long) == "2"
     assert searched[-1] == long
-    assert len(searched) == len(texts) + 1
+    assert len(searched) == len(texts) + 2
 
 
 def test_scores_tell_of_texts_without_an_answer(
@@ -229,15 +229,15 @@ def test_scores_tell_of_texts_without_an_answer(
     source = tmp_path / "in.jsonl"
     rows = [{"hypothesis": h, "references": [r]} for h, r in (("1", "1"), (" ", "2"), ("3", ""))]
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert main(["score", str(source), "-m", "vote"]) == 0
+    assert main(["score", str(source), "-m", 'vote(answer="text")']) == 0
     printed = capsys.readouterr()
-    assert "vote: 1 segments have no-answer\n" in printed.err
-    assert "vote: 1 segments have no-answer-in-reference" in printed.err
+    assert "1 segments have no-answer\n" in printed.err
+    assert "1 segments have no-answer-in-reference" in printed.err
     assert "0.3333" in printed.out
 
 
 def test_against_references_it_is_accuracy() -> None:
-    metric = Vote(agree="number")
+    metric = Vote(answer="text", agree="number")
     hypotheses, references = ["4", "5", "6.0", ""], [["4.0"], ["4"], ["7", "6"], [""]]
     assert metric.score(hypotheses, references).tolist() == [1, 0, 1, 0]
     assert metric.corpus(hypotheses, references) == 0.5
@@ -265,7 +265,7 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match='answer="pattern" without pattern'):
         Vote(answer="pattern")
-    with pytest.raises(InputError, match='path beside answer="text"'):
+    with pytest.raises(InputError, match='path beside answer="auto"'):
         Vote(path="a")
 
 

@@ -74,6 +74,7 @@ def test_parse(text: str, expected: list[tuple[float, str, dict[str, Any]]]) -> 
         ("chrf bleu", "expected \\+ or the end, found 'bleu' at character 6"),
         ("chrf(beta=1,2)", "expected setting=value"),
         ("chrf(beta=)", "expected a JSON value"),
+        (r'vote(pattern="a\n\d+")', r"expected a backslash to be doubled in quotes"),
         ("chrf(beta='a\"b')", "expected a JSON value"),
         ("chrf(beta='a", "expected a JSON value"),
         ("chrf(beta=['a'])", "expected a JSON value"),

@@ -26,6 +26,7 @@ from ...rerank.capabilities import (
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
+from ...rerank.votes.confidence import SIGNS
 from ..options import Options, build, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
@@ -109,8 +110,14 @@ async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
 def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
     """What chooses, by name; the first where a request names none."""
     deciders: dict[str, Decider] = {}
+    if values["weights"] in SIGNS:
+        problem = "is not kept of the candidates of a request"
+        raise InputError(problem, where=f"--weights {values['weights']}", fix="Weigh by logprob")
     if values["metric"]:
         features = chosen_features(values)
+        if kept := SIGNS.keys() & set(features):
+            problem = "is not kept of the candidates of a request"
+            raise InputError(problem, where=f"-m {min(kept)}", fix="Leave it out")
         expected = _expected(values) if EXPECTED in features else None
         check_model(values, [*features, *(expected.metrics if expected else ())])
         deciders[RERANK] = build(Reranker, values, features=features, decoder=expected, nbest=None)

@@ -93,12 +93,14 @@ function showLists(data) {
     const list = data.lists[order[place]];
     let gap = "There is one distinct text.";
     if (list.gap !== null && list.gap < 0) gap = "The winner is " + number(-list.gap) + " behind the best, for the sake of lists after it.";
-    else if (list.gap !== null) gap = "The winner is " + number(list.gap) + " ahead of the runner-up.";
+    else if (list.gap !== null) gap = "The winner is " + number(list.gap) + " ahead of the " + (list.votes ? "next answer." : "runner-up.");
     const other = list.chosen !== null && list.chosen !== list.ranking[0].index;
     at("view").replaceChildren(
       element("h3", null, list.id),
       ...(list.source === null ? [] : [element("p", {dir: "auto"}, element("strong", null, "Source: "), list.source)]),
       element("p", {dir: "auto"}, element("strong", null, "Chosen: "), list.texts[list.ranking[0].text]),
+      ...(list.votes ? [element("p", {dir: "auto"}, element("strong", null, "Answer: "), plain(list.answer)),
+        tableOf("Votes", ["answer", "share", "texts"], list.votes.map((one) => [one.answer, number(one.share), one.count]), "texts")] : []),
       element("p", null, gap + " " + list.candidates + " candidates, " + list.distinct + " distinct."),
       ...(list.flags.length ? [element("p", null, ...list.flags.map((flag) => element("span", {class: "flag"}, flag)))] : []),
       ...(other ? [element("p", null, element("span", {class: "flag"}, "the run chose candidate " + list.chosen))] : []),

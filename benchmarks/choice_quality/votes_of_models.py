@@ -1,0 +1,228 @@
+"""What votes are worth on recorded answers of a model: one sample, votes, weighted votes, stopping, pass@16.
+
+    python -m benchmarks.choice_quality.votes_of_models LISTS.jsonl...
+
+    python -m benchmarks.choice_quality.votes_of_models benchmarks/results/questions-{smollm2,gemma3-270m}.jsonl.gz
+
+LISTS are candidate lists with references, as ``discorank generate`` makes them of the questions of `questions` with
+``--top-logprobs 20``; of lists without confidence the rows that need it are left out. Intervals of 95 % are by a
+bootstrap of questions. Temperatures of weights were not tuned. Behind a comma of a file's name stands what it is
+called: ``lists.jsonl,smollm2``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discorank import CandidateList, MBRDecoder, StoppingRule, load_metric
+from discorank.metrics.lexical.vote import Vote
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.lists import read_list
+from discorank.rerank.stopping_rule import outlook
+from discorank.rerank.votes.confidence import SIGNS
+
+from .stopping_votes import beta_rule, replayed
+
+RESAMPLES = 2000
+TEMPERATURES = {"mean-logprob": 0.2, "certainty": 1.0, "tail-entropy": 0.5, "bottom-window": 1.0}
+BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 1.01)
+VOTE = Vote()
+Chosen = Callable[[CandidateList], float]  # the chance that what is chosen from a list is right
+
+
+def is_right(record: CandidateList, answer_of: Vote, text: Any) -> bool:
+    """Whether the answer of a text is that of a reference."""
+    key = answer_of.key_of(text)
+    return key is not None and key in {VOTE.key_of(reference) for reference in record.references}
+
+
+def reader_of(record: CandidateList) -> Vote:
+    """The metric as it reads the list."""
+    return VOTE.in_list([candidate.text for candidate in record.candidates])
+
+
+def one_sample(record: CandidateList) -> float:
+    """The mean over all samples."""
+    reader = reader_of(record)
+    return float(np.mean([is_right(record, reader, c.text) for c in record.candidates]))
+
+
+def any_sample(record: CandidateList) -> float:
+    """Whether one of all samples is right."""
+    reader = reader_of(record)
+    return float(any(is_right(record, reader, c.text) for c in record.candidates))
+
+
+def by(decoder: MBRDecoder) -> Chosen:
+    """What a decoder chooses."""
+
+    def chosen(record: CandidateList) -> float:
+        (ranking,) = decoder.decode([record])
+        return float(is_right(record, reader_of(record), ranking.text))
+
+    return chosen
+
+
+def surest(name: str) -> Chosen:
+    """The candidate of which the model was surest."""
+
+    def chosen(record: CandidateList) -> float:
+        values = [SIGNS[name] * float(c.fields[name]) for c in record.candidates]
+        best = record.candidates[int(np.argmax(values))]
+        return float(is_right(record, reader_of(record), best.text))
+
+    return chosen
+
+
+def stopped(record: CandidateList, rule: StoppingRule) -> tuple[int, bool, float]:
+    """After how many draws votes stop, whether the answer is another than that of all, and whether it is right."""
+    decoder = MBRDecoder("vote", keep_matrix=True)
+    (whole,) = decoder.decode([record])
+    drawn = 0
+    ranking = whole
+    while more := rule.next_round(drawn):
+        drawn += more
+        (ranking,) = decoder.decode([CandidateList(record.id, record.candidates[:drawn])])
+        if rule.is_safe(rule.outlook_of(ranking)):
+            break
+    reader = reader_of(record)
+    is_other = reader.key_of(ranking.text) != reader.key_of(whole.text)
+    return drawn, is_other, float(is_right(record, reader, ranking.text))
+
+
+def choosers(records: Sequence[CandidateList]) -> Iterator[tuple[str, Chosen]]:
+    """What is compared."""
+    yield "one sample", one_sample
+    yield "vote of 4", lambda record: by(MBRDecoder("vote"))(first(record, 4))
+    yield "vote of 16", by(MBRDecoder("vote"))
+    yield "MBR, chrf", by(MBRDecoder("chrf"))
+    known = [name for name in SIGNS if all(name in c.fields for r in records for c in r.candidates)]
+    for name in known:
+        temperature = TEMPERATURES[name]
+        decoder = MBRDecoder("vote", weights=name, temperature=temperature)
+        yield f"vote by {name}, temperature {temperature:g}", by(decoder)
+        yield f"the surest by {name}", surest(name)
+    yield "pass@16", any_sample
+
+
+def first(record: CandidateList, number: int) -> CandidateList:
+    """The list with its first candidates."""
+    candidates = record.candidates[:number]
+    return CandidateList(record.id, candidates, references=record.references)
+
+
+def interval(values: FloatArray) -> str:
+    """A mean and its interval, by a bootstrap of questions."""
+    random = np.random.default_rng(0)
+    means = values[random.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
+
+
+def accuracy(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
+    """The lines of the table of accuracy, a column per file."""
+    counts = ", ".join(f"{name}: {len(lists)} questions" for name, lists in records.items())
+    yield f"\naccuracy ({counts})\n"
+    yield f"| | {' | '.join(records)} |"
+    yield "|---|" + "---|" * len(records)
+    values: dict[str, dict[str, FloatArray]] = {}
+    for name, lists in records.items():
+        for rule, chosen in choosers(lists):
+            values.setdefault(rule, {})[name] = np.array([chosen(record) for record in lists])
+    for rule, of_files in values.items():
+        cells = [interval(of_files[name]) if name in of_files else "" for name in records]
+        yield f"| {rule} | {' | '.join(cells)} |"
+    votes = values["vote of 16"]
+    for rule in [rule for rule in values if rule.startswith("vote by")]:
+        gained = [
+            interval(values[rule][name] - votes[name]) if name in values[rule] else ""
+            for name in records
+        ]
+        yield f"| {rule}, less that of 16 | {' | '.join(gained)} |"
+
+
+def stopping(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
+    """The lines of the table of stopping."""
+    yield "\nstopping, cap 16\n"
+    yield "| | rule | draws saved | other answers | accuracy |"
+    yield "|---|---|---|---|---|"
+    for name, lists in records.items():
+        for bound in (None, 0.1, 0.3):
+            results = [stopped(record, StoppingRule(bound=bound)) for record in lists]
+            drawn, other, right = (np.array(column, float) for column in zip(*results, strict=True))
+            shown = "default" if bound is None else f"bound {bound}"
+            saved = f"{100 * (1 - drawn.mean() / 16):.1f} %"
+            yield f"| {name} | {shown} | {saved} | {interval(other)} | {interval(right)} |"
+        answers = [numbered(record) for record in lists]
+        for least in (0.95, 0.9):
+            draws = list(replayed(answers, beta_rule(least), first=4))
+            drawn, other = (np.array(column, float) for column in zip(*draws, strict=True))
+            saved = f"{100 * (1 - drawn.mean() / 16):.1f} %"
+            yield f"| {name} | Beta {least:.2f} | {saved} | {interval(other)} | |"
+
+
+def numbered(record: CandidateList) -> list[int]:
+    """A number for the answer of every candidate; one for all that have none."""
+    reader = reader_of(record)
+    numbers: dict[str | None, int] = {}
+    keys = [reader.key_of(candidate.text) for candidate in record.candidates]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def outlooks(record: CandidateList, metric: Any) -> Iterator[tuple[float, bool]]:
+    """The probability that the rule says after 4 to 15 draws, and whether the choice was then another."""
+    texts = [str(candidate.text) for candidate in record.candidates]
+    distinct = list(dict.fromkeys(texts))
+    u = metric.in_list(texts).pairwise(distinct, distinct)
+    full = u @ np.array([texts.count(text) for text in distinct]) / len(texts)
+    for drawn in range(4, len(texts)):
+        counts = np.array([texts[:drawn].count(text) for text in distinct])
+        seen = np.flatnonzero(counts)
+        now = outlook(u[np.ix_(seen, seen)], counts[seen], len(texts))
+        chosen = seen[int(np.argmax(u[np.ix_(seen, seen)] @ counts[seen]))]
+        margin = 0.0 if now.is_of_answers else 0.01 * now.risk
+        yield now.probability, bool(full.max() - full[chosen] > margin + 1e-9)
+
+
+def law(records: Sequence[CandidateList], names: Sequence[str]) -> Iterator[str]:
+    """How often the choice was another, by the probability that was said."""
+    yield "\nprobability of another choice: said, and found (cases)\n"
+    yield f"| said | {' | '.join(names)} |"
+    yield "|---|" + "---|" * len(names)
+    cases = {}
+    for name in names:
+        metric = load_metric(name)
+        cases[name] = np.array([case for r in records for case in outlooks(r, metric)], float)
+    for low, high in pairwise(BINS):
+        cells = []
+        for name in names:
+            said, found = cases[name].T
+            inside = (said >= low) & (said < high)
+            means = f"{said[inside].mean():.3f}, {found[inside].mean():.3f} ({inside.sum()})"
+            cells.append(means if inside.any() else "")
+        yield f"| {low:g} to {min(high, 1):g} | {' | '.join(cells)} |"
+
+
+def lists_in(path: str) -> list[CandidateList]:
+    """The lists of a file, which may be gzipped."""
+    content = Path(path).read_bytes()
+    text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
+    return [read_list(json.loads(line)) for line in text.splitlines()]
+
+
+if __name__ == "__main__":
+    files = [[*argument.split(","), Path(argument).stem][:2] for argument in sys.argv[1:]]
+    found = {name: lists_in(path) for path, name in files}
+    for line in [*accuracy(found), *stopping(found)]:
+        print(line, flush=True)
+    everything = [record for lists in found.values() for record in lists]
+    for line in law(everything, ("vote", "chrf")):
+        print(line, flush=True)
