@@ -249,6 +249,12 @@ def test_further_keys_go_with_what_is_chosen() -> None:
             pass
 
 
+def test_tokens_that_are_no_numbers_are_for_upstream_to_refuse() -> None:
+    with proxying(Script()) as proxy:
+        assert ask(proxy, max_tokens=False, max_completion_tokens=[]).status_code == 200
+    assert proxy.upstream.seen[0].body["max_completion_tokens"] == []
+
+
 def test_copies_and_what_passes_are_told_once() -> None:
     traffic = Traffic(size=20, least=10)
     said = [traffic.note(COPIES) for _ in range(30)]
