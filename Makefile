@@ -1,4 +1,4 @@
-# make demo: sets up the core and decodes a bundled example.   make test: sets up everything and runs the tests.
+# make demo: sets up the core and shows it at work.   make test: sets up everything and runs the tests.
 # The interpreter and the torch build can be chosen: make test PYTHON=python3.12 TORCH="torch --index-url ..."
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
@@ -27,7 +27,7 @@ setup: .venv/ready
 	touch $@
 
 demo: .venv/core
-	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
+	$(BIN)/discorank demo
 
 test: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

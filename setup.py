@@ -1,7 +1,8 @@
 """Where the package's folders are found; everything else is declared in pyproject.toml.
 
-The folders `metrics`, `rerank`, `integrations` and `configs` stand at the top of the repository and are linked into
-`src/discorank`, so that whoever reads `src` (an editable install, a type checker, an editor) sees one whole package.
+The folders `metrics`, `rerank`, `integrations`, `configs`, and what is data alone, `examples` and the pages of `docs`,
+stand at the top of the repository and are linked into `src/discorank`, so that whoever reads `src` (an editable
+install, a type checker, an editor) sees one whole package.
 Where links cannot be checked out, the folders are mapped into the package instead. The kernels in C are optional:
 without a compiler, or with DISCORANK_PURE=1, the package is built without them.
 """
@@ -14,8 +15,9 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
-FOLDERS = ("metrics", "rerank", "integrations", "configs")
+FOLDERS = ("metrics", "rerank", "integrations", "configs", "examples", "docs")
 LINKED = {"": "src"}
 MAPPED = {"discorank": "src/discorank", **{f"discorank.{folder}": folder for folder in FOLDERS}}
 
@@ -32,6 +34,17 @@ class BuildWithoutPaths(build_ext):
         if command is not None:
             self.compiler.linker_so = [word for word in command if "-rpath" not in word]
         super().build_extensions()
+
+
+class BuildWithoutTools(build_py):
+    """Leaves out what writes pages and examples, which a package has already written."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """The modules of a package; of a folder of data only the server to try others with."""
+        modules = super().find_package_modules(package, package_dir)
+        if package not in ("discorank.examples", "discorank.docs"):
+            return list(modules)
+        return [module for module in modules if module[1] == "fake_upstream"]
 
 
 face = Path(__file__).parent / "src" / "discorank"
@@ -55,9 +68,12 @@ inner_products = Extension(
     py_limited_api=True,
     optional=True,
 )
+# where the pages of this build are to be read, if anywhere: the metadata names nothing that is not there
+pages = os.environ.get("DISCORANK_DOCS_URL")
 is_pure = bool(os.environ.get("DISCORANK_PURE"))
 setup(
-    cmdclass={"build_ext": BuildWithoutPaths},
+    project_urls={"Documentation": pages} if pages else {},
+    cmdclass={"build_ext": BuildWithoutPaths, "build_py": BuildWithoutTools},
     package_dir=LINKED if are_linked else MAPPED,
     ext_modules=[] if is_pure else [kernels, inner_products],
     options={} if is_pure else {"bdist_wheel": {"py_limited_api": "cp311"}},

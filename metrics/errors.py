@@ -5,7 +5,7 @@ Everything discorank raises on purpose is a `DiscorankError`; anything else that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,10 @@ from reprlib import repr as repr_of_start
 from typing import Any
 
 MAX_NAMES = 10_000  # of a folder, to look for a file's near namesakes
+MAX_ON_A_LINE, LISTED_WIDTH = (
+    16,
+    98,
+)  # names that stand on one line, and the width of columns of more
 
 
 class DiscorankError(Exception):
@@ -128,8 +132,32 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> I
     names = sorted(known)
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    fix = f"{hint}All: {', '.join(names) or 'none'}"
+    fix = f"{hint}All: {_listed(names)}".replace("All: \n", "All:\n")
     return InputError(f"unknown {kind} {name!r}", where=where, fix=fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names on one line, many of them in columns.
+
+    >>> print(_listed([f"name-{i}" for i in range(24)]).splitlines()[1].strip())
+    name-0  name-3  name-6  name-9   name-12  name-15  name-18  name-21
+    """
+    if len(names) <= MAX_ON_A_LINE:
+        return ", ".join(names) or "none"
+    for num_rows in range(1, len(names) + 1):
+        columns = [names[i : i + num_rows] for i in range(0, len(names), num_rows)]
+        widths = [max(map(len, column)) for column in columns]
+        if sum(widths) + 2 * len(widths) <= LISTED_WIDTH:
+            break
+    lines = []
+    for i in range(num_rows):
+        cells = [
+            column[i].ljust(width)
+            for column, width in zip(columns, widths, strict=True)
+            if i < len(column)
+        ]
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return "\n" + "\n".join(lines)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

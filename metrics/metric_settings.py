@@ -48,7 +48,7 @@ class MetricSettings(ABC):
                 raise InputError(
                     f"a metric has a class attribute {attribute!r}",
                     where=cls.__qualname__,
-                    fix="See docs/writing-a-metric.md",
+                    fix="discorank docs writing-a-metric shows one",
                 )
         return super().__new__(cls)
 

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .aliases import alias_of, model_of, remark_on
 from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
@@ -135,15 +136,51 @@ def _registration(name: str) -> Registration | None:
 
 
 def registered_name(name: str) -> str:
-    """The registered name that this is in other letters, BLEU or doc_comet; what is none stays as it is."""
+    """The registered name that this is in other letters, BLEU or doc_comet, or an alias of; what is none stays."""
     if _registration(name) or ":" in name:
         return name
     plain = name.lower().replace("_", "-")
-    return plain if _registration(plain) else name
+    if _registration(plain):
+        return plain
+    alias = alias_of(name)
+    return alias if alias and _registration(alias) else name
+
+
+def aliases_in(spec: Any) -> list[str]:
+    """A note on every alias in a signature, ``discoscore is ds-focus``; none for what is no signature."""
+    if not isinstance(spec, str) or spec.endswith((".yaml", ".yml", ".json")):
+        return []
+    try:
+        terms = parse(spec)
+    except InputError:
+        return []
+    written = dict.fromkeys(call.name for term in terms for call in term.every)
+    meant = {name: registered_name(name) for name in written if alias_of(name)}
+    return [f"{name} is {metric}" for name, metric in meant.items() if metric != name]
+
+
+def without_aliases(spec: str) -> str:
+    """A signature by registered names, without the models that aliases bring.
+
+    >>> without_aliases("chrf + 0.5*cometkiwi")
+    'chrf + 0.5*comet-qe'
+    """
+
+    def registered(match: re.Match[str]) -> str:
+        return registered_name(match[0]) if alias_of(match[0]) else match[0]
+
+    return re.sub(r"\"[^\"]*\"|'[^']*'|[A-Za-z_][\w.:<>/-]*(?:\+\+)?", registered, spec)
+
+
+def is_known_otherwise(name: str) -> bool:
+    """Whether more is known of a name that is no metric's: it means something, or is a model's."""
+    return remark_on(name) is not None or metric_of_model(name) is not None
 
 
 def unknown_metric(name: str) -> InputError:
-    """The error for a name of no metric: the signature to write, where a model has this name."""
+    """The error for a name of no metric: what it means, or the signature to write, where a model has this name."""
+    if remark := remark_on(name):
+        return InputError(f"unknown metric {name!r}", fix=remark)
     signature = metric_of_model(name)
     if signature is None:
         return unknown("metric", name, names())
@@ -270,7 +307,10 @@ def _registered(call: Call) -> Call:
     if call.inner and name not in WRAPPERS:
         fix = f"Settings are name=value; a metric stands in {', '.join(WRAPPERS)} alone"
         raise InputError("is no wrapper", where=call.name, fix=fix)
-    return call._replace(name=name, inner=tuple(map(_registered, call.inner)))
+    settings = call.settings
+    if name != call.name and (model := model_of(call.name)):
+        settings = {"model": model, **settings}
+    return call._replace(name=name, settings=settings, inner=tuple(map(_registered, call.inner)))
 
 
 def _with_second_plus(error: InputError, text: str) -> InputError:

@@ -50,6 +50,16 @@ class Costs(Mark):
         object.__setattr__(self, "capabilities", capabilities)
 
 
+@dataclass(frozen=True, init=False)
+class Beside(Mark):
+    """The settings beside one of which, where it is given, a setting has an effect."""
+
+    settings: tuple[str, ...]
+
+    def __init__(self, *settings: str) -> None:
+        object.__setattr__(self, "settings", settings)
+
+
 def check_together(
     value: object, who: str = "", needs: Sequence[str] = (), lacks: Sequence[str] = ()
 ) -> None:

@@ -22,6 +22,7 @@ from .capabilities import (
     FIRST_STAGE,
     PLAIN_SUMS,
     PSEUDO_REFERENCES,
+    Beside,
     Costs,
     Needs,
 )
@@ -65,7 +66,7 @@ class Estimator:
     shortlist: Annotated[
         MetricLike | None, Converted(_optional_metric), Needs(FIRST_STAGE), Costs(EVERY_VALUE)
     ] = None
-    top_k: Annotated[int, Field(ge=1), Needs(FIRST_STAGE)] = 16
+    top_k: Annotated[int, Field(ge=1), Needs(FIRST_STAGE), Beside("shortlist")] = 16
     budget: Annotated[
         Budget | float | None,
         Converted(load_budget),

@@ -17,6 +17,13 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
+from ..metrics.text.library_values import (
+    is_column,
+    is_data_frame,
+    library_of,
+    plain_value,
+    rows_of_frame,
+)
 from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
@@ -131,8 +138,12 @@ _KEYS = frozenset(
 )
 
 
-def read_list(data: Any) -> CandidateList:
+def read_list(data: Any, number: int | None = None) -> CandidateList:
     """A candidate list from its JSON form.
+
+    Args:
+        data: the object; prompt and responses are read as source and candidates.
+        number: its place, which is its id where it has none.
 
     Raises:
         InputError: something is missing, of the wrong type, or a number that is not one; `where` names the place.
@@ -140,20 +151,20 @@ def read_list(data: Any) -> CandidateList:
     if isinstance(data, CandidateList):
         return data
     try:
-        return _read_list(data)
+        return _read_list(data, number)
     except RecursionError:
         raise InputError("nested too deeply", fix="A candidate list is flat") from None
 
 
-def _read_list(data: Any) -> CandidateList:
+def _read_list(data: Any, number: int | None) -> CandidateList:
     if not isinstance(data, Mapping):
-        raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
-    identity = data.get("id")
+        raise InputError(f"found {_kind(data)}, expected an object with candidates")
+    if "responses" in data and "candidates" not in data:
+        data = _of_responses(data)
+    identity = _name(data.get("id", number))
     if not isinstance(identity, str) or not identity:
-        is_number = type(identity) is int and abs(identity) < _NUMBER_BOUND
-        fix = f'Write it as text: "{identity}"' if is_number else ""
-        problem = f"found {_shown(data, 'id')}, expected a non-empty string"
-        raise InputError(problem, where="id", fix=fix)
+        problem = f"found {_shown(data, 'id')}, expected a text or a whole number"
+        raise InputError(problem, where="id")
     candidates = _candidates(data, "candidates")
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():
@@ -167,13 +178,29 @@ def _read_list(data: Any) -> CandidateList:
         identity,
         candidates,
         None if source is None else _text(source, "source"),
-        _optional(data, "document", str, "a string"),
+        _optional({"document": _name(data.get("document"))}, "document", str, "a string"),
         _optional(data, "position", int, "a whole number"),
         _candidates(data, "pseudo_references"),
         _references(data),
         bool(_optional(data, "context_only", bool, "true or false")),
         extra,
     )
+
+
+def _name(value: Any) -> Any:
+    """An id as text: of a whole number its digits; what is neither stays."""
+    return str(value) if type(value) is int and abs(value) < _NUMBER_BOUND else value
+
+
+def _of_responses(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A list whose texts are the responses to a prompt; of a conversation the last message is the source."""
+    names = {"prompt": "source", "responses": "candidates"}
+    names = {key: name for key, name in names.items() if name not in data}
+    renamed = {names.get(key, key): value for key, value in data.items()}
+    source = renamed.get("source")
+    if isinstance(source, list) and source and isinstance(source[-1], Mapping):
+        renamed["source"] = source[-1].get("content")
+    return renamed
 
 
 def plain(text: Text) -> str | list[str]:
@@ -419,8 +446,9 @@ def list_of(data: Any, number: int) -> CandidateList:
     """
     if isinstance(data, CandidateList):
         return data
+    data = plain_value(data)
     if isinstance(data, Mapping):
-        return read_list(data if "id" in data else {"id": str(number), **data})
+        return read_list(data, number)
     return read_list({"id": str(number), "candidates": candidates_of(data)})
 
 
@@ -459,7 +487,9 @@ def list_rows(lists: Iterable[Any]) -> Iterable[Any]:
         InputError: it is a dictionary of splits.
     """
     kind = type(lists)
-    if kind.__module__.partition(".")[0] != "datasets":
+    if is_data_frame(lists):
+        return rows_of_frame(lists)
+    if library_of(lists) != "datasets" or is_column(lists):
         return lists
     if isinstance(lists, dict):
         problem = f"found a {kind.__name__} of the splits {', '.join(map(str, lists))!s:.80}"

@@ -11,10 +11,10 @@ text is represented once, and copies of a text count as often as they occur.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .decider import Decider, remarked
 from .engines.interface import Result, Task
 from .engines.part_sums import combined_values
 from .estimator import Estimator, Expected
-from .lists import CandidateList, Distinct, candidates_of, refuse_plain_documents
+from .lists import CandidateList, Distinct
 from .order import Order
 from .pool import Pool
 from .scheduler import Program
@@ -250,44 +250,3 @@ class MBRDecoder(Decider):
             for _, part in utility.parts
         )
         return Task(record.id, utility, comparisons, pool.weights, pool.own)
-
-
-# keys of a list, not of the decoder
-OF_LIST = ("source", "pseudo_references", "references", "document")
-
-
-@overload
-def decode(candidates: Sequence[str], utility: MetricLike, **settings: Any) -> Ranking[str]: ...
-
-
-@overload
-def decode(
-    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
-    utility: MetricLike,
-    **settings: Any,
-) -> Ranking: ...
-
-
-def decode(
-    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
-    utility: MetricLike,
-    **settings: Any,
-) -> Ranking:
-    """The decision for one list, with all its places.
-
-    Args:
-        candidates: texts, `Candidate` objects or their JSON form; or a whole list as `CandidateList` or mapping.
-        utility: as for `MBRDecoder`.
-        settings: of `MBRDecoder`, or of the list (``source=...``, ``pseudo_references=[...]``).
-
-    Raises:
-        InputError: settings or candidates that cannot be used.
-    """
-    list_keys = {key: settings.pop(key) for key in OF_LIST if key in settings}
-    decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
-    if isinstance(candidates, CandidateList | Mapping):
-        return next(decoder.decode([candidates]))
-    for name, value in list_keys.items():
-        refuse_plain_documents([value] if name == "source" else value, name)
-    record = {"id": "list", "candidates": candidates_of(candidates), **list_keys}
-    return next(decoder.decode([record]))

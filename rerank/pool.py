@@ -20,7 +20,7 @@ from ..metrics.errors import InputError
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import Checked, Converted, Field, Rare, settings
 from ..metrics.text.texts import Text
-from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Costs, Needs
+from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Beside, Costs, Needs
 from .lists import Candidate, CandidateList, Distinct, number_field
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .votes.confidence import SIGNS, confidences
@@ -68,12 +68,12 @@ class Pool:
     heading: ClassVar = "pool"
 
     weights: Annotated[str, Checked(checked_weights)] = "uniform"
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False), Rare()] = 1.0
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False), Beside("weights"), Rare()] = 1.0
     self_pair: bool = True
     prior: Annotated[Prior | str | None, Converted(load_prior), Needs(SYSTEMS)] = None
-    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False), Needs(SYSTEMS), Rare()] = (
-        STRENGTH
-    )
+    prior_strength: Annotated[
+        float, Field(ge=0, allow_inf_nan=False), Needs(SYSTEMS), Beside("prior"), Rare()
+    ] = STRENGTH
     oracle: Annotated[bool, Costs(PSEUDO_REFERENCES, EVERY_VALUE)] = False
 
     def __post_init__(self) -> None:

@@ -9,18 +9,18 @@ Features of candidates for reranking, read off the list or by reference-free met
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from ..metrics.errors import InputError, MetricError, excerpt, unknown
-from ..metrics.metric_settings import metric_of_model
+from ..metrics.errors import InputError, MetricError, ModelLoadError, excerpt, unknown
 from ..metrics.mixture import Mix, Utility, added
-from ..metrics.registry import load_metric, names
+from ..metrics.registry import is_known_otherwise, load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
+from ..metrics.spec.signature import split_sum
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
@@ -43,10 +43,11 @@ class Reranker(Decider):
     """Chooses by a weighted sum of features.
 
     Args:
-        features: weight of every feature: "logprob", "logprob/length" (per code point), "logprob/tokens" (by the number
-            of tokens that stands beside it), "length" (code points), "field:NAME" (a number beside the candidate's
-            text), "expected" (the expected utility of `decoder`), or a reference-free metric by name or signature (as a
-            utility: a distance counts negatively).
+        features: a sum, ``"logprob/length + 0.5*comet-qe"``, or the weight of every feature: "logprob",
+            "logprob/length" (per code point), "logprob/tokens" (by the number of tokens that stands beside it),
+            "length" (code points), "field:NAME" (a number beside the candidate's text), "expected" (the expected
+            utility of `decoder`), or a reference-free metric by name or signature (as a utility: a distance counts
+            negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
         shrinkage: how far the sum is moved towards the mean of the candidate's system; its features are then
@@ -61,7 +62,9 @@ class Reranker(Decider):
     heading: ClassVar = "estimator"
 
     features: Annotated[
-        Mapping[Any, float] | WeightedFeatures, Converted(weighted_features), Internal()
+        str | Sequence[str] | Mapping[Any, float] | WeightedFeatures,
+        Converted(weighted_features),
+        Internal(),
     ]
     normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
     shrinkage: Annotated[Shrinkage, Composed()] = Shrinkage()
@@ -74,7 +77,7 @@ class Reranker(Decider):
 
         def __init__(
             self,
-            features: Mapping[Any, float] | WeightedFeatures,
+            features: str | Sequence[str] | Mapping[Any, float] | WeightedFeatures,
             normalize: Normalize = ...,
             shrinkage: Shrinkage = ...,
             choice: Choice = ...,
@@ -311,15 +314,21 @@ WeightedFeatures = tuple[tuple[Feature, float], ...]
 
 
 def weighted_features(features: Any) -> WeightedFeatures:
-    """Checked (plain name or metric, weight) pairs from a mapping; pairs that were checked before are returned.
+    """Checked (plain name or metric, weight) pairs from a sum, several sums, or a mapping.
+
+    Pairs that were checked before are returned.
 
     Raises:
-        InputError: no mapping, an unknown feature, a metric with references, or a weight that is no finite number.
+        InputError: none of these, an unknown feature, a metric with references, or a weight that is no finite number.
     """
     if _are_pairs(features):
         features = dict(features)  # as `dataclasses.replace` hands them back
+    elif isinstance(features, str):
+        features = features_of_sums([features])
+    elif isinstance(features, list | tuple) and all(isinstance(text, str) for text in features):
+        features = features_of_sums(features)
     if not isinstance(features, Mapping) or not features:
-        fix = 'Write {"logprob": 1.0, ...}'
+        fix = "Write 'logprob/length + 0.5*length', or {'logprob/length': 1.0, ...}"
         raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
     limits().check("metrics", len(features), "features")
     pairs = []
@@ -330,6 +339,58 @@ def weighted_features(features: Any) -> WeightedFeatures:
             raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
         pairs.append((feature_of(feature), number))
     return tuple(pairs)
+
+
+def features_of_sums(
+    sums: Sequence[str],
+    allow_code: Sequence[str] = (),
+    change: Callable[[Utility], Utility] = lambda metric: metric,
+    rename: Callable[[str], str] = lambda name: name,
+) -> dict[Feature, float]:
+    """The weight of every feature in sums, each ``0.5*x + y`` or ``x*0.5 + y``.
+
+    Args:
+        sums: of names of plain features, and of metrics by name, signature or YAML file.
+        allow_code: as of `load_metric`.
+        change: what is made of the metrics among them.
+        rename: what is made of the name of a term.
+
+    Raises:
+        InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice.
+    """
+    weights: dict[Feature, float] = {}
+    for text in sums:
+        for weight, name in _terms(text):
+            feature = feature_of(rename(name), allow_code)
+            if not isinstance(feature, str):
+                feature = change(feature)
+            if feature in weights:
+                raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
+            weights[feature] = weight
+    limits().check("metrics", len(weights), "features")
+    return weights
+
+
+def _terms(text: str) -> list[tuple[float, str]]:
+    """Weights and features of a sum; the name of a field may be any text, and stands alone then."""
+    if text.endswith((".yaml", ".yml")):
+        return [(1.0, text)]
+    try:
+        return split_sum(text)
+    except InputError:
+        name, _, weight = text.rpartition("*")
+        if is_plain(name) and (number := _number(weight)) is not None:
+            return [(number, name)]
+        if is_plain(text):
+            return [(1.0, text)]
+        raise
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _are_pairs(features: Any) -> bool:
@@ -349,7 +410,7 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
         metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
-        if is_name and spec not in names() and metric_of_model(spec) is None:
+        if is_name and spec not in names() and not is_known_otherwise(spec):
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:
@@ -360,6 +421,24 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
                 fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
             )
     return metric
+
+
+def reads_candidates_alone(text: str) -> bool:
+    """Whether all terms of a sum are features, or metrics that compare a candidate with no other."""
+    try:
+        features = features_of_sums([text])
+    except InputError:
+        return False
+    return EXPECTED not in features
+
+
+def compares_candidates(text: str) -> bool:
+    """Whether all terms of a sum are metrics with references, so that candidates are compared with one another."""
+    try:
+        parts = load_metric(text).parts
+    except (InputError, ModelLoadError):
+        return False
+    return all(part.info.needs_references for _, part in parts)
 
 
 def is_plain(name: str) -> bool:

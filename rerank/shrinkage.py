@@ -30,7 +30,7 @@ from ..metrics.storage.checksums import check, with_checksum
 from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
-from .capabilities import EVERY_VALUE, SYSTEMS, Needs
+from .capabilities import EVERY_VALUE, SYSTEMS, Beside, Needs
 from .choice import Choice, Ranking, choose
 from .decider import Decider
 from .lists import Candidate, CandidateList, finite
@@ -212,7 +212,7 @@ class Shrinkage:
     shrink: Annotated[
         float, Field(ge=0, le=1, allow_inf_nan=False), Needs(EVERY_VALUE, SYSTEMS)
     ] = 0.0
-    system_field: Annotated[str, Field(min_length=1), Needs(SYSTEMS)] = "system"
+    system_field: Annotated[str, Field(min_length=1), Needs(SYSTEMS), Beside("shrink")] = "system"
     system_means: Annotated[
         SystemMeans | Mapping[str, float] | str | None, Converted(load_means), Needs(SYSTEMS)
     ] = None

@@ -72,6 +72,8 @@ def installed(python: str, wheel: Path, work: Path) -> Installed:
     shutil.copy(ROOT / "examples" / "demo.jsonl", work / "demo.jsonl")
     command = [str(binaries / "discorank"), "decode", "demo.jsonl", "-u", "chrf", "--quiet"]
     decode_cpu_seconds = min(_cpu_seconds(command, work) for _ in range(5))
+    # the examples come with the package
+    _run([str(binaries / "discorank"), "demo"], work)
     modules = _run([str(binaries / "python"), "-c", IMPORTED], work)
     if modules.strip() != "[]":
         raise SystemExit(f"{python}: decoding imports {modules.strip()}")

@@ -10,10 +10,25 @@ from inspect import Parameter, Signature, cleandoc
 from typing import Any, ForwardRef
 
 import discorank
+from discorank import functions
 
 GROUPS = {
-    "Choosing": (
+    "A function for each command": (
         "decode",
+        "rerank",
+        "explain",
+        "Explanation",
+        "score",
+        "Scores",
+        "compare",
+        "generate",
+        "read",
+        "metrics",
+        "decode_async",
+        "rerank_async",
+        "score_async",
+    ),
+    "Choosing": (
         "MBRDecoder",
         "Pool",
         "Estimator",
@@ -34,8 +49,7 @@ GROUPS = {
     ),
     "Metrics": ("load_metric", "Metric", "Scorer", "Info", "Reading", "settings", "Cache"),
     "Texts": ("Document", "Context", "Item", "RSTTree", "read_trees"),
-    "Systems": ("compare", "contrastive_accuracy"),
-    "Representations, for metrics of your own": ("Reps", "Block", "Ragged"),
+    "Contrastive test sets": ("contrastive_accuracy",),
     "Bounds and errors": (
         "use_limits",
         "DiscorankError",
@@ -68,7 +82,11 @@ def api_page() -> str:
     parts = [HEAD]
     for group, names in GROUPS.items():
         parts.append(f"## {group}\n")
-        parts += [_public(name, getattr(discorank, name)) for name in names]
+        # a function that has the name of a package stands in `functions`
+        parts += [
+            _public(name, getattr(functions, name, None) or getattr(discorank, name))
+            for name in names
+        ]
     return "\n".join(parts)
 
 

@@ -5,7 +5,8 @@ id=#                           the number of the row, from 0
 candidates=samples             a list of texts, or of structs of which one is named text
 candidates.text=response       in every struct of candidates, the field response is the text;
 candidates.logprob=logprobs    or, where logprobs is a column: a list as long as the candidates
-text=response                  a row is a candidate; rows of one id that follow each other are a list
+text=response                  a row is a candidate; rows of one id, or without ids of one source, that follow each
+                               other are a list
 =image  =*                     the column image is left out; so are all that are not named
 """
 
@@ -25,10 +26,10 @@ RowKind = Literal["list", "input", "segment", "document"]
 # the keys that a row must have, by what it is; of several in one place, one is enough
 _NEEDED: Mapping[RowKind, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
-        "list": (("id",), ("candidates", "text")),
-        "input": (("id",), ("source",)),
+        "list": (("candidates", "text", "responses"),),
+        "input": (("source",),),
         "segment": (("hypothesis",),),
-        "document": (("id",),),
+        "document": (("systems",),),
     }
 )
 ROW_NUMBER = "#"
@@ -133,6 +134,10 @@ class ColumnNames:
         if kind is not None:
             _check_needed(kind, {*keys, *numbered}, columns, where)
         is_flat = kind == "list" and "text" in keys and "candidates" not in keys
+        if is_flat and not {"id", "source"} & {*keys, *numbered}:
+            problem = f"which rows are one list is not known; there are: {', '.join(columns):.300}"
+            fix = f"Say which column tells lists apart: {_WHERE} id=COLUMN, or source=COLUMN"
+            raise InputError(problem, where=where, fix=fix)
         inner = {} if is_flat else self.inner
         return FittedColumns(key_of, inner, frozenset(aside), numbered, is_flat)
 
@@ -201,14 +206,15 @@ def _check_needed(kind: RowKind, keys: set[str], columns: Sequence[str], where: 
     lacking = [names for names in _NEEDED[kind] if keys.isdisjoint(names)]
     if not lacking:
         return
-    wanted = " and ".join(" or ".join(names) for names in lacking)
+    wanted = " and ".join(" or ".join(names[:2]) for names in lacking)
     names_of_columns = ", ".join(columns)
     assignments = " ".join(f"{names[0]}=COLUMN" for names in lacking)
-    number = f" (id={ROW_NUMBER} numbers the rows)" if ("id",) in lacking else ""
+    if kind == "list":
+        assignments += ", or text=COLUMN where a row is a candidate"
     raise InputError(
         f"no column {wanted}; there are: {names_of_columns:.300}",
         where=where,
-        fix=f"Say which it is: {_WHERE} {assignments}{number}",
+        fix=f"Say which it is: {_WHERE} {assignments}",
     )
 
 
@@ -252,7 +258,7 @@ def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
     group: list[NumberedRow] = []
     num_bytes = 0
     for number, row in rows:
-        if group and (row.get("id") != group[0][1].get("id") or row.get("id") is None):
+        if group and (_list_key(row) is None or _list_key(row) != _list_key(group[0][1])):
             yield _list(group)
             group, num_bytes = [], 0
         group.append((number, row))
@@ -264,6 +270,11 @@ def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
             raise InputError(problem, where=where, fix=more("candidates"))
     if group:
         yield _list(group)
+
+
+def _list_key(row: Mapping[str, Any]) -> Any:
+    """What the rows of a list have alike."""
+    return row.get("id", row.get("source"))
 
 
 def _list(group: list[NumberedRow]) -> NumberedRow:

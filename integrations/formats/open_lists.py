@@ -8,7 +8,7 @@ the context.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -59,6 +59,7 @@ class Lists:
         self._entries = placed_entries(sources[0], self._ordered)
         # the entries not yet read, as lines that others can read; None where an entry is not one line of a text file
         self.lines: Lines | None = None
+        self._remarking = entries if isinstance(entries, JsonEntries) else None
         if isinstance(entries, JsonEntries) and isinstance(sources[0], LineSource):
             size = partial(_text_bytes, sources[0])
             self.lines = Lines(entries.lines, entry_of_line, order.fault, size)
@@ -66,6 +67,11 @@ class Lists:
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
         return self._entries
+
+    def tell(self, on_remark: Callable[[str], object]) -> None:
+        """What is remarked on the input is told so, and not logged."""
+        if self._remarking is not None:
+            self._remarking.on_remark = on_remark
 
     def fraction(self) -> float | None:
         """The share of the file read so far, None where its end is not known."""

@@ -26,6 +26,7 @@ from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_documents, open_lists
 from .readers.systems import read_documents
+from .score_columns import read_score_columns, split_direction
 
 Texts = tuple[str, ...]
 
@@ -258,18 +259,21 @@ class OutputFiles:
         references: files of references.
         sources: the file of sources.
         documents: the file of document ids, one per line.
+        human: files of people's scores, as `score_columns` reads them.
     """
 
     hypotheses: tuple[str, ...]
     references: tuple[str, ...] = ()
     sources: str | None = None
     documents: str | None = None
+    human: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
         """All of them."""
         further = [path for path in (self.sources, self.documents) if path is not None]
-        return (*self.hypotheses, *self.references, *further)
+        scores = [split_direction(given)[0] for given in self.human]
+        return (*self.hypotheses, *self.references, *further, *scores)
 
     @property
     def name(self) -> str:
@@ -309,7 +313,8 @@ def read_outputs(files: OutputFiles) -> AlignedOutputs:
         _first(hypotheses, lambda f: f.sources) if source is None else _only(source, "sources")
     )
     documents = _documents(files, every)
-    rows = TextsInMemory(systems, references or {}, sources, documents).rows()
+    scores = read_score_columns(files.human, names, list(systems), every[0].segments)
+    rows = TextsInMemory(systems, references or {}, sources, documents, scores).rows()
     left_out = tuple(f"human scores of {file.path}" for file in every if file.has_human)
     return AlignedOutputs(list(rows), names, documents is not None, left_out)
 

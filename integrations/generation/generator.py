@@ -30,6 +30,7 @@ class Prompt:
         document, position: as in a candidate list.
         references: human references, passed on.
         extra: other keys, passed on.
+        messages: a conversation that the model reads in its chat template, in place of the text.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Prompt:
     position: int | None = None
     references: tuple[Text, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    messages: tuple[Mapping[str, Any], ...] = ()
 
     def with_extra(self, more: Mapping[str, Any]) -> Prompt:
         """The prompt with further keys."""

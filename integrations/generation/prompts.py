@@ -1,6 +1,6 @@
 """The inputs of a generator: JSON lines or plain text.
 
-    {"id", "source", "document", "position", "references"}          only `id` and `source` are required
+    {"id", "source", "document", "position", "references"}          only `source` is required
 Other keys are passed on to the candidate list; those with a text are fields of templates too. Of plain text every line
 is an input, and its number, from 0, its id.
 """
@@ -66,7 +66,7 @@ def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:
             if not line.strip():
                 raise InputError("empty line", fix="Give one input per line")
             data = parse_json(line) if form == "jsonl" else {**data, "source": line.decode()}
-            prompt = read_prompt(data)
+            prompt = read_prompt(data, number)
             if fault := order.fault(prompt):
                 raise fault
         except RecursionError:
@@ -92,8 +92,8 @@ def _refuse_text(first: bytes, place: str) -> None:
     raise InputError(problem, where=place, fix="Use --from text where every line is an input")
 
 
-def read_prompt(data: Any) -> Prompt:
-    """An input from its JSON form.
+def read_prompt(data: Any, number: int | None = None) -> Prompt:
+    """An input from its JSON form; its number is its id where it has none.
 
     Raises:
         InputError: something is missing or of the wrong type; `where` names the place.
@@ -102,7 +102,7 @@ def read_prompt(data: Any) -> Prompt:
         _check_keys(data)
         # an input is read as a list with one candidate, for the checks of the other keys
         data = {**data, "candidates": [""]}
-    record = read_list(data)
+    record = read_list(data, number)
     if not isinstance(record.source, str):
         kind = "nothing" if record.source is None else "an array"
         raise InputError(

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
+from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
@@ -28,13 +29,18 @@ def custom_generate(
     utility: MetricLike | MBRDecoder | Reranker = "chrf",
     *,
     engine: Engine | None = None,
+    num_return_sequences: int = 1,
     **settings: Any,
 ) -> CustomGenerate:
     """A decoding method for ``model.generate(..., custom_generate=...)`` and the text-generation pipeline.
 
     Arguments as `generate`. How candidates are drawn is set here: do_sample, num_beams, top_k and the like have no
-    effect in ``model.generate``; lengths, special tokens and constraints such as no_repeat_ngram_size have.
+    effect in ``model.generate``; lengths, special tokens and constraints such as no_repeat_ngram_size have. Of every
+    input the best `num_return_sequences` come out, best first; equal texts stand behind all different ones.
     """
+    if num_return_sequences < 1 or num_return_sequences > settings.get("num_candidates", 16):
+        problem = f"found {num_return_sequences}, expected 1 to num_candidates"
+        raise InputError(problem, where="num_return_sequences")
     decider, generation = decider_and_settings(utility, settings)
     if decider.width:
         raise InputError(
@@ -42,7 +48,7 @@ def custom_generate(
             where="utility",
             fix="Use generate with Prompt objects, or set context=0",
         )
-    return CustomGenerate(tokenizer, decider, generation, engine)
+    return CustomGenerate(tokenizer, decider, generation, engine, num_return_sequences)
 
 
 class CustomGenerate:
@@ -54,9 +60,11 @@ class CustomGenerate:
         decider: MBRDecoder | Reranker,
         settings: GenerationSettings,
         engine: Engine | None,
+        num_return_sequences: int = 1,
     ) -> None:
         self.tokenizer = tokenizer
-        self.decider = decider
+        self.num_return_sequences = num_return_sequences
+        self.decider = decider.with_settings(nbest=None) if num_return_sequences > 1 else decider
         self.settings = settings
         self.engine = engine
 
@@ -75,14 +83,14 @@ class CustomGenerate:
         output_hidden_states: bool | None = None,
         **model_kwargs: Any,
     ) -> Any:
-        """The chosen sequences [inputs, longest], as ``model.generate`` returns them.
+        """The chosen sequences [inputs * num_return_sequences, longest], as ``model.generate`` returns them.
 
         What has a name here, transformers hands over as it was given, and does not look at itself. A streamer gets what
         is chosen in one piece.
 
         Raises:
-            InputError: num_return_sequences is not 1, there is max_time, the inputs are embeddings, or more than
-                sequences is asked for.
+            InputError: num_return_sequences is set in two places, there is max_time, the inputs are embeddings, or more
+                than sequences is asked for.
         """
         asked = {
             "output_scores": output_scores,
@@ -94,9 +102,9 @@ class CustomGenerate:
         streamer = _streamer_of(sys._getframe(1))
         if generation_config.num_return_sequences != 1:
             raise InputError(
-                "one sequence is chosen for each input",
+                "is to be set in custom_generate, which draws the candidates",
                 where="num_return_sequences",
-                fix="Set num_candidates in custom_generate",
+                fix="Write custom_generate(tokenizer, ..., num_return_sequences=K)",
             )
         import torch
 
@@ -130,11 +138,12 @@ class CustomGenerate:
         # outputs stand behind the whole input, or behind the decoder's start token
         encodes = generator.token_generator.encodes
         heads = input_ids[: len(inputs), :1] if encodes else inputs_tensor
+        heads = heads.repeat_interleave(self.num_return_sequences, dim=0)
         padding = generator.token_generator.padding
         return _sequences(heads, tokens, padding, generation_config, encodes)
 
     def _chosen(self, generator: HuggingFaceGenerator, inputs: list[list[int]]) -> list[list[int]]:
-        """The tokens of the candidate chosen for every input."""
+        """The tokens of the candidates chosen for every input, best first."""
         candidates, *references = generator.outputs(inputs)
         texts = self.tokenizer.batch_decode(inputs, skip_special_tokens=True)
         prompts = [Prompt(str(i), text, text) for i, text in enumerate(texts)]
@@ -145,8 +154,20 @@ class CustomGenerate:
             for i, prompt in enumerate(prompts)
         )
         rankings = self.decider.decode(warning_of_no_choice(lists), self.engine)
-        indices = [ranking.index for ranking in rankings]
-        return [outputs[i] for outputs, i in zip(candidates.tokens, indices, strict=True)]
+        tokens: list[list[int]] = []
+        for outputs, ranking in zip(candidates.tokens, rankings, strict=True):
+            tokens += [outputs[i] for i in _best(ranking, self.num_return_sequences)]
+        return tokens
+
+
+def _best(ranking: Ranking, number: int) -> list[int]:
+    """The indices of the best candidates: one of every different text, then their copies."""
+    first = [place.index for place in ranking.ranking]
+    rank = {place.text: i for i, place in enumerate(ranking.ranking)}
+    rest = [i for i in range(len(ranking.candidates)) if i not in first]
+    texts = ranking.candidates
+    copies = sorted(rest, key=lambda i: rank.get(texts[i].text, len(rank)))
+    return [*first, *copies][:number]
 
 
 def _check_outputs(asked: Mapping[str, bool | None], config: Any) -> None:

@@ -132,18 +132,20 @@ class HuggingFaceGenerator:
         while block := list(islice(source, self.prompts_at_once)):
             yield from self._lists(block)
 
-    def ids_of(self, text: str) -> tuple[list[int], int]:
-        """The tokens that the model reads, and how many were cut off.
+    def ids_of(
+        self, text: str, messages: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[list[int], int]:
+        """The tokens that the model reads of a text, or of a conversation, and how many were cut off.
 
         Raises:
             InputError: a text that cannot be read or is too long.
         """
-        ids = self._tokens(text)
+        ids = self._tokens(text, messages)
         num_cut = 0
         max_tokens = self.settings.max_input_tokens
         if max_tokens is not None and len(ids) > max_tokens:
             num_cut = len(ids) - max_tokens
-            ids = self._shortened(text, max_tokens)
+            ids = self._shortened(text, max_tokens, bool(messages))
         check_ids(ids, self.tokenizer, not self.token_generator.encodes)
         check_length(self.model, len(ids), self.max_new_tokens)
         return ids, num_cut
@@ -214,17 +216,17 @@ class HuggingFaceGenerator:
     def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:
         """As `ids_of`, or the error of a text that cannot be read."""
         try:
-            return self.ids_of(prompt.text)
+            return self.ids_of(prompt.text, prompt.messages)
         except DiscorankError as error:
             return error
 
-    def _tokens(self, text: str, **options: Any) -> list[int]:
+    def _tokens(
+        self, text: str, messages: Sequence[Mapping[str, Any]] = (), **options: Any
+    ) -> list[int]:
         """The tokens of a text, in a chat template and in the source language where the settings say so."""
-        if self.settings.chat:
-            messages = [{"role": "user", "content": text}]
-            text = self.tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=False
-            )
+        if messages or self.settings.chat:
+            said = list(messages) or [{"role": "user", "content": text}]
+            text = self._in_template(said)
             # the template wrote them
             options["add_special_tokens"] = False
         language_before = getattr(self.tokenizer, "src_lang", None)
@@ -236,9 +238,18 @@ class HuggingFaceGenerator:
             if self.settings.source_lang is not None:
                 self.tokenizer.src_lang = language_before
 
-    def _shortened(self, text: str, max_tokens: int) -> list[int]:
+    def _in_template(self, messages: list[Any]) -> str:
+        """A conversation in the tokenizer's chat template; raises InputError where it has none."""
+        if getattr(self.tokenizer, "chat_template", None) is None:
+            fix = "Give texts, or a model made for conversations"
+            raise InputError("the tokenizer has no chat template", where="texts", fix=fix)
+        return str(
+            self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        )
+
+    def _shortened(self, text: str, max_tokens: int, is_chat: bool) -> list[int]:
         """The first tokens of a text, with the special ones around them."""
-        if self.settings.chat:
+        if is_chat or self.settings.chat:
             raise InputError(
                 f"more than {max_tokens} tokens in a chat",
                 where="text",
@@ -255,7 +266,7 @@ DECODING = frozenset({"weights", "self_pair", "nbest", "strategy", "oracle", "ke
 def generate(
     model: Any,
     tokenizer: Any,
-    texts: Sequence[str | Prompt],
+    texts: Sequence[str | Prompt | Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]],
     utility: MetricLike | MBRDecoder | Reranker = "chrf",
     *,
     engine: Engine | None = None,
@@ -266,7 +277,8 @@ def generate(
     Args:
         model: a transformers model that generates, encoder-decoder or decoder-only.
         tokenizer: its tokenizer.
-        texts: what the model reads: strings, or `Prompt` objects for documents and references.
+        texts: what the model reads: strings, conversations (lists of messages with role and content), or `Prompt`
+            objects for documents and references.
         utility: what an `MBRDecoder` takes; or a whole MBRDecoder or Reranker. A Reranker with the feature logprob, and
             weights="logprob", make log-probabilities be computed; nothing else does but ``logprobs=True``.
         engine: what values the lists.
@@ -287,11 +299,9 @@ def generate(
             where="texts",
             fix="Give a list of texts",
         )
-    prompts = []
-    for i, text in enumerate(texts):
-        if not isinstance(text, str | Prompt):
-            raise InputError(f"found {excerpt(text)}, expected a text", where=f"texts[{i}]")
-        prompts.append(text if isinstance(text, Prompt) else Prompt(str(i), text, text))
+    is_conversation = bool(texts) and isinstance(texts[0], Mapping)
+    every = [texts] if is_conversation else texts
+    prompts = [_prompt(text, i) for i, text in enumerate(every)]
     if decider.width and any(prompt.document is None for prompt in prompts):
         raise InputError(
             "the metric reads context, which texts without document do not have",
@@ -301,6 +311,21 @@ def generate(
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
     return list(decider.decode(warning_of_no_choice(_lists(generator, prompts)), engine))
+
+
+def _prompt(text: Any, number: int) -> Prompt:
+    """What the model reads; raises InputError for what is neither text, conversation nor prompt."""
+    if isinstance(text, Prompt):
+        return text
+    if isinstance(text, str):
+        return Prompt(str(number), text, text)
+    is_list = isinstance(text, list | tuple) and bool(text)
+    if not is_list or not all(isinstance(m, Mapping) and "role" in m for m in text):
+        problem = f"found {excerpt(text)}, expected a text, or messages with role and content"
+        raise InputError(problem, where=f"texts[{number}]")
+    last = text[-1].get("content")
+    source = last if isinstance(last, str) else None
+    return Prompt(str(number), source or "", source, messages=tuple(text))
 
 
 def decider_and_settings(
@@ -334,7 +359,7 @@ def _check_texts(generator: HuggingFaceGenerator, prompts: Iterable[Prompt]) -> 
     """Raises the error of the first text that cannot be read, with its id."""
     for prompt in prompts:
         try:
-            generator.ids_of(prompt.text)
+            generator.ids_of(prompt.text, prompt.messages)
         except DiscorankError as error:
             raise error.inside(f"text {prompt.id!r}") from None
 

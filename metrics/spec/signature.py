@@ -1,6 +1,7 @@
 """Metrics as text: ``chrf``, ``bleu(tokenize="zh")``, ``chrf + 0.5*bleu``.
 
-    mix     = [weight "*"] call { ("+" | "-") [weight "*"] call }
+    mix     = term { ("+" | "-") term }
+    term    = [weight "*"] call | call "*" weight
     call    = name [ "(" [ part { "," part } ] ")" ]
     part    = setting "=" JSON value
             | mix                       the first part of a wrapper: aligned(chrf), windows(chrf,size=4)
@@ -8,7 +9,8 @@
 A text may stand in single quotes too where it has no quotes and no backslash in it.
 
 A signature is written in this form, read back to an equal metric, and is what ``-u`` and ``-m`` take. Names may hold
-``-``, so a minus between two metrics needs spaces around it. Nothing is ever evaluated.
+``-``, so a minus between two metrics needs spaces around it, and ``/``, as features of reranking do. Nothing is ever
+evaluated.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from ..errors import InputError
 from ..storage.limits import limits
 from .checked_settings import changed
 
-_NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
+_NAME = re.compile(r"[A-Za-z_][\w.:<>/-]*(?:\+\+)?")
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _WEIGHT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*\*\s*")
+_FACTOR = re.compile(r"\*\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.*])")
 _QUOTED = re.compile(r"'([^'\"\\\x00-\x1f]*)'")  # what means the same in both quotes
 _LONE_BACKSLASH = re.compile(r'"[^"\\]*(?:\\["\\/bfnrtu][^"\\]*)*\\[^"\\/bfnrtu]')
 _BARE = re.compile(r"[A-Za-z][^,()'\"\s]*")
@@ -96,6 +99,17 @@ def parse(text: str) -> list[Call]:
     return _Parser(text).mix()
 
 
+def split_sum(text: str) -> list[tuple[float, str]]:
+    """Weight and text of every term; errors as `parse`.
+
+    >>> split_sum('0.5*logprob/length + comet-qe(context=2)*2 - length')
+    [(0.5, 'logprob/length'), (2.0, 'comet-qe(context=2)'), (-1.0, 'length')]
+    """
+    parser = _Parser(text)
+    terms = parser.mix()
+    return [(term.weight, own) for term, own in zip(terms, parser.texts, strict=True)]
+
+
 class _Parser:
     """Reads a signature from left to right; `at` is the place reached."""
 
@@ -103,6 +117,7 @@ class _Parser:
         self.text = text
         self.at = 0
         self.depth = 0
+        self.texts: list[str] = []  # of the outermost terms, without their weights
 
     def mix(self, ends: str = "") -> list[Call]:
         """Terms up to the end of the text, or to one of these marks."""
@@ -120,10 +135,10 @@ class _Parser:
 
     def term(self, sign: float) -> Call:
         weight = self.match(_WEIGHT)
+        start = self.at
         name = self.match(_NAME)
         if not name:
             raise self.error("expected the name of a metric")
-        number = float(weight.partition("*")[0].strip()) if weight else 1.0
         inner: list[Call] = []
         settings: dict[str, Any] = {}
         if self.skip("(") and not self.skip(")"):
@@ -132,7 +147,16 @@ class _Parser:
                 settings = self.settings()
             elif not self.skip(")"):
                 raise self.error("expected , or )")
-        return Call(sign * number, name, settings, tuple(inner))
+        if not self.depth:
+            self.texts.append(self.text[start : self.at].rstrip())
+        return Call(sign * self.number(weight), name, settings, tuple(inner))
+
+    def number(self, weight: str) -> float:
+        """The weight of a term: the number in front of it, or behind it."""
+        factor = self.match(_FACTOR)
+        if factor and weight:
+            raise self.error("the weight is given twice")
+        return float((weight or factor or "1").replace("*", " "))
 
     def inner(self) -> list[Call]:
         """The terms in front of the settings, where there are some."""

@@ -18,6 +18,7 @@ from typing import BinaryIO, Literal, Protocol
 
 from ..errors import InputError, near_files
 from . import bounded_inflation as inflation
+from .bundled_files import hint, shown_name
 from .limits import limits, more
 
 Line = tuple[int, bytes]  # its number, from 1, and what stands there
@@ -88,7 +89,7 @@ class LineSource:
         packing: Packing | None = None,
         file: BinaryIO | None = None,
     ) -> None:
-        self.name = "stdin" if str(path) == "-" else str(path)
+        self.name = "stdin" if str(path) == "-" else shown_name(path)
         self._line_bytes = limits().line_bytes if line_bytes is None else line_bytes
         self._packing = packing
         self._read_bytes = 0
@@ -319,7 +320,7 @@ def _open(path: str | Path) -> BinaryIO:
         raise InputError(
             f"cannot be opened: {reason}",
             where=str(path),
-            fix=near_files(path) or "Give a text file",
+            fix=hint(path) or near_files(path) or "Give a text file",
         ) from error
 
 

@@ -78,6 +78,7 @@ class RowLoop:
         max_errors: how many error records a run may write.
         on_progress: called with the number of entries done and of error records.
         meter: counts the seconds of reading and writing.
+        on_row: called with the lines that are written of a list.
     """
 
     checkpoint: Checkpoint | Stream
@@ -85,6 +86,7 @@ class RowLoop:
     max_errors: int
     on_progress: Callable[[int, int], None]
     meter: Meter = field(default_factory=Meter)
+    on_row: Callable[[bytes], object] = lambda row: None
 
     def run(
         self,
@@ -131,6 +133,8 @@ class RowLoop:
                 raise stopped(error, entry, self.name) from error
             writes, counts = {"errors": row}, {"errors": 1}
         self.checkpoint.commit(entry.raw, writes, counts)
+        if "rows" in writes:
+            self.on_row(writes["rows"])
 
     def _metered(self, entries: Iterable[Entry[Any]]) -> Iterator[Entry[Any]]:
         source = iter(entries)

@@ -60,6 +60,7 @@ def run_lists(
     meter: Meter | None = None,
     form: RowForm | None = None,
     lines: Lines | None = None,
+    on_row: Callable[[bytes], object] = lambda row: None,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, resuming where an earlier run of the same settings stopped; returns the counts.
 
@@ -76,6 +77,7 @@ def run_lists(
         meter: counts the seconds of reading ("read") and writing ("write").
         form: how rows are written, where `run.format` does not say it.
         lines: the rest of the input as lines, where each is an entry; an engine with processes can share them.
+        on_row: called with the lines that are written of each list.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
@@ -96,7 +98,7 @@ def run_lists(
     checkpoint = _outputs(decider, name, out, run, form, reading)
     with closing(checkpoint):
         replay = _Replay(decider, checkpoint, form)
-        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter)
+        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row)
 
         def outcomes(source: Iterator[Entry[CandidateList]]) -> Generator[tuple[Any, Any]]:
             if shared is not None:

@@ -5,11 +5,41 @@
     'the cat sat'
 
 The public names stand in ``__init__.pyi``. Each is imported when it is first used, so that ``import discorank`` loads
-neither numpy nor torch.
+neither numpy nor torch. ``discorank.metrics`` and ``discorank.rerank`` are packages, and functions of `functions` too.
 """
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import lazy_loader
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+class _PackageAndFunction(ModuleType):
+    """A package that is called as the function of its name."""
+
+    @property
+    def _function(self) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(f"{__name__}.functions"), name)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        """What the function returns."""
+        return self._function(*args, **settings)
+
+    @property
+    def __signature__(self) -> Any:
+        """That of the function."""
+        from inspect import signature
+
+        return signature(self._function)
+
+
+for _name in ("metrics", "rerank"):
+    import_module(f"{__name__}.{_name}")
+    sys.modules[f"{__name__}.{_name}"].__class__ = _PackageAndFunction

@@ -1,5 +1,17 @@
 """The public names of discorank: what is listed here is imported when it is first used."""
 
+from .functions import Explanation as Explanation
+from .functions import Scores as Scores
+from .functions import decode as decode
+from .functions import decode_async as decode_async
+from .functions import explain as explain
+from .functions import generate as generate
+from .functions import metrics as metrics
+from .functions import read as read
+from .functions import rerank as rerank
+from .functions import rerank_async as rerank_async
+from .functions import score as score
+from .functions import score_async as score_async
 from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
 from .metrics.base import Metric as Metric
@@ -11,9 +23,6 @@ from .metrics.errors import ResumeError as ResumeError
 from .metrics.errors import TruncationWarning as TruncationWarning
 from .metrics.execution.cache import Cache as Cache
 from .metrics.registry import load_metric as load_metric
-from .metrics.representations import Block as Block
-from .metrics.representations import Ragged as Ragged
-from .metrics.representations import Reps as Reps
 from .metrics.rst.formats.tree_files import read_trees as read_trees
 from .metrics.scorer import Info as Info
 from .metrics.scorer import Reading as Reading
@@ -34,7 +43,6 @@ from .rerank.estimator import Estimator as Estimator
 from .rerank.lists import Candidate as Candidate
 from .rerank.lists import CandidateList as CandidateList
 from .rerank.mbr import MBRDecoder as MBRDecoder
-from .rerank.mbr import decode as decode
 from .rerank.order import Order as Order
 from .rerank.pool import Pool as Pool
 from .rerank.reranker import Reranker as Reranker

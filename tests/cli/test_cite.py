@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from discorank import metrics
 from discorank.cli.commands.cite import OF_BUDGETS, OF_TESTS, bibtex, papers
 from discorank.cli.main import main
 from discorank.metrics.registry import BUILT_IN, WRAPPERS, papers_of
@@ -45,7 +45,7 @@ def test_every_paper_is_used_and_well_formed() -> None:
     assert text.count("{") == text.count("}")
     assert len(re.findall(r"^@(inproceedings|article)\{\w+,$", text, re.MULTILINE)) == len(PAPERS)
     assert all(paper.fields["year"] in key for key, paper in PAPERS.items())
-    assert (Path(metrics.__path__[0]) / "papers.bib").read_text() == text
+    assert (files("discorank.metrics") / "papers.bib").read_text() == text
 
 
 def test_pages_and_dois_have_their_form() -> None:

@@ -142,7 +142,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
         (["decode", DEMO, "-u", "chrf", "-o", "/nowhere/at/all"], "cannot be written"),
         (["decode", DEMO, "-u", "no.such:Metric", "-o", "{out}"], "Is its package installed?"),
-        (["rerank", DEMO, "-m", "chrf", "-o", "{out}"], "discorank decode -u chrf"),
+        (["rerank", DEMO, "-m", "logprob + chrf", "-o", "{out}"], "discorank decode -u chrf"),
         (["rerank", DEMO, "-m", "logpob", "-o", "{out}"], "Did you mean 'logprob'"),
         (["rerank", DEMO, "-o", "{out}"], "--metric: is missing"),
         (["explane", DEMO], "unknown subcommand 'explane'. Did you mean 'explain'"),
@@ -381,7 +381,7 @@ def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
 def test_convert_leaves_nothing_half_written(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": 7}])
     assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 3
-    assert "in.jsonl:4: stopped at an error record: id: " in capsys.readouterr().err
+    assert "in.jsonl:4: stopped at an error record: candidates: " in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
     assert (
         main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet", "--max-errors", "1"])

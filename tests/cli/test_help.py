@@ -38,24 +38,38 @@ def test_every_option_says_what_it_is(command: list[str], parsed: list[Options])
     assert len(actions) > 5
 
 
-SHOWN = 46  # options of a command's --help at most; rarer ones stand in --help-all
-LONG = ["train", "sescore2"]  # a recipe of a paper, all of whose numbers are options
+FIRST, LINES = 6, 45  # options that a command's --help explains at most, beside --help; lines
 
 
 def shown_options(text: str) -> int:
-    """How many options a help shows."""
+    """How many options a help explains."""
     return sum(line.startswith("  -") for line in text.splitlines())
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_is_short(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_what_one_needs_first(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*command, "--help"]) == 0
     short = capsys.readouterr().out
     assert main([*command, "--help-all"]) == 0
     whole = capsys.readouterr().out
-    assert shown_options(short) < shown_options(whole)
-    assert shown_options(short) <= SHOWN or command == LONG
-    lines = short.splitlines()
+    assert shown_options(short) <= FIRST + 1 <= shown_options(whole)
+    assert len(short.splitlines()) <= LINES
+    assert short.count("\n  discorank ") == whole.count("\n  discorank ") == 3
+    # every option that is not rare stands in both, explained or named
+    lines = short.partition("more options, which")[2].splitlines()[1:]
+    named = {word for line in lines for word in line.split() if word.startswith("--")}
+    assert named, short
+    assert all(f" {flag}" in whole for flag in named)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_all_has_no_empty_heading(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help-all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
     titles = [i for i, line in enumerate(lines) if line.endswith(":") and line[:1].isalpha()]
     for start, end in zip(titles, [*titles[1:], len(lines)], strict=True):
         part = lines[start + 1 : end]
@@ -63,14 +77,58 @@ def test_help_is_short(command: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 def test_help_of_decode_stands_under_the_five_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["decode", "--help"]) == 0
+    assert main(["decode", "--help-all"]) == 0
     text = capsys.readouterr().out
     titles = ["input", "utility", "pool", "estimator", "choice", "order", "output", "engine"]
     places = [text.index(f"\n{title}:\n") for title in titles]
     assert places == sorted(places)
     assert "\noptions:" not in text
     assert text.index("\nchoice:") < text.index("--nbest") < text.index("\norder:")
-    assert shown_options(text) <= 42
+    assert main(["decode", "--help"]) == 0
+    short = capsys.readouterr().out
+    assert short.index("--utility") < short.index("--output") < short.index("examples:")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-u", "chrf", "--top-k", "4"], "--top-k: has no effect without --shortlist. Add"),
+        (["-u", "chrf", "--temperature", "2"], "--temperature: has no effect without --weights"),
+        (["-u", "chrf", "--cache-bytes", "9"], "--cache-bytes: has no effect without --cache"),
+        (
+            ["-u", "chrf", "--prior-strength", "1"],
+            "--prior-strength: has no effect without --prior",
+        ),
+    ],
+)
+def test_options_without_effect_are_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decode", "examples:demo.jsonl", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_options_of_metrics_are_refused_where_none_is_computed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["convert", "examples:demo.jsonl", "--align", "metric"]) == 2
+    assert "--align: has no effect: discorank convert computes no metric" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--lang", "de"], "--lang has no effect: chrf reads all languages alike"),
+        (["--dtype", "float16"], "--dtype has no effect: chrf runs no model"),
+        (["--max-calls", "3"], "--max-calls has no effect: chrf asks no server"),
+        (["--strategy", "one-best"], "--strategy has no effect: chrf reads no context"),
+    ],
+)
+def test_options_that_the_metric_does_not_know_are_said_once(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decode", "examples:demo.jsonl", "-u", "chrf", *options]) == 0
+    assert capsys.readouterr().err.count(said) == 1
 
 
 def test_rare_options_stand_in_help_all_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,11 +209,16 @@ def test_progress_on_a_terminal_and_in_a_log(
     assert len(lines) > 2
 
 
-def test_a_short_run_says_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_a_short_run_says_what_it_did(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(5))
     assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    line, choices = capsys.readouterr().err.splitlines()
     assert "5 lists decided" in line
+    assert re.fullmatch(
+        r"another than the first candidate was chosen in \d of 5 lists; closest calls: "
+        r"(\S+ \(\S+ ahead\)(, )?){3}",
+        choices,
+    )
 
 
 def test_a_longer_run_says_where_the_time_went(
@@ -222,7 +227,7 @@ def test_a_longer_run_says_where_the_time_went(
     monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
     source = write_lists(tmp_path / "in.jsonl", made_lists(5))
     assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    _, amounts, head, process, cpu = capsys.readouterr().err.splitlines()
+    _, _, amounts, head, process, cpu = capsys.readouterr().err.splitlines()
     assert "texts represented" in amounts
     assert head.split() == [
         "seconds",

@@ -162,7 +162,10 @@ def test_no_bound(capsys: pytest.CaptureFixture[str], bound: str) -> None:
     ("arguments", "message"),
     [
         (["--nbest", "many"], "--nbest: found 'many': should be a valid integer"),
-        (["--temperature", "x"], "--temperature: found 'x': should be a valid number"),
+        (
+            ["--weights", "logprob", "--temperature", "x"],
+            "--temperature: found 'x': should be a valid number",
+        ),
         (["--num-candidates", "x"], "--num-candidates: found 'x': should be a valid integer"),
         (["--set", "ray.actors=x"], "ray.actors: found 'x'"),
     ],

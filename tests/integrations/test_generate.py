@@ -427,7 +427,7 @@ BAD_INPUTS = [
     ({"id": "a", "source": "x", "chosen": 1}, "chosen: is a key that generating writes"),
     ({"id": "a", "source": "x", "pseudo_references": ["y"]}, "pseudo_references: is a key"),
     ({"id": "a", "source": ["x"]}, "source: found an array"),
-    ({"source": "x"}, "id: found nothing"),
+    ({"source": "x", "id": None}, "id: found null"),
     (["x"], "expected an object"),
 ]
 

@@ -601,10 +601,9 @@ def test_a_record_nested_without_end_is_our_error(key: str) -> None:
 
 
 def test_a_record_with_an_endless_number_is_our_error() -> None:
-    with pytest.raises(InputError, match="expected a non-empty string"):
+    with pytest.raises(InputError, match="expected a text or a whole number"):
         read_list({"id": 10**5000, "candidates": ["x"]})
-    with pytest.raises(InputError, match='Write it as text: "12"'):
-        read_list({"id": 12, "candidates": ["x"]})
+    assert read_list({"id": 12, "candidates": ["x"]}).id == "12"
 
 
 YAML = """utility: chrf

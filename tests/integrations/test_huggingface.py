@@ -461,7 +461,7 @@ def test_models_and_tokenizers_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="the tokenizer ends the prompt"):
         huggingface.generate(model_of("llama"), tokenizer, TEXTS, max_new_tokens=3)
     inside = huggingface.custom_generate(tokenizer, num_candidates=3)
-    with pytest.raises(InputError, match="num_return_sequences: one sequence is chosen"):
+    with pytest.raises(InputError, match="num_return_sequences: is to be set in custom_generate"):
         model_of("bart").generate(
             **padded_inputs("bart"),
             custom_generate=inside,

@@ -13,8 +13,16 @@ import pytest
 
 from discorank import DiscorankError, Document, InputError, MetricError, ModelLoadError, load_metric
 from discorank.metrics import registry
+from discorank.metrics.aliases import ALIASES, REMARKS
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.mixture import Function, Mix
+from discorank.metrics.registry import (
+    BUILT_IN,
+    aliases_in,
+    names,
+    registered_name,
+    without_aliases,
+)
 
 BLEU_ZH = 'bleu(tokenize="zh")'
 
@@ -89,7 +97,13 @@ def test_a_mix() -> None:
     [
         ("chfr", r"unknown metric 'chfr'. Did you mean 'chrf'"),
         ("blue", r"unknown metric 'blue'. Did you mean 'bleu'"),
-        ("zzzzzz", r"unknown metric 'zzzzzz'. All: bartscore, "),
+        ("zzzzzz", r"unknown metric 'zzzzzz'. All:\n  bartscore +comet-qe"),
+        ("perplexity", "How likely a language model finds a text is lm"),
+        (
+            "logprob/length",
+            "a feature of candidates, no metric: discorank rerank -m logprob/length",
+        ),
+        ("moverscore", "Near it are bertscore and embedding"),
         ("chrf(bta=1)", r"unknown setting 'bta'. Did you mean 'beta'"),
         ({"name": "chrf", "bta": 1}, r"chrf: unknown setting 'bta'"),
         ({"beta": 1}, r'Write \{"name": "chrf"'),
@@ -271,3 +285,37 @@ def test_names_of_models_lead_to_signatures_that_work(name: str, signature: str)
 def test_a_name_with_a_slash_is_an_unknown_metric() -> None:
     with pytest.raises(InputError, match=r"unknown metric 'me/chrf'"):
         load_metric("me/chrf")
+
+
+@pytest.mark.parametrize(
+    ("alias", "signature"),
+    [
+        ("discoscore", "ds-focus"),
+        ("DiscoScore", "ds-focus"),
+        ("bert-score", "bertscore"),
+        ("BERT_Score", "bertscore"),
+        ("rougeL", "rouge-l"),
+        ("rouge1", "rouge-1"),
+        ("sacrebleu", "bleu"),
+        ("cometkiwi(context=1)", 'comet-qe(model="Unbabel/wmt22-cometkiwi-da",context=1)'),
+        ('cometkiwi(model="mine")', 'comet-qe(model="mine")'),
+        ("0.5*discoscore + chrf2", "0.5*ds-focus + chrf"),
+    ],
+)
+def test_an_alias_is_the_metric(alias: str, signature: str) -> None:
+    assert load_metric(alias) == load_metric(signature)
+
+
+def test_every_alias_leads_somewhere_and_is_no_name_itself() -> None:
+    for alias, name in ALIASES.items():
+        assert registered_name(alias) == name in names(), alias
+        assert alias not in BUILT_IN
+    assert not set(REMARKS) & set(ALIASES)
+
+
+def test_aliases_are_said_and_can_be_left_out() -> None:
+    assert aliases_in("chrf + 0.5*discoscore") == ["discoscore is ds-focus"]
+    assert aliases_in("chrf") == aliases_in("metric.yaml") == aliases_in({"name": "rougel"}) == []
+    assert without_aliases('cometkiwi(lang="cometkiwi") + BERT-Score') == (
+        'comet-qe(lang="cometkiwi") + bertscore'
+    )

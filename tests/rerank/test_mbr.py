@@ -368,8 +368,8 @@ def test_errors_name_the_list() -> None:
     decode = MBRDecoder("chrf").decode
     cases: list[tuple[Any, str]] = [
         (
-            {"id": 3, "candidates": ["a"]},
-            r"list number 2: id: found a number \(3\), expected a non-",
+            {"id": 3.5, "candidates": ["a"]},
+            r"list number 2: id: found a number \(3.5\), expected a text or a whole number",
         ),
         ({"id": "y", "candidates": []}, "list 'y': candidates: no candidates"),
         ({"id": "y", "candidates": ["a", 3]}, r"list 'y': candidates\[1\]: found a number"),
@@ -472,7 +472,7 @@ def test_decode_one_list() -> None:
             (["a", ["b", "c"]],),
             r"candidates\[1\]: found \['b', 'c'\]. A document is written discorank.Document",
         ),
-        (("text",), "candidates: found 'text'. Give a list of texts"),
+        (("text",), "text: cannot be opened"),
         (([],), "no candidates, expected at least one"),
     ],
 )
@@ -480,7 +480,7 @@ def test_decode_refuses(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         discorank.decode(arguments[0], utility="chrf")
     with pytest.raises(InputError, match=r"unknown setting 'nbst'. Did you mean 'nbest'"):
-        discorank.decode(["a"], utility="chrf", nbst=2)
+        discorank.decode(["a"], utility="chrf", nbst=2)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

@@ -255,9 +255,11 @@ def test_sequential_context() -> None:
             "chrf compares with references, which reranking does not have.*discorank decode -u chrf",
         ),
         ({f"{__name__}:CountA + bleu": 1.0}, "bleu compares with references"),
-        ({}, r'features: found {}. Write {"logprob": 1.0'),
-        (["logprob"], r"features: found \['logprob'\]"),
-        ("logprob", r"features: found 'logprob'"),
+        ({}, r"features: found {}. Write 'logprob/length \+ 0.5\*length', or {"),
+        (["logprob", 1], r"features: found \['logprob', 1\]"),
+        ("logprob + logprob", "feature 'logprob': is given twice. Add the weights"),
+        ("2*logprob*2", "the weight is given twice"),
+        ("logprob(x=1)", "logprob is a feature of candidates, no metric"),
         ({"logprob": "1"}, "feature 'logprob': weight '1'. Give a finite number"),
         ({"logprob": True}, "feature 'logprob': weight True"),
         ({"logprob": float("nan")}, "weight nan"),
@@ -357,3 +359,19 @@ def test_copied_characters() -> None:
     assert plain_feature("copied", read_list({**data, "source": None})).tolist() == [0.0] * 4
     (ranking,) = Reranker({"copied": -1.0}).decode([read_list(data)])
     assert ranking.text == "wxyz"
+
+
+@pytest.mark.parametrize(
+    ("features", "weights"),
+    [
+        ("logprob", {"logprob": 1.0}),
+        ("0.5*logprob/length + length", {"logprob/length": 0.5, "length": 1.0}),
+        ("logprob/length*0.5 + length*1", {"logprob/length": 0.5, "length": 1.0}),
+        ("length - 2*copied", {"length": 1.0, "copied": -2.0}),
+        (["logprob*0.2", "length"], {"logprob": 0.2, "length": 1.0}),
+        ("field:my own score*-2", {"field:my own score": -2.0}),
+        ("field:own + 3*length", {"field:own": 1.0, "length": 3.0}),
+    ],
+)
+def test_a_sum_is_the_mapping_of_its_features(features: Any, weights: dict[str, float]) -> None:
+    assert Reranker(features) == Reranker(weights)

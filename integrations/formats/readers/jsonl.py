@@ -11,10 +11,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError
+from ....metrics.log import LOG
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
 from ....rerank.lists import read_list
@@ -41,7 +43,16 @@ class JsonEntries:
 
     def __init__(self, source: NumberedLines) -> None:
         self.name = source.name
-        self.lines = _recognised_lines(source)  # those not yet read
+        self.lines = self._with_remark(_recognised_lines(source))  # those not yet read
+        self.on_remark: Callable[[str], object] = LOG.info
+
+    def _with_remark(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """The lines; where the first has no id, it is said what is taken for it."""
+        for number, line in islice(lines, 1):
+            if b'"id"' not in line:
+                self.on_remark(f"{self.name}: lists without an id get the numbers of their lines")
+            yield number, line
+        yield from lines
 
     def __iter__(self) -> Iterator[ListEntry]:
         """Itself."""
@@ -88,7 +99,7 @@ def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
     data = None
     try:
         data = parse_json(line)
-        return list_entry(read_list(data), number, raw)
+        return list_entry(read_list(data, number), number, raw)
     except RecursionError:
         too_deep = InputError("nested too deeply", fix="A list is flat")
         return error_entry(too_deep, name, number, raw, id_of(data))
@@ -99,6 +110,7 @@ def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
 def id_of(data: Any) -> str | None:
     """The id in a JSON value, if it is an object that has one."""
     value = data.get("id") if isinstance(data, Mapping) else None
+    value = str(value) if type(value) is int else value
     return value if isinstance(value, str) and value else None
 
 
@@ -123,9 +135,30 @@ def _advised(error: InputError, data: Any, name: str) -> InputError:
         return renamed
     format = format_of_object(data)
     if format is None:
-        return error
+        return _with_columns(error, data)
     fix = f"It looks like {format.title}: use --from {format.name}"
     return InputError(error.problem, where=error.where, fix=fix)
+
+
+def _with_columns(error: InputError, data: Mapping[str, Any]) -> InputError:
+    """The error, with the option that reads candidates from the key that seems to hold them."""
+    for key, value in data.items():
+        is_named = isinstance(key, str) and re.fullmatch(r"[\w.-]+", key)
+        if is_named and key not in ("references", "source") and _are_texts(value):
+            fix = f"If {key!r} holds them: --columns candidates={key}"
+            return InputError(error.problem, where=error.where, fix=fix)
+    return error
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, str) for v in value)
+
+
+def refuse_format(source: NumberedLines, number: int, line: bytes) -> None:
+    """Raises InputError if the first line of a table of text is that of a format of its own."""
+    if format := format_of_text(line):
+        problem = f"found {format.title}, expected columns of lists"
+        raise source.refusal(number, problem, f"Use --from {format.name}")
 
 
 def recognise(source: NumberedLines, number: int, line: bytes) -> None:
@@ -158,7 +191,7 @@ def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
         from ..mtme.eval_set_folder import check_no_eval_set
 
         check_no_eval_set(path)
-    source = open_rows(path, options.columns, "list")
+    source = open_rows(path, options.columns, "list", refuse_format)
     return [source], read_jsonl(source)
 
 

@@ -28,7 +28,7 @@ from ..documents import Row
 from ..format_table import DocumentFormat, Format, ListOptions, OpenedFiles
 from ..human_scores import ByDimension, HumanKey, Scores, human_scores
 from ..rated_texts import RatingsByDimension, read_ratings_of, with_means
-from .jsonl import id_of, misspelt, read_objects
+from .jsonl import id_of, misspelt, read_objects, refuse_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def read_systems(
         data = None
         try:
             data = parse_json(line)
-            document = _document(data, chosen)
+            document = _document(data, chosen, number)
         except RecursionError:
             too_deep = InputError("nested too deeply")
             yield error_entry(too_deep, name, number, raw, id_of(data))
@@ -86,7 +86,7 @@ def read_documents(
         data = None
         try:
             data = parse_json(line)
-            outputs = _document(data, chosen).outputs()
+            outputs = _document(data, chosen, number).outputs()
             if not seen.add(outputs.id):
                 raise InputError(
                     "there was a document of this id before",
@@ -112,8 +112,8 @@ def _advised(error: InputError, data: Any, name: str, instead: str) -> InputErro
     return misspelt("systems", data, name) or error
 
 
-def _document(data: Any, options: SystemsOptions) -> SystemsDocument:
-    return read_document(data, options.human, options.as_systems, options.include)
+def _document(data: Any, options: SystemsOptions, number: int) -> SystemsDocument:
+    return read_document(data, options.human, options.as_systems, options.include, number)
 
 
 def _entries(
@@ -227,24 +227,34 @@ class SystemsDocument:
         return values
 
 
+def _id_or_number(data: Any, number: int | None) -> str:
+    """The id of a document, its number where it has none; raises InputError without either."""
+    document_id = id_of(data)
+    if number is not None and isinstance(data, Mapping) and "id" not in data:
+        return str(number)
+    if document_id is None:
+        raise InputError("found no id, expected an object with id and systems", where="id")
+    return document_id
+
+
 def read_document(
     data: Any,
     keys: Sequence[HumanKey],
     as_systems: Sequence[str],
     include: Sequence[str],
+    number: int | None = None,
 ) -> SystemsDocument:
     """A document from its JSON form.
 
     Args:
         data: the JSON value.
         keys, as_systems, include: as in `SystemsOptions`.
+        number: its place, which is its id where it has none.
 
     Raises:
         InputError: something is missing, of the wrong type or of another length; `where` names the system.
     """
-    document_id = id_of(data)
-    if document_id is None:
-        raise InputError("found no id, expected an object with id and systems", where="id")
+    document_id = _id_or_number(data, number)
     systems = _systems(data, include)
     first = next(iter(systems))
     first_texts = systems[first]
@@ -415,7 +425,7 @@ def _open(path: str | Path, options: ListOptions) -> NumberedLines:
 
         if is_eval_set_folder(path):
             return open_folder(path, options)
-    return open_rows(path, options.columns, "document")
+    return open_rows(path, options.columns, "document", refuse_format)
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:

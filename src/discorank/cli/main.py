@@ -30,6 +30,7 @@ from .terminal.standard_streams import (
 )
 
 SUBCOMMANDS = {
+    "demo": "see it work on bundled data, in one screen",
     "decode": "choose by minimum Bayes risk",
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
@@ -37,6 +38,7 @@ SUBCOMMANDS = {
     "compare": "compare whole systems, with significance and human scores",
     "features": "show discourse features of good and bad texts beside references",
     "report": "write an HTML page on compared systems, or on what was chosen and why",
+    "diff": "show the choices in which two runs differ",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists, and these into other formats",
     "export": "write what a run decided as data to train on",
@@ -47,6 +49,7 @@ SUBCOMMANDS = {
     "train": "train a discourse parser, sescore2, a role classifier, combinations of metrics, priors",
     "cite": "write BibTeX of the metrics used and a sentence for the methods section",
     "metrics": "list the metrics and their settings",
+    "docs": "print the pages of documentation that come with the package",
 }
 
 
@@ -168,7 +171,7 @@ def _run(arguments: list[str]) -> int:
     parser = PrintableParser(
         "discorank",
         description=f"Choose the best of many candidate texts.\n\nsubcommands:\n{subcommands}",
-        epilog="discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
+        epilog="discorank demo shows what it does; discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version")

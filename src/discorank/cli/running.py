@@ -5,9 +5,11 @@ Rows that a command writes into one file: JSON lines, or a Parquet or Arrow file
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -43,12 +45,15 @@ class OutputOptions:
     output: str | None = None
 
 
+DECIDED = "decided"
+
+
 def run_decider(
     values: dict[str, Any],
     decider: Decider,
     engine: Engine,
     made_of: Callable[[Iterable[Any]], Iterable[Any]] = iter,
-    done: str = "decided",
+    done: str = DECIDED,
 ) -> int:
     """Decides every list of the input; returns the exit code.
 
@@ -57,6 +62,8 @@ def run_decider(
         done: what the closing line says of the lists.
     """
     quiet = values["quiet"]
+    choices = ChoiceCounts()
+    is_told = done == DECIDED and values["format"] == "jsonl" and not values["output_format"]
     names = ("input", "sources", "documents", "requests", "utilities", "prior")
     inputs = [values.get(name) for name in names]
     path = check_output(values["output"], inputs)
@@ -83,6 +90,7 @@ def run_decider(
                 watch.meter,
                 form,
                 lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
+                choices.note if is_told else lambda row: None,
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
@@ -91,8 +99,39 @@ def run_decider(
             watch.close()
         raise
     say(closing_line(counts, lists.name, path, "lists", done), quiet)
+    if choices.num_lists:
+        say(choices.summary, quiet)
     watch.close()
     return 3 if counts.get("errors") else 0
+
+
+CLOSEST = 3  # calls that are named
+
+
+class ChoiceCounts:
+    """What was decided, from the rows as they are written: how often not the first candidate, and what was close."""
+
+    def __init__(self) -> None:
+        self.num_lists = self.num_others = 0
+        self._closest: list[
+            tuple[float, int, str]
+        ] = []  # minus the gap, minus the number of the list, its id
+
+    def note(self, row: bytes) -> None:
+        """Takes the row of a list."""
+        decided = json.loads(row)
+        self.num_lists += 1
+        self.num_others += decided["index"] != 0
+        if decided["gap"] is not None:
+            call = (-decided["gap"], -self.num_lists, decided["id"])
+            (heappush if len(self._closest) < CLOSEST else heappushpop)(self._closest, call)
+
+    @property
+    def summary(self) -> str:
+        """In words, the closest call first."""
+        line = f"another than the first candidate was chosen in {self.num_others} of {self.num_lists} lists"
+        calls = [f"{name:.40} ({-gap:.3g} ahead)" for gap, _, name in sorted(self._closest)[::-1]]
+        return f"{line}; closest calls: {', '.join(calls)}" if calls else line
 
 
 def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | None:

@@ -381,6 +381,7 @@ def explained(
     shown = {
         "id": record.id,
         "source": why["source"],
+        "context": why.get("context", []),
         "candidates": why["candidates"],
         "distinct": why["distinct"],
         "gap": rounded(why["gap"]),

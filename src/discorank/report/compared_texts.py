@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from os import PathLike, fspath
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ..integrations.formats.documents import DocumentRows
 from ..integrations.formats.human_scores import HumanKey, human_dimensions
+from ..integrations.formats.open_lists import open_documents
 from ..integrations.formats.readers.systems import SystemsOptions, read_documents
 from ..integrations.formats.system_texts import TextsInMemory
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
+from ..metrics.quoted_signature import quoted
 from ..metrics.registry import MetricLike, load_metric
+from ..metrics.storage.bundled_files import bundled
+from ..metrics.text.library_values import plain_value
 from ..printable import printable
 from ..rerank.selection.comparison import compare_systems, fitted_to_references
 from ..rerank.selection.kept_comparison import KeptComparison, kept, save
 from ..rerank.selection.significance import Correction, unit_of
 from ..rerank.selection.statistics import DRAWS
+from ..rerank.selection.system_scores import DocumentOutputs
 from ..tables import CORRECTED, columns_of_text
 from .comparison_tables import WIDTH, baseline_tables, ranking_tables, score_rows
 from .summary_text import lead, short_names, summary
@@ -49,9 +55,14 @@ def answer_lines(comparison: KeptComparison) -> Iterator[str]:
 def _computed(comparison: KeptComparison) -> Iterator[str]:
     """The signatures of the metrics, how tests were made, and where more is told."""
     names = short_names([metric.name for metric in comparison.metrics])
+    num_references = len(comparison.documents[0].references)
     for metric in comparison.metrics:
         name = names[metric.name]
-        yield printable(metric.name if name == metric.name else f"{name}: {metric.name}")
+        if name != metric.name:
+            yield printable(f"{name}: {metric.name}")
+        yield printable(
+            quoted(metric.name, comparison.versions["discorank"], num_references or None)
+        )
     settings = comparison.settings
     units = " or ".join(dict.fromkeys(f"{m.units} {m.unit}s" for m in comparison.metrics))
     how = f"{settings['draws']} draws of {units}, seed {settings['seed']}"
@@ -129,11 +140,11 @@ class ComparedSystems:
 
 
 def compare(
-    systems: Mapping[str, Sequence[str]],
+    systems: Mapping[str, Sequence[str]] | str | PathLike[str],
     references: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     metrics: MetricLike | Sequence[MetricLike] = "chrf",
     *,
-    human: Mapping[str, Scores | Mapping[str, Scores]] | None = None,
+    human: Mapping[str, Scores | Mapping[str, Scores]] | Sequence[str] | str | None = None,
     documents: Sequence[str] | None = None,
     sources: Sequence[str] | None = None,
     level: float = 0.05,
@@ -145,11 +156,12 @@ def compare(
     """Which system is best, how sure that is, and which metric to believe, as ``discorank compare`` says it.
 
     Args:
-        systems: the texts of each system by its name, one per segment.
+        systems: the texts of each system by its name, one per segment, also as a data frame with a column each; or a
+            systems file, or ``examples:NAME``.
         references: the references of the segments, or several by name; None for metrics that read none.
         metrics: a metric, its name or signature, or several.
         human: people's scores of each system, one per segment or None; or these by dimension, whose name may end in
-            ":lower" where lower is better ({"mqm:lower": {"A": [...], "B": [...]}}).
+            ":lower" where lower is better ({"mqm:lower": {"A": [...], "B": [...]}}). Of a file, their keys there.
         documents: the document of each segment; None if every segment is one of its own.
         sources: the source texts of the segments.
         level: of significance; intervals cover 1 - level.
@@ -163,11 +175,15 @@ def compare(
         InputError: texts that are not aligned, a metric given twice, settings out of range.
     """
     loaded = _metrics(metrics)
-    by_dimension, keys = _human(human or {})
-    columns = TextsInMemory(systems, _named(references), sources, documents, by_dimension)
-    source = DocumentRows("compare", columns.rows())
-    outputs = list(read_documents(source, SystemsOptions(keys)))
-    taken = _unit(unit, documents, len(outputs), level)
+    if isinstance(systems, str | PathLike):
+        columns = {"references": references, "sources": sources, "documents": documents}
+        outputs = _of_file(systems, human, columns)
+        input_name, ids_unknown = str(systems), False
+    else:
+        outputs = _of_texts(systems, references, human, sources, documents)
+        input_name, ids_unknown = "texts in Python", documents is None
+    keys = _keys(human)
+    taken = _unit(unit, ids_unknown, len(outputs), level)
     comparison = compare_systems(
         [fitted_to_references(metric, outputs) for metric in loaded],
         outputs,
@@ -178,11 +194,52 @@ def compare(
         unit=taken,
         correction=correction,
     )
-    settings: dict[str, Any] = {"input": "texts in Python", "level": level, "draws": draws}
+    settings: dict[str, Any] = {"input": input_name, "level": level, "draws": draws}
     settings |= {"seed": seed, "correction": correction, "unit": taken}
-    if documents is None:
+    if ids_unknown:
         settings["ids_unknown"] = True
     return ComparedSystems(kept(comparison, settings))
+
+
+def _of_texts(
+    systems: Any, references: Any, human: Any, sources: Any, documents: Any
+) -> list[DocumentOutputs]:
+    """The documents that columns of texts make."""
+    given = {name: plain_value(systems[name]) for name in systems}
+    if isinstance(human, str) or not isinstance(human, Mapping | None):
+        fix = 'Give scores by system: {"mqm:lower": {"A": [...], "B": [...]}}'
+        raise InputError(f"found {excerpt(human)}", where="human", fix=fix)
+    by_dimension, keys = _human(plain_value(human or {}))
+    named = _named(plain_value(references))
+    columns = TextsInMemory(
+        given, named, plain_value(sources), plain_value(documents), by_dimension
+    )
+    source = DocumentRows("compare", columns.rows())
+    return list(read_documents(source, SystemsOptions(keys)))
+
+
+def _of_file(
+    path: str | PathLike[str], human: Any, columns: Mapping[str, Any]
+) -> list[DocumentOutputs]:
+    """The documents of a systems file; raises InputError for what stands beside it."""
+    for name, column in columns.items():
+        if column is not None:
+            fix = "Leave it out: the file has it"
+            raise InputError("stands beside a systems file", where=name, fix=fix)
+    source = open_documents(bundled(fspath(path)))
+    outputs = list(read_documents(source, SystemsOptions(_keys(human))))
+    if not outputs:
+        raise InputError("no documents", where=str(path), fix="Give at least one line")
+    return outputs
+
+
+def _keys(human: Any) -> tuple[HumanKey, ...]:
+    """The keys of human scores, of their names in a file or of scores by name."""
+    if human is None:
+        return ()
+    if isinstance(human, Mapping):
+        return _human(human)[1]
+    return tuple(map(HumanKey.read, [human] if isinstance(human, str) else human))
 
 
 def _metrics(given: MetricLike | Sequence[MetricLike]) -> list[Utility]:
@@ -214,8 +271,8 @@ def _human(human: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HumanKey, ..
     return dict(zip((key.name for key in keys), human.values(), strict=True)), keys
 
 
-def _unit(unit: str | int, documents: object, number: int, level: float) -> str | int:
+def _unit(unit: str | int, ids_unknown: bool, number: int, level: float) -> str | int:
     """The unit of draws: segments where they are all that is known."""
-    if documents is None and unit in ("auto", "document"):
+    if ids_unknown and unit in ("auto", "document"):
         return "segment"
     return unit_of(unit, number, level)

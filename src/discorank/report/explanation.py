@@ -71,6 +71,7 @@ def explanation(
     return {
         "id": ranking.id,
         "source": None if record.source is None else str(record.source),
+        **({"context": list(context.target)} if context and context.target else {}),
         "candidates": len(record.candidates),
         "distinct": len(distinct),
         "gap": ranking.gap,
@@ -171,6 +172,7 @@ def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
     next_one = "next answer" if "votes" in explained else "runner-up"
     lead = _lead(gap, winner["utility"], explained["distinct"], next_one)
     lines = [f"{explained['id']}: {counts}"]
+    lines += [f"  before   {sentence}" for sentence in explained.get("context", ())]
     if explained["source"]:
         lines.append(f"  source   {explained['source']}")
     lines.append(f"  chosen   {winner['text']}")

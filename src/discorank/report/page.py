@@ -34,6 +34,7 @@ from .comparison_tables import (
     ranking_tables,
     scores_table,
 )
+from .differences import Differences
 from .plots import heat_map, template_package
 from .summary_text import believed, lead, plain, summary, with_noun
 
@@ -120,6 +121,26 @@ def rendered(
     template = environment.get_template("page.html")
     page = template.render(values, policy=policy, style=as_markup(style), script=as_markup(script))
     return str(page)
+
+
+def differences_page(two_runs: Differences, title: str, limit: int) -> str:
+    """The page of the choices in which two runs differ, at most `limit`; errors as `rendered`."""
+    environment, as_markup = _template_environment()
+    style = _asset("page.css")
+    shown = [
+        {"id": one.id, "source": one.source, "before": one.before, "parts": one.parts}
+        for one in two_runs.differing[:limit]
+    ]
+    values = {
+        "title": title,
+        "headline": two_runs.headline,
+        "names": two_runs.names,
+        "shown": shown,
+        "more": len(two_runs.differing) - len(shown),
+    }
+    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    template = environment.get_template("differences.html")
+    return str(template.render(values, policy=policy, style=as_markup(style)))
 
 
 def _template_environment() -> tuple[Any, Any]:

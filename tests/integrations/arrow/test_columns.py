@@ -42,8 +42,8 @@ def test_columns_are_keys_by_their_names(tmp_path: Path) -> None:
 def test_a_column_that_is_needed_is_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path / "l.parquet", {"pid": ["a"], "out": [["x", "y"]]})
     message = (
-        r"l.parquet: no column id and candidates or text; there are: pid, out. "
-        r"Say which it is: --columns id=COLUMN candidates=COLUMN \(id=# numbers the rows\)"
+        r"l.parquet: no column candidates or text; there are: pid, out. "
+        r"Say which it is: --columns candidates=COLUMN, or text=COLUMN where a row is a candidate"
     )
     with pytest.raises(InputError, match=message):
         read(path)
@@ -81,9 +81,9 @@ def test_ids_that_are_numbers_become_their_digits(tmp_path: Path) -> None:
         {"id": "7", "document": "3", "candidates": [{"text": "z", "n": 3}]},
     ]
     fractions = written(tmp_path / "l.parquet", {"id": [1.5], "candidates": [["x"]]})
-    assert "id: found a number (1.5), expected a non-empty string" in read(fractions)[0]
+    assert "id: found a number (1.5), expected a text or a whole number" in read(fractions)[0]
     truths = written(tmp_path / "l.parquet", {"id": [True], "candidates": [["x"]]})
-    assert "expected a non-empty string" in read(truths)[0]
+    assert "expected a text or a whole number" in read(truths)[0]
 
 
 def test_fields_of_candidates_have_names(tmp_path: Path) -> None:
@@ -213,6 +213,10 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
 
 def test_columns_of_a_text_file(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
-    path.write_text('{"id": "a", "candidates": ["x"]}\n')
-    with pytest.raises(InputError, match="names columns of a file that has none"):
-        read(path, "id=pid")
+    path.write_text('{"pid": 7, "outs": ["x"], "k": 1}\n{"pid": "b", "outs": ["y"]}\n')
+    assert read(path, "id=pid", "candidates=outs", "=k") == [
+        {"id": "7", "candidates": ["x"]},
+        {"id": "b", "candidates": ["y"]},
+    ]
+    with pytest.raises(InputError, match=r"l.jsonl:2: unknown column 'k'"):
+        read(path, "id=pid", "candidates=outs", "score=k")

@@ -38,7 +38,7 @@ def test_error_records_stay() -> None:
     made = BatchDecider(MBRDecoder(utility="chrf"))(pa.Table.from_pylist(FAULTY))
     errors = made["error"].to_pylist()
     assert errors[5] == "candidates: no candidates, expected at least one"
-    assert errors[7] == "id: found nothing, expected a non-empty string"
+    assert errors[7] == "id: found nothing, expected a text or a whole number"
     assert [i for i, error in enumerate(errors) if error] == [5, 7]
     good = [i for i in range(12) if i not in (5, 7)]
     texts = made["text"].to_pylist()
@@ -64,9 +64,7 @@ def test_every_batch_has_the_same_columns() -> None:
 
 def test_a_column_that_is_needed_is_asked_for() -> None:
     decide = BatchDecider(MBRDecoder(utility="chrf"))
-    with pytest.raises(
-        InputError, match=r"no column id and candidates or text.*pid, out.*id=COLUMN"
-    ):
+    with pytest.raises(InputError, match=r"no column candidates or text.*pid, out.*text=COLUMN"):
         decide(pa.table({"pid": ["a"], "out": [["x", "y"]]}))
     with pytest.raises(InputError, match=r"a row is a candidate \(text\).*Group the rows"):
         decide(pa.table({"id": ["a", "a"], "text": ["x", "y"]}))

@@ -83,7 +83,7 @@ def test_keys_show_one_format() -> None:
 
 
 def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["decode", "--help"]) == 0
+    assert main(["decode", "--help-all"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"its format: {', '.join(formats())}." in shown
     written = ", ".join(name for name, format in formats().items() if format.written)

@@ -177,8 +177,9 @@ def test_written_lists_are_read_back(tmp_path: Path) -> None:
             '{"id": "x", "candidates": [null]}',
             r"candidates\[0\]: found null, expected a string or an array",
         ),
-        ('{"id": 3, "candidates": ["a"]}', "id: found a number"),
-        ('{"candidates": ["a"]}', "id: found nothing"),
+        ('{"id": 3.5, "candidates": ["a"]}', "id: found a number"),
+        ('{"id": "", "candidates": ["a"]}', "id: found a string"),
+        ('{"outs": ["a"]}', "no candidates.*If 'outs' holds them: --columns candidates=outs"),
         ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: found a number"),
         (
             '{"id": "x", "systems": {"A": ["a"]}}',
@@ -186,7 +187,7 @@ def test_written_lists_are_read_back(tmp_path: Path) -> None:
         ),
         (
             '{"sentence_id": 1, "translation": "a"}',
-            "id: found nothing.*n-best list of Sockeye: use --from sockeye",
+            "no candidates.*n-best list of Sockeye: use --from sockeye",
         ),
         ('{"id": "x", "candidates": ["a"]} {}', "not JSON: Extra data"),
         ('{"id": "x", "candidates": ["a\tb"]}', "not JSON: Invalid control character"),
@@ -217,7 +218,7 @@ def test_the_id_of_a_bad_record_is_kept(tmp_path: Path) -> None:
     line_entries = entries(
         write(tmp_path, '{"id": "x", "candidates": []}\n{"id": "y"\n{"id": 3}\n')
     )
-    assert [entry.id for entry in line_entries] == ["x", None, None]
+    assert [entry.id for entry in line_entries] == ["x", None, "3"]
 
 
 def test_minus_infinity_is_a_logprob_and_whole_pairs_are_characters(tmp_path: Path) -> None:
@@ -750,7 +751,7 @@ def test_options_of_systems(tmp_path: Path) -> None:
         ({"systems": {}}, {}, "systems: no systems"),
         ({"systems": None}, {}, "systems: not there, expected texts by system"),
         ({"systems": ["a"]}, {}, "systems: found list, expected texts by system"),
-        ({"id": 4}, {}, "id: found no id"),
+        ({"id": 4.5}, {}, "id: found no id"),
         ({}, {"include": "systms"}, "unknown key 'systms'. Did you mean 'systems'"),
         (
             {"more": {"A": ["x", "y"]}},

@@ -373,6 +373,12 @@ OPTIONS = Options(
     ],
     needs=(PSEUDO_REFERENCES, SINGLE_LISTS),
     lacks=(MATRIX, FIRST_STAGE),
+    first=["input", "utility", "input_format", "num_candidates", "budget", "format"],
+    examples=[
+        "check examples:demo.jsonl",
+        "check examples:demo.jsonl -u chrf",
+        "check examples:nbest.moses --from moses --format json",
+    ],
 )
 
 

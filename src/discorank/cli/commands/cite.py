@@ -18,13 +18,14 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ...metrics.combination import Combination
-from ...metrics.errors import DiscorankError, InputError, unknown
-from ...metrics.registry import WRAPPERS, names, papers_of
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.quoted_signature import quoted
+from ...metrics.registry import WRAPPERS, names, papers_of, unknown_metric, without_aliases
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
 from ...tables import escaped
-from ..options import Options
+from ..options import EngineOptions, Options, ReadingOptions
 from ..terminal.console import say
 
 # of the methods of decoding under a budget, by name, and of diverse k-best lists
@@ -81,6 +82,13 @@ OPTIONS = Options(
     "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
     [CiteOptions],
     positional={"metrics": "*"},
+    first=["metrics", "tests"],
+    examples=[
+        "cite chrf",
+        "cite doc-comet bleu --tests",
+        "cite chosen.jsonl.run.json",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 
@@ -105,10 +113,21 @@ def run(arguments: Sequence[str]) -> int:
     all_papers = [paper for papers in cited.values() for paper in papers]
     all_papers += [OF_BUDGETS[method] for method in methods]
     sentence = _sentence(signatures, cited, tests) + "".join(map(_method_sentence, methods))
-    sys.stdout.write(f"{sentence}\n\n{bibtex(all_papers)}")
+    sys.stdout.write(f"{sentence}\n\n{_quotable(signatures)}\n{bibtex(all_papers)}")
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
     return 0
+
+
+def _quotable(signatures: Sequence[str]) -> str:
+    """The signatures in the style of sacrebleu, long and short, as lines of comments."""
+    from ... import __version__
+
+    lines = []
+    for signature in dict.fromkeys(signatures):
+        lines.append(quoted(signature, __version__))
+        lines.append(quoted(signature, __version__, short=True))
+    return "".join(f"% {line}\n" for line in dict.fromkeys(lines))
 
 
 def _without_papers(papers: Sequence[str] | None) -> str:
@@ -184,10 +203,11 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
-        for call in (call for term in parse(name) for call in term.every):
+        named = without_aliases(name)
+        for call in (call for term in parse(named) for call in term.every):
             if ":" not in call.name and call.name not in {*names(), *WRAPPERS}:
-                raise unknown("metric", call.name, names())
-        return [name]
+                raise unknown_metric(call.name)
+        return [named]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
 
 

@@ -34,7 +34,7 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.row_forms import error_row
 from ...rerank.runs.row_loop import stopped
-from ..options import Options, needed
+from ..options import EngineOptions, Options, ReadingOptions, needed
 from ..options.inputs import InputOptions, open_input
 from ..options.output_formats import OutputFormatOptions, list_writer_in
 from ..options.system_outputs import (
@@ -73,6 +73,13 @@ OPTIONS = Options(
     [OutputFileOptions, InputOptions, OutputOptions, ConvertOptions, OutputFormatOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
+    first=["input", "input_format", "output", "output_format", "to", "hypotheses"],
+    examples=[
+        "convert examples:nbest.moses --from moses -o lists.jsonl",
+        "convert examples:demo.jsonl --output-format moses --lossy -o lists.moses",
+        "convert --hypotheses examples:beam.txt examples:mbr.txt --to systems -o systems.jsonl",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 

@@ -52,6 +52,12 @@ OPTIONS = Options(
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
     groups=GROUPS,
+    first=["input", "utility", "output", "input_format", "nbest", "config"],
+    examples=[
+        "decode examples:demo.jsonl -u chrf -o chosen.jsonl",
+        "decode examples:nbest.moses --from moses -u '0.5*chrf + bleu' --format text",
+        "decode examples:demo.jsonl --config mbr-lexical-mix --nbest 3",
+    ],
 )
 
 

@@ -45,6 +45,12 @@ OPTIONS = Options(
     short={"utility": "u", "num_candidates": "n"},
     needs=(SINGLE_LISTS,),
     defaults={"nbest": 3},
+    first=["input", "utility", "id", "limit", "nbest", "format"],
+    examples=[
+        "explain examples:demo.jsonl -u chrf --id ferry:1",
+        "explain examples:demo.jsonl -u 'chrf + 0.5*bleu' --limit 1 --nbest 1",
+        "explain examples:summaries.jsonl -u rouge-l --limit 1",
+    ],
 )
 
 

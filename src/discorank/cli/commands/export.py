@@ -25,7 +25,7 @@ from ...metrics.text.prompt_template import Template
 from ...report.choices import ChosenRun, RunHead, read_head
 from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.run_file import is_table, lines_of_run
-from ..options import Options, build, needed
+from ..options import EngineOptions, Options, ReadingOptions, build, needed
 from ..options.inputs import InputOptions, open_input
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import Progress, say
@@ -66,6 +66,13 @@ OPTIONS = Options(
     positional={"kind": "?", "run": "?"},
     short={"output": "o"},
     hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
+    first=["kind", "run", "output", "pairs", "prompt", "input"],
+    examples=[
+        "decode examples:demo.jsonl -u chrf --nbest all -o ranked.jsonl",
+        "export pairs ranked.jsonl -o pairs.jsonl",
+        "export sft ranked.jsonl -o texts.jsonl",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 

@@ -94,6 +94,12 @@ OPTIONS = Options(
     "are, shares of discourse relations and nuclei, densities of discourse roles; with tests, as tables and a plot.",
     [FeaturesOptions],
     positional={"input": "?"},
+    first=["input", "human", "show", "by", "top", "plot"],
+    examples=[
+        "features examples:systems.jsonl --human mqm:lower",
+        "features examples:systems.jsonl --human mqm:lower --show foci --format markdown",
+        "features examples:systems.jsonl --human mqm:lower --by text --top 3",
+    ],
 )
 
 

@@ -105,10 +105,10 @@ class GeneratorOptions:
     """What generates, from what.
 
     Args:
-        input: the file of inputs (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
+        input: the file of inputs (.gz too; .csv, .tsv, .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
             (one input per line).
-        columns: of a Parquet or Arrow file, which column is which key, such as source=prompt; id=# numbers the rows.
+        columns: which column of a table, or key of JSON lines, is which key, such as source=prompt.
         backend: what kind of generator it is.
         generator: the model that generates: a folder, a GGUF file, a name on the hub, or what a package brings: smollm2
             (Apache-2.0) or gemma3-270m (Gemma terms of use, ai.google.dev/gemma/terms).
@@ -165,6 +165,12 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n", "utility": "u"},
+    first=["input", "generator", "num_candidates", "output", "prompt", "utility"],
+    examples=[
+        "generate examples:inputs.jsonl --generator smollm2 -n 4 --max-new-tokens 8 -o lists.jsonl",
+        "generate examples:src.txt --from text --generator Helsinki-NLP/opus-mt-de-en -n 16 -o lists.jsonl",
+        "generate inputs.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
+    ],
 )
 
 

@@ -87,6 +87,12 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
+    first=["input", "generator", "output", "prompt", "field", "backend"],
+    examples=[
+        "logprobs examples:demo.jsonl --generator smollm2 --overwrite -o scored.jsonl",
+        "logprobs examples:summaries.jsonl --generator smollm2 --prompt '{source} In short: ' -o scored.jsonl",
+        "logprobs lists.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
+    ],
 )
 
 
@@ -208,11 +214,15 @@ def _server(values: Mapping[str, Any]) -> TextScorer:
     )
 
 
+_OF_METRICS = ("lang", "align", "windows", "split_sentences")
+
+
 def _check_used(values: Mapping[str, Any]) -> None:
     """Raises InputError for an option that has no effect beside the others."""
     backend = values["backend"]
     problems = dict.fromkeys(FOREIGN[backend], f"is no option of the backend {backend}")
-    problems |= dict.fromkeys(("model", "encoder_path", "tokenizer_path"), "is that of a metric")
+    of_metrics = ("model", "encoder_path", "tokenizer_path", *_OF_METRICS)
+    problems |= dict.fromkeys(of_metrics, "is that of a metric")
     for name, problem in problems.items():
         if values[name] != OPTIONS.defaults[name]:
             fix = "Name the model with --generator" if name in MODEL_OPTIONS else "Leave it out"

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ...metrics.registry import WRAPPERS, metric_class, names, registered_name
+from ...functions import metrics
+from ...metrics.registry import metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
-from ..options import Options, field_helps
+from ..options import EngineOptions, Options, ReadingOptions, field_helps
 
 
 @settings
@@ -27,42 +28,25 @@ class MetricsOptions:
 
 
 OPTIONS = Options(
-    "metrics", "List the metrics, or show one.", [MetricsOptions], positional={"metric_name": "?"}
+    "metrics",
+    "List the metrics, or show one.",
+    [MetricsOptions],
+    positional={"metric_name": "?"},
+    first=["metric_name"],
+    examples=[
+        "metrics",
+        "metrics chrf",
+        "metrics discoscore",
+    ],
+    idle=[ReadingOptions, EngineOptions],
 )
 
 
 def run(arguments: Sequence[str]) -> int:
     """Lists the metrics; returns the exit code."""
     name = OPTIONS.parse(arguments)["metric_name"]
-    sys.stdout.write((_metric(name) if name else _all_metrics()) + "\n")
+    sys.stdout.write((_metric(name) if name else repr(metrics())) + "\n")
     return 0
-
-
-def _all_metrics() -> str:
-    """A row per metric."""
-    rows = [["name", "unit", "range", "better", "needs", "what it is"]]
-    for name in sorted(names()):
-        info = metric_class(name).info
-        low, high = info.bounds
-        needs = []
-        if info.needs_references:
-            needs.append("reference")
-        if info.needs_source:
-            needs.append("source")
-        if info.takes_source:
-            needs.append("source (if given)")
-        rows.append(
-            [
-                name,
-                info.unit,
-                f"{low:g}..{high:g}",
-                "higher" if info.higher_is_better else "lower",
-                "+".join(needs) or "-",
-                info.summary,
-            ]
-        )
-    wrappers = [f"{name}(METRIC)" for name in WRAPPERS]
-    return f"{aligned(rows)}\n\nAround a metric of segments, for whole documents: {', '.join(wrappers)}"
 
 
 def _metric(name: str) -> str:

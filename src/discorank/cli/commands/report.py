@@ -23,9 +23,11 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
+from ...metrics.storage.bundled_files import bundled
 from ...report.choices import ChosenRun, explained, read_run
+from ...report.differences import Differences, differences, read_choices
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
-from ...report.page import rendered
+from ...report.page import differences_page, rendered
 from ...report.plots import plot_package, template_package
 from ...report.summary_text import with_noun
 from ...rerank.budget.settings import Budget
@@ -49,7 +51,8 @@ class ReportOptions:
     """What is reported.
 
     Args:
-        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each.
+        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each; or what two
+            runs wrote, to see in which choices they differ.
         output: the page; - for stdout.
         title: of the page.
         limit: how many lists of a decoder's run are shown with reasons, which metrics are loaded for.
@@ -80,6 +83,12 @@ OPTIONS = Options(
         "columns",
         "mqm_weights",
     ],
+    first=["run", "output", "input", "limit", "title", "optimised"],
+    examples=[
+        "report chosen.jsonl -o chosen.html",
+        "report compared -o compared.html",
+        "report first.jsonl second.jsonl -o differences.html",
+    ],
 )
 
 
@@ -92,9 +101,11 @@ def run(arguments: Sequence[str]) -> int:
     plot_package()
     compared = [path for path in paths if Path(path).is_dir()]
     decided = [path for path in paths if path not in compared]
+    if len(decided) == 2 and not compared:
+        return _report_differences((decided[0], decided[1]), values)
     if max(len(compared), len(decided)) > 1:
         problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
-        raise InputError(problem, where="RUN", fix="Give one, or one of each")
+        raise InputError(problem, where="RUN", fix="Give one, one of each, or two runs to compare")
     for path in decided:
         _check_is_run(path)
     output = values["output"]
@@ -104,14 +115,51 @@ def run(arguments: Sequence[str]) -> int:
     comparison = load(compared[0]) if compared else None
     chosen = with_reasons(read_run(decided[0]), values) if decided else None
     title = values["title"] or _title(comparison, chosen)
-    page = rendered(comparison, chosen, title, values["optimised"]).encode("utf-8", "replace")
+    page = rendered(comparison, chosen, title, values["optimised"])
+    return _written(page, output, values["quiet"])
+
+
+def _written(text: str, output: str, quiet: bool) -> int:
+    """Writes the page; returns the exit code."""
+    page = text.encode("utf-8", "replace")
     if output == "-":
         sys.stdout.buffer.write(page)
         return 0
     with complete_or_absent(output) as file:
         file.write(page)
-    say(f"{output}: {len(page) / 1e6:.1f} MB", values["quiet"])
+    say(f"{output}: {len(page) / 1e6:.1f} MB", quiet)
     return 0
+
+
+def _report_differences(paths: tuple[str, str], values: Mapping[str, Any]) -> int:
+    """Writes the page of the choices in which two runs differ; returns the exit code."""
+    output = values["output"]
+    if output != "-":
+        check_not_input(output, [*paths, values["input"]])
+        check_writable(output, "Name a file, or - for stdout")
+    two_runs = compared_runs(paths, values)
+    title = values["title"] or f"{Path(paths[0]).name} and {Path(paths[1]).name}"
+    return _written(differences_page(two_runs, title, values["limit"]), output, values["quiet"])
+
+
+def compared_runs(paths: tuple[str, str], values: Mapping[str, Any]) -> Differences:
+    """The choices in which two runs differ, with the lists where these are to be had.
+
+    Raises:
+        InputError: a file that holds no choices, or no list of which both have one.
+    """
+    chosen = read_choices(paths[0]), read_choices(paths[1])
+    if not chosen[0].keys() & chosen[1].keys():
+        problem = f"has no list that {paths[0]} has"
+        raise InputError(problem, where=paths[1], fix="Give two runs of the same input")
+    try:
+        values = input_values(read_run(paths[0]), values) if not values["input"] else values
+    except InputError as error:  # without its run file, or its input
+        say(f"sources and contexts are not shown: {error}", values["quiet"])
+        return differences(paths, chosen)
+    with open_input(values) as lists:
+        records = [entry.record for entry in lists if entry.record is not None]
+    return differences(paths, chosen, records)
 
 
 def _check_is_run(path: str) -> None:
@@ -178,7 +226,7 @@ def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
         for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
             record = records[ranking.id]
-            why = explanation(ranking, record, metrics, REASONS)
+            why = explanation(ranking, record, metrics, REASONS, context=ranking.context)
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
@@ -357,7 +405,9 @@ def _input_of(run: ChosenRun) -> str:
     Raises:
         InputError: it was stdin; or no plain file in the working directory or in the run's folder.
     """
-    name = run.head.name
+    name = bundled(run.head.name)
+    if name != run.head.name:
+        return name
     if name in ("-", "stdin"):
         raise InputError(
             "the run read its lists from stdin",

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.registry import without_aliases
 from ...metrics.spec.checked_settings import setting_names, settings
 from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
-from ...rerank.reranker import EXPECTED, Reranker, feature_of
+from ...rerank.reranker import (
+    EXPECTED,
+    Reranker,
+    compares_candidates,
+    features_of_sums,
+    reads_candidates_alone,
+)
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.runs.run import RunSettings
 from ...rerank.shrinkage import SecondPass
@@ -27,6 +34,7 @@ from ..options.inputs import (
     adapted,
     check_model,
     metric_in,
+    say_aliases,
 )
 from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
 from ..running import OutputOptions, check_not_input, run_decider
@@ -38,9 +46,10 @@ class FeatureOptions:
     """The features.
 
     Args:
-        metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
-            metric, qe, the one whose checkpoint --model names, or expected, the expected utility as decode computes it
-            from --utility, --weights, --self-pair and --prior.
+        metric: a sum of features, such as 'logprob/length + 0.5*comet-qe': logprob, logprob/tokens, length,
+            field:NAME, reference-free metrics, qe (the one whose checkpoint --model names), or expected, the expected
+            utility as decode computes it from --utility, --weights, --self-pair and --prior; --utility alone is -m
+            expected.
     """
 
     heading: ClassVar = "utility"
@@ -79,6 +88,12 @@ OPTIONS = Options(
     needs=(PSEUDO_REFERENCES,),
     lacks=(MATRIX, FIRST_STAGE),
     groups=GROUPS,
+    first=["input", "metric", "output", "input_format", "normalize", "config"],
+    examples=[
+        "rerank examples:demo.jsonl -m logprob/length -o reranked.jsonl",
+        "rerank examples:demo.jsonl -m '0.5*logprob + length' --normalize zscore --nbest 3",
+        "rerank examples:context.jsonl -m doc-lm -o in-context.jsonl",
+    ],
 )
 
 
@@ -86,6 +101,7 @@ def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
     with_every_place(values)
+    values |= _sums(values["utility"], values["metric"])
     chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
@@ -101,6 +117,17 @@ def run(arguments: Sequence[str]) -> int:
         if reranker.shrinkage.needs_means:
             return _in_two_passes(values, reranker, engine)
         return run_decider(values, reranker, engine)
+
+
+def _sums(utility: Any, sums: Sequence[str]) -> dict[str, Any]:
+    """The utility and the features, where -u or -m stands alone and says both: which one it is, its metrics tell."""
+    if utility and not sums:
+        if isinstance(utility, str) and reads_candidates_alone(utility):
+            return {"utility": None, "metric": (utility,)}
+        return {"metric": (EXPECTED,)}
+    if sums and not utility and compares_candidates(" + ".join(sums)):
+        return {"utility": " + ".join(sums), "metric": (EXPECTED,)}
+    return {}
 
 
 def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -> int:
@@ -139,16 +166,19 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
 
 def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     """Weight of every feature named with -m, metrics with the language, device and model that are set."""
-    weights: dict[Any, float] = {}
-    for text in needed(values, "metric", "--metric", "-m logprob/length"):
-        name, weight = split_weight(text)
-        name = qe_metric(values["model"]) if name == QE else name
-        feature = feature_of(name, values["allow_code"])
-        feature = feature if isinstance(feature, str) else adapted(feature, values)
-        if feature in weights:
-            raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
-        weights[feature] = weight
-    return weights
+    sums = needed(values, "metric", "--metric", "-m logprob/length")
+    for text in sums:
+        say_aliases(text, values)
+    if values.get("model"):
+        sums = [without_aliases(text) for text in sums]
+    return dict(
+        features_of_sums(
+            sums,
+            values["allow_code"],
+            lambda metric: adapted(metric, values),
+            lambda name: qe_metric(values["model"]) if name == QE else name,
+        )
+    )
 
 
 def qe_metric(model: str | None) -> str:
@@ -170,18 +200,3 @@ def qe_metric(model: str | None) -> str:
     problem = f"{excerpt(model)} is no folder with a checkpoint of COMET-QE, xCOMET or MetricX"
     fix = "Give one, or name the metric: -m comet-qe, metricx-qe or xcomet-qe"
     raise InputError(problem if model else "is needed by -m qe", where="--model", fix=fix)
-
-
-def split_weight(text: str) -> tuple[str, float]:
-    """A feature and its weight.
-
-    >>> split_weight("logprob*0.2"), split_weight("length")
-    (('logprob', 0.2), ('length', 1.0))
-    """
-    name, mark, weight = text.rpartition("*")
-    if not mark:
-        return text, 1.0
-    try:
-        return name, float(weight)
-    except ValueError:
-        return text, 1.0

@@ -71,6 +71,12 @@ OPTIONS = Options(
     [SampleOptions, CodeOptions],
     positional={"input": "?"},
     short={"output": "o", "count": "n", "utility": "u"},
+    first=["input", "count", "human", "by", "utility", "output"],
+    examples=[
+        "sample examples:systems.jsonl -n 10 --human mqm:lower -o to-judge.jsonl",
+        "sample examples:systems.jsonl -n 4 --by document --human mqm:lower",
+        "sample examples:systems.jsonl -n 5 --human mqm:lower -u bleu",
+    ],
 )
 
 

@@ -75,6 +75,12 @@ OPTIONS = Options(
     lacks=(SEVERAL_PLACES, SYSTEMS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
+    first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
+    examples=[
+        "serve --upstream http://localhost:8000/v1 -u chrf",
+        "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
+        "serve --upstream http://localhost:8000/v1 -u chrf --deadline 3s --port 8080",
+    ],
 )
 
 

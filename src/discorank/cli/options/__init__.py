@@ -6,7 +6,9 @@ they stand for.
 
 from .command_options import (
     MODEL_OPTIONS,
+    EngineOptions,
     Options,
+    ReadingOptions,
     build,
     build_group,
     field_helps,
@@ -16,7 +18,9 @@ from .command_options import (
 
 __all__ = [
     "MODEL_OPTIONS",
+    "EngineOptions",
     "Options",
+    "ReadingOptions",
     "build",
     "build_group",
     "field_helps",

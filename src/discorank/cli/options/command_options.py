@@ -38,11 +38,15 @@ from ...metrics.spec.checked_settings import (
     setting_names,
     settings,
 )
+from ...metrics.storage.bundled_files import bundled
 from ...metrics.storage.json_and_yaml import parse_yaml_value, read_yaml
 from ...metrics.storage.limits import limits_of, set_limits
-from ...rerank.capabilities import refuse_conflicts
+from ...rerank.capabilities import Beside, refuse_conflicts
 from ..terminal.argument_parser import HelpAll, PrintableParser
 
+# options that name a sum of metrics or features, with their flags
+OTHER_NAMES = {"utility": ("-u", "--utility"), "metric": ("-m", "--metric")}
+WRITTEN = ("output", "save", "save_utilities")  # options that name what is written
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 # the headings of options in the help, in order, and what stands under them
 HEADINGS = {
@@ -79,6 +83,9 @@ class Options:
             here, but for those that do not go with what the subcommand needs and lacks.
         needs: capabilities (`capabilities`) that the subcommand needs: options that cost one are refused.
         lacks: capabilities that it does not have: options that need one are refused.
+        first: the options that one needs first, which the short help explains.
+        examples: command lines to begin with, without the name of the program.
+        idle: settings classes that have no effect here: their options are refused.
     """
 
     def __init__(
@@ -94,7 +101,11 @@ class Options:
         passed_over: Sequence[type] = (),
         needs: Sequence[str] = (),
         lacks: Sequence[str] = (),
+        first: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        idle: Sequence[type] = (),
     ) -> None:
+        self.idle = frozenset(field.name for component in idle for field in fields(component))
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, ReadingOptions, EngineOptions, GeneralOptions)
         self.groups = dict(groups or {})
@@ -115,6 +126,7 @@ class Options:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
             self._declare_group(group, component)
+        self._declare_other_names()
         self.passed_over: dict[str, tuple[Any, tuple[Mark, ...]]] = {}
         for component in passed_over:
             marks = marks_of(component)
@@ -127,6 +139,8 @@ class Options:
         general.add_argument(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML"
         )
+        self.parser.first = [*first, "help"]
+        self.parser.examples = [f"discorank {line}" for line in examples]
         self.parser.hide(
             general.add_argument(
                 "--print-config", action="store_true", help="print all options as YAML and stop"
@@ -169,6 +183,22 @@ class Options:
             name = f"{group}.{field.name}"
             self.types[name] = hints[field.name]
             self.defaults[name] = field.default
+
+    def _declare_other_names(self) -> None:
+        """Flags for the sum that decides, where a command has one of -u and -m: the other means the same."""
+        for name, flags in OTHER_NAMES.items():
+            own = next((own for own in OTHER_NAMES if own != name and own in self.types), None)
+            if name in self.types or own is None:
+                continue
+            several: dict[str, Any] = {"nargs": "+", "action": "extend"}
+            is_tuple = get_origin(plain_type(self.types[own])) is tuple
+            self.parser.add_argument(
+                *flags,
+                dest=own,
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+                **(several if is_tuple else {}),
+            )
 
     def given(self, values: Mapping[str, Any]) -> list[str]:
         """The options with flags that are not at their defaults."""
@@ -215,7 +245,7 @@ class Options:
             )
         else:
             action = group.add_argument(*flags, metavar=metavar(kind, name), **extra)
-        if not self._fits(name):
+        if not self._fits(name) or name in self.idle:
             action.help = argparse.SUPPRESS
         elif Rare() in self.marks[name]:
             self.parser.hide(action)
@@ -231,6 +261,7 @@ class Options:
         config, assignments = flags.pop("config"), flags.pop("set")
         print_config = flags.pop("print_config")
         values = dict(self.defaults)
+        given = [name for name, value in flags.items() if value not in (None, [])]
         if config:
             values |= self._configured(config)
         for name, value in flags.items():
@@ -239,12 +270,26 @@ class Options:
         for assignment in assignments:
             values |= self._assigned(assignment)
         for name, value in values.items():
-            if isinstance(value, list):
-                values[name] = tuple(value)
+            values[name] = _plain(value, name not in WRITTEN)
         self._check(values)
         if print_config:
             self._print(values)
+        self._refuse_idle(given, values)
         return values
+
+    def _refuse_idle(self, given: Sequence[str], values: Mapping[str, Any]) -> None:
+        """Raises InputError for a flag that has no effect here, or not without another option."""
+        for name in given:
+            if name in self.idle:
+                problem = f"has no effect: discorank {self.name} computes no metric"
+                raise InputError(problem, where=flag_of(name), fix="Leave it out")
+            for mark in self.marks.get(name, ()):
+                others = mark.settings if isinstance(mark, Beside) else ()
+                known = [other for other in others if other in self.types]
+                if known and all(values[other] == self.defaults[other] for other in known):
+                    flags = " or ".join(map(flag_of, known))
+                    fix = f"Add {flags}, or leave it out"
+                    raise InputError(f"has no effect without {flags}", where=flag_of(name), fix=fix)
 
     def _configured(self, config: str) -> dict[str, Any]:
         """The options that a config file sets."""
@@ -349,6 +394,13 @@ class Options:
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field; where there is no such option, text as it is."""
         return typed(self.types.get(name.replace("-", "_"), str), value)
+
+
+def _plain(value: Any, is_read: bool) -> Any:
+    """An option's value, lists as tuples; in what is read, with the files that ``examples:NAME`` stands for."""
+    if isinstance(value, list | tuple):
+        return tuple(_plain(inner, is_read) if isinstance(inner, str) else inner for inner in value)
+    return bundled(value) if is_read and isinstance(value, str) else value
 
 
 def _shown_place(option: tuple[str, str]) -> str:
@@ -570,7 +622,7 @@ class EngineOptions:
     dtype: Annotated[str | None, Rare()] = None
     batch_tokens: Annotated[int | None, Rare()] = None
     cache: str | None = None
-    cache_bytes: Annotated[int, Field(ge=1), Rare()] = 10**10
+    cache_bytes: Annotated[int, Field(ge=1), Beside("cache"), Rare()] = 10**10
 
 
 @settings
@@ -578,7 +630,7 @@ class GeneralOptions:
     """Options of every subcommand.
 
     Args:
-        max: another bound on what is read, such as candidates=100000; see docs/limits.md.
+        max: another bound on what is read, such as candidates=100000; discorank docs limits.
         quiet: say nothing on stderr but errors.
     """
 

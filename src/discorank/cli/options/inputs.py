@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -11,12 +11,14 @@ from ...integrations.formats.open_lists import Lists, open_lists
 from ...metrics.combination import Combination
 from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
+from ...metrics.metric_settings import MetricSettings
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric, wrapped
+from ...metrics.registry import aliases_in, load_metric, without_aliases, wrapped
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.checksums import digest_of
-from . import MODEL_OPTIONS, needed
+from ..terminal.console import say
+from . import MODEL_OPTIONS, flag_of, needed
 
 if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
@@ -29,7 +31,7 @@ class InputOptions:
     """Where candidate lists come from.
 
     Args:
-        input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
+        input: the file (.gz too; .csv, .tsv, .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: {formats}.
         num_candidates: {formats:num_candidates}: lines per source, read from the counts if not given.
         sources: {formats:sources}: the file of sources, one per line.
@@ -38,8 +40,8 @@ class InputOptions:
         human: {formats:human}: keys that hold human scores, such as mqm:lower.
         as_systems: {formats:as_systems}: references to treat as systems.
         include: {formats:include}: further keys that hold systems.
-        columns: {formats:columns} in a Parquet or Arrow file: which column is which key, such as id=prompt_id
-            candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
+        columns: {formats:columns}: which column of a table, or key of JSON lines, is which key, such as id=prompt_id
+            candidates=samples, or of a candidate a row text=output; =COLUMN leaves one out, id=# numbers the rows.
         language_pair: {formats:language_pair}: the language pair, where there are several.
         mqm_weights: {formats:mqm_weights}: what errors count, such as major=10 minor/style=0, where not as at WMT.
     """
@@ -91,16 +93,27 @@ class JudgeOptions:
 
 def open_input(values: Mapping[str, Any]) -> Lists:
     """The lists that the options name; errors as `open_lists`."""
-    return open_lists(
+    lists = open_lists(
         needed(values, "input", "INPUT"),
         values["input_format"],
         **{field.name: values[field.name] for field in fields(ListOptions)},
     )
+    lists.tell(lambda remark: say(remark, values["quiet"]))
+    return lists
 
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
-    """The metric that an option names, with the language, device and model that are set."""
+    """The metric that an option names, with the language, device and model that are set; aliases are said."""
+    say_aliases(spec, values)
+    if isinstance(spec, str) and values.get("model"):
+        spec = without_aliases(spec)
     return adapted(load_metric(spec, allow_code=values["allow_code"]), values)
+
+
+def say_aliases(spec: Any, values: Mapping[str, Any]) -> None:
+    """Says which metrics the aliases in a signature are."""
+    for note in aliases_in(spec):
+        say(note, values.get("quiet", False))
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
@@ -127,8 +140,11 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     return metric
 
 
-def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
-    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
+def check_model(values: Mapping[str, Any], metrics: Collection[Any]) -> None:
+    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it.
+
+    Says which options have no effect.
+    """
     parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
     for name in ("model", "encoder_path", "tokenizer_path"):
         takers = {part.name for part in parts if hasattr(part.innermost, name)}
@@ -141,6 +157,38 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
                 where=f"--{name.replace('_', '-')}",
                 fix=f"Name it in each metric: {name}=..., or leave it out",
             )
+    say_idle(values, metrics)
+
+
+# what a metric has if an option has an effect on it, and what to say of one that has none
+_EFFECTS = {
+    "device": ("device", "runs no model"),
+    "dtype": ("dtype", "runs no model"),
+    "batch_tokens": ("batch_tokens", "runs no model"),
+    "cache": ("device", "runs no model"),
+    "max_calls": ("max_calls", "asks no server"),
+    "max_tokens": ("max_tokens", "asks no server"),
+}
+
+
+def say_idle(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
+    """Says which options have no effect on any of the metrics."""
+    parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
+    inner = [part.innermost for part in parts]
+    names = ", ".join(dict.fromkeys(part.name for part in parts))
+    for option, (setting, why) in _EFFECTS.items():
+        has_effect = any(hasattr(part, setting) for part in inner)
+        if inner and values.get(option) is not None and not has_effect:
+            say(f"{flag_of(option)} has no effect: {names} {why}", values.get("quiet", False))
+    if (
+        inner
+        and values.get("strategy", "auto") != "auto"
+        and not any(p.reads.context for p in parts)
+    ):
+        say(f"--strategy has no effect: {names} reads no context", values.get("quiet", False))
+    plain = MetricSettings.for_language
+    if values.get("lang") and all(type(part).for_language is plain for part in inner) and inner:
+        say(f"--lang has no effect: {names} reads all languages alike", values.get("quiet", False))
 
 
 def check_references(values: Mapping[str, Any], metrics: Iterable[Utility]) -> None:

@@ -79,7 +79,11 @@ def output_files_in(values: Mapping[str, Any]) -> OutputFiles | None:
             "is given beside --hypotheses", where=given, fix="Name all files after --hypotheses"
         )
     return OutputFiles(
-        values["hypotheses"], values["references"], values["sources"], values["documents"]
+        values["hypotheses"],
+        values["references"],
+        values["sources"],
+        values["documents"],
+        values.get("human", ()),
     )
 
 
@@ -195,14 +199,18 @@ def checked_lines(
     for number, line in source:
         try:
             row = parse_json(line)
-            document = read_document(row, keys, as_systems, ())
+            document = read_document(row, keys, as_systems, (), number)
         except RecursionError:
             raise source.refusal(number, "nested too deeply") from None
         except InputError as error:
             raise error.inside(f"{source.name}: document {number}") from None
         names = {"systems": document.systems, "references": document.references}
         own = {**names, "human": document.human}
-        yield {**row, **{key: dict(value) for key, value in own.items() if value}}
+        yield {
+            **row,
+            "id": document.id,
+            **{key: dict(value) for key, value in own.items() if value},
+        }
 
 
 def with_own_metrics(

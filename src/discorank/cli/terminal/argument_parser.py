@@ -6,9 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from ...printable import printable
+
+WIDTH = 98  # of the names of further options
 
 
 class HelpAll(argparse.Action):
@@ -30,6 +33,8 @@ class PrintableParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._rare: list[argparse.Action] = []
         self._headings: list[tuple[Any, str]] = []  # groups of options, and what is said of them
+        self.first: list[str] = []  # the options that the short help explains, by their names
+        self.examples: list[str] = []  # command lines
 
     def add_heading(self, title: str, about: str) -> Any:
         """A group of options; where none is shown, its title is not either."""
@@ -81,6 +86,8 @@ class PrintableParser(argparse.ArgumentParser):
                 from ...integrations.formats.format_table import with_format_names
 
                 action.help = with_format_names(action.help)
+        if not rare and self.examples:
+            return self._short_help()
         abouts = [(action, action.help) for action in self._rare]
         try:
             for action, about in abouts:
@@ -88,10 +95,50 @@ class PrintableParser(argparse.ArgumentParser):
             for group, about in self._headings:
                 shown = any(action.help != argparse.SUPPRESS for action in group._group_actions)
                 group.description = about if shown else None
-            return super().format_help()
+            return super().format_help() + self._examples()
         finally:
             for action, about in abouts:
                 action.help = about
+
+    def _short_help(self) -> str:
+        """What the command does, the options that one needs first, examples, and the names of the other options."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        formatter.start_section("first")
+        by_name = {action.dest: action for action in reversed(self._actions)}
+        formatter.add_arguments([by_name[name] for name in self.first])
+        formatter.end_section()
+        return f"{formatter.format_help()}{self._examples()}\n{self._other_options()}"
+
+    def _examples(self) -> str:
+        """The examples, each on a line."""
+        if not self.examples:
+            return ""
+        return "\nexamples:\n" + "".join(f"  {line}\n" for line in self.examples)
+
+    def _other_options(self) -> str:
+        """The names of the options that the short help leaves out, by their headings, but for rare ones."""
+        lines = []
+        for group, _ in self._headings:
+            flags = [
+                next(flag for flag in action.option_strings if flag.startswith("--"))
+                for action in group._group_actions
+                if action.option_strings
+                and action.help != argparse.SUPPRESS
+                and action not in self._rare
+                and action.dest not in self.first
+            ]
+            lines += wrap(
+                " ".join(flags),
+                WIDTH,
+                initial_indent=f"  {group.title:<11} ",
+                subsequent_indent=" " * 14,
+                break_on_hyphens=False,
+            )
+        return f"more options, which {self.prog} --help-all explains:\n" + "".join(
+            f"{line}\n" for line in lines if "--" in line
+        )
 
     def print_help(self, file: Any = None) -> None:
         """Prints the help; raises OSError where argparse says nothing of it: the stream takes nothing."""

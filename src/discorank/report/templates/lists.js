@@ -97,6 +97,7 @@ function showLists(data) {
     const other = list.chosen !== null && list.chosen !== list.ranking[0].index;
     at("view").replaceChildren(
       element("h3", null, list.id),
+      ...list.context.map((sentence) => element("p", {dir: "auto"}, element("strong", null, "Before: "), sentence)),
       ...(list.source === null ? [] : [element("p", {dir: "auto"}, element("strong", null, "Source: "), list.source)]),
       element("p", {dir: "auto"}, element("strong", null, "Chosen: "), list.texts[list.ranking[0].text]),
       ...(list.votes ? [element("p", {dir: "auto"}, element("strong", null, "Answer: "), plain(list.answer)),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.score_columns import split_direction
 from ....integrations.formats.system_texts import OutputFiles
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
@@ -86,11 +87,12 @@ class CompareOptions:
     """What is compared.
 
     Args:
-        columns: of Parquet and Arrow files, which column is which key, such as systems=outputs.
+        columns: which column of a table, or key of JSON lines, is which key, such as systems=outputs.
         input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
             compared, and means are added.
         metric: metrics by name or signature.
-        human: keys that hold human scores, such as mqm:lower.
+        human: keys that hold human scores, such as mqm:lower; beside --hypotheses files with a column of scores for
+            each system, such as mqm.csv:lower.
         references: the references that metrics read, by name, all if not given; with --hypotheses their files.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
@@ -145,6 +147,12 @@ OPTIONS = Options(
     ],
     positional={"input": "*"},
     short={"metric": "m"},
+    first=["input", "metric", "human", "hypotheses", "references", "save"],
+    examples=[
+        "compare examples:systems.jsonl -m chrf bleu --human mqm:lower",
+        "compare --hypotheses examples:beam.txt examples:mbr.txt --references examples:ref.txt -m chrf",
+        "compare examples:systems.jsonl -m chrf --save compared --quiet",
+    ],
 )
 
 
@@ -209,7 +217,8 @@ def _checked_inputs(
     _check_outputs(paths, values)
     places = _places(paths, files, values)
     folders = _folders(values, [place.name for place in places])
-    keys = tuple(map(HumanKey.read, values["human"]))
+    named = values["human"] if files is None else [split_direction(f)[1] for f in files.human]
+    keys = tuple(map(HumanKey.read, named))
     return _Inputs(places, metrics, choosers, folders, keys)
 
 

@@ -59,8 +59,8 @@ class ScoreOptions:
 
     Args:
         input: one JSONL instead of the files below, a segment per line: hypothesis (a text, or an object of systems),
-            and what the metrics need of references, source and document; or a Parquet or Arrow file of such rows.
-        columns: of a Parquet or Arrow file, which column is which key, such as hypothesis=answer.
+            and what the metrics need of references, source and document; or a table of such rows.
+        columns: which column of a table, or key of JSON lines, is which key, such as hypothesis=answer.
         metric: metrics by name or signature.
         hypotheses: one file per system, a segment per line.
         references: files of references, aligned by line; several are several references.
@@ -108,6 +108,12 @@ OPTIONS = Options(
     [ScoreOptions, EvalSetTexts, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
+    first=["hypotheses", "references", "metric", "sources", "documents", "output"],
+    examples=[
+        "score --hypotheses examples:beam.txt --references examples:ref.txt -m chrf bleu",
+        "score examples:segments.parquet --columns hypothesis=answer -m chrf ter -o scores.jsonl",
+        "score --lists examples:answers.jsonl -m 'vote(answer=\"boxed\")'",
+    ],
 )
 
 

@@ -74,6 +74,12 @@ RST_OPTIONS = Options(
     [TrainRSTOptions, ParserTraining],
     positional={"input": "?"},
     short={"output": "o"},
+    first=["input", "output", "format", "device"],
+    examples=[
+        "train rst gum/rst -o parser",
+        "train rst gum/rst -o parser --format json",
+        "decode examples:summaries.jsonl -u dr",
+    ],
 )
 
 
@@ -134,6 +140,12 @@ ROLES_OPTIONS = Options(
     [TrainRolesOptions, RoleTraining],
     positional={"input": "?"},
     short={"output": "o"},
+    first=["input", "output", "format", "device"],
+    examples=[
+        "train roles labelled.jsonl -o roles",
+        "train roles labelled.jsonl -o roles --format json",
+        "metrics pdd",
+    ],
 )
 
 
@@ -201,6 +213,12 @@ SESCORE2_OPTIONS = Options(
     [TrainSEScore2Options, Synthesis, Severity, Training, CodeOptions],
     positional={"input": "*"},
     short={"output": "o"},
+    first=["input", "output", "validation", "device"],
+    examples=[
+        "train sescore2 texts.txt -o sescore2",
+        "train sescore2 convert sescore2_en.ckpt -o sescore2",
+        "metrics sescore2",
+    ],
 )
 
 

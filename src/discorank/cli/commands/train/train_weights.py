@@ -57,6 +57,12 @@ COMBINATION_OPTIONS = Options(
     [InputOptions, TrainCombinationOptions, Tuning, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
+    first=["input", "metric", "teacher", "prefer", "output"],
+    examples=[
+        "train combination examples:systems.jsonl --from systems -m chrf bleu --teacher ter -o weights.json",
+        "decode examples:demo.jsonl -u 'combination(model=\"weights.json\")'",
+        "metrics combination",
+    ],
 )
 
 
@@ -162,6 +168,12 @@ PRIOR_OPTIONS = Options(
     [TrainPriorOptions, JudgementOptions],
     positional={"input": "?"},
     short={"output": "o"},
+    first=["input", "human", "judged", "output"],
+    examples=[
+        "train prior examples:systems.jsonl --human mqm:lower -o prior.json",
+        "decode examples:systems.jsonl --from systems -u chrf --prior prior.json -o by-prior.jsonl",
+        "sample examples:systems.jsonl -n 10 --human mqm:lower -o to-judge.jsonl",
+    ],
 )
 
 

@@ -1,0 +1,73 @@
+"""``discorank docs [TOPIC]``: the pages of documentation that come with the package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from ...metrics.errors import unknown
+from ...metrics.spec.checked_settings import settings
+from ...metrics.storage.bundled_files import pages
+from ...tables import aligned
+from ..options import EngineOptions, Options, ReadingOptions
+
+URL_NAME = (
+    "Documentation"  # of the address in the package's metadata, where one was configured at build
+)
+
+
+@settings
+class DocsOptions:
+    """Which page.
+
+    Args:
+        topic: a page to print; all topics if not given.
+    """
+
+    topic: str | None = None
+
+
+OPTIONS = Options(
+    "docs",
+    "List the pages of documentation, or print one, as Markdown.",
+    [DocsOptions],
+    positional={"topic": "?"},
+    first=["topic"],
+    examples=["docs", "docs four-tasks", "docs python"],
+    idle=[ReadingOptions, EngineOptions],
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints a page, or the topics; returns the exit code."""
+    topic = OPTIONS.parse(arguments)["topic"]
+    known = pages()
+    if topic is None:
+        rows = [[f"  {name}", _title(path)] for name, path in known.items()]
+        where = f"\n\nThe same as a site: {url}" if (url := documentation_url()) else ""
+        sys.stdout.write(f"topics of discorank docs\n{aligned(rows)}{where}\n")
+        return 0
+    name = topic.removeprefix("docs/").removesuffix(".md")
+    if name not in known:
+        raise unknown("topic", topic, known)
+    sys.stdout.write(known[name].read_text(encoding="utf-8"))
+    return 0
+
+
+def _title(path: Path) -> str:
+    """The first heading of a page."""
+    with open(path, encoding="utf-8") as lines:
+        headings = (line[2:].strip() for line in lines if line.startswith("# "))
+        return next(headings, path.stem)
+
+
+def documentation_url() -> str | None:
+    """The address of the documentation that the package was built with; None without one."""
+    try:
+        urls = metadata("discorank").get_all("Project-URL") or []
+    except PackageNotFoundError:  # a checkout that is not installed
+        return None
+    named = dict(url.split(", ", 1) for url in urls if ", " in url)
+    return named.get(URL_NAME)
