@@ -46,6 +46,12 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "comet-doc": "doc-comet",
         "entitygraph": "entity-graph",
         "lexicalchain": "lexical-chain",
+        "word-error-rate": "wer",
+        "character-error-rate": "cer",
+        "reward-model": "reward",
+        "rm": "reward",
+        "cometpoly": "comet-poly",
+        "comet-poly-cand": "comet-poly",
     }
 )
 # the model that an alias brings where none is named
@@ -61,6 +67,7 @@ _LIKELIHOOD = (
     "How likely a language model finds a text is lm, or in its document doc-lm. "
     "Log-probabilities that stand beside candidates are the feature logprob of rerank"
 )
+_ENTAILMENT = "A classifier of entailment, with the model that you name, is entail"
 _FEATURE = "{name} is a feature of candidates, no metric: discorank rerank -m {name}"
 REMARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -86,11 +93,18 @@ REMARKS: Mapping[str, str] = MappingProxyType(
         "the one whose checkpoint --model names",
         "moverscore": "Near it are bertscore and embedding, which compare by vectors too",
         "bertscore-f1": "bertscore is the F1",
-        "edit-distance": "ter counts edits of words and shifts",
-        "levenshtein": "ter counts edits of words and shifts",
+        "edit-distance": "wer counts edits of words, cer of characters, ter of words and shifts",
+        "levenshtein": "wer counts edits of words, cer of characters, ter of words and shifts",
+        "rouge3": "Any n: rouge(n=3)",
+        "rouge-3": "Any n: rouge(n=3)",
+        "nli": _ENTAILMENT,
+        "summac": _ENTAILMENT,
+        "summac-zs": _ENTAILMENT,
+        "factcc": _ENTAILMENT,
+        "minicheck": _ENTAILMENT,
         "ted": "Near it are dr and discotk-light, which compare discourse trees",
         "coherence": "Coherence is measured by ds-focus, ds-sent, entity-graph, lexical-chain and cohesion",
-        "faithfulness": "Faithfulness to a source: bartscore-faithfulness",
+        "faithfulness": "Faithfulness to a source: entail and bartscore-faithfulness",
         "mqm": "mqm is a human score: --human mqm:lower",
         "da": "da is a human score: --human da",
         "esa": "esa is a human score: --human esa",

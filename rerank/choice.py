@@ -193,6 +193,15 @@ class Ranking(Generic[TextT]):
         """Expected utility of the chosen text."""
         return self.ranking[0].utility
 
+    @property
+    def utilities(self) -> list[float | None]:
+        """The expected utility of every candidate, in the order of the list.
+
+        None where it is not a number, or the text has no place.
+        """
+        of_text = {ranked.text: ranked.utility for ranked in self.ranking}
+        return [of_text.get(candidate.text) for candidate in self.candidates]
+
     def to_dict(self) -> dict[str, Any]:
         """The row that a run writes of it, as values of JSON, with the list's other keys."""
         row: dict[str, Any] = {

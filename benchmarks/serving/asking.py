@@ -123,6 +123,14 @@ def proxy_process(upstream: Served, *options: str) -> Iterator[Served]:
 
 
 @contextmanager
+def scores_process(*options: str) -> Iterator[Served]:
+    """`discorank serve` without a server upstream."""
+    command = [sys.executable, "-m", "discorank", "serve", "--port", "0", *options]
+    with _running(command, "stderr") as served:
+        yield served
+
+
+@contextmanager
 def _running(command: list[str], says: str) -> Iterator[Served]:
     """A process that says its address on its first line; killed at the end."""
     streams = {says: subprocess.PIPE}

@@ -1,10 +1,12 @@
 """The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
+POST /v1/score, /v1/rerank, /v1/utilities ... scores, by `score_endpoints`
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
 
-A request that passes through gets the reply upstream as it is, bytes and status, and only from beneath its address.
+Without a server upstream there are scores alone. A request that passes through gets the reply upstream as it is, bytes
+and status, and only from beneath its address.
 
 Behind it the server: its address, and its life from loading models to the last open request.
 """
@@ -19,9 +21,11 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qs
 
 from ...metrics.errors import DiscorankError, InputError
+from ...metrics.mixture import Utility
 from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
@@ -32,30 +36,46 @@ from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
-from .decisions import CALLS, ChoosingThread, Decisions
+from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
-from .questions import Allowed, PassThrough, Question, read_passing, read_question
+from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
 from .replies import as_json, events
-from .settings import DoorSettings, DrawingSettings
+from .score_endpoints import MODELS, ScoreEndpoints
+from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 _CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta")
+T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
+
+
+class Behind(NamedTuple):
+    """The server upstream, and what chooses among its candidates.
+
+    Args:
+        exchange: requests to it.
+        decisions: what decides.
+        allowed: what requests may choose among.
+        drawing: how candidates are drawn.
+    """
+
+    exchange: Exchange
+    decisions: Decisions
+    allowed: Allowed
+    drawing: DrawingSettings
 
 
 class App:
     """Answers requests.
 
     Args:
-        exchange: requests to the server upstream.
-        decisions: what decides.
-        allowed: what requests may choose among.
-        drawing: how candidates are drawn.
+        behind: the server upstream and what chooses among its candidates; None where there is none.
+        scores: what answers requests for scores.
         door: who may come in, and how many.
         access_key: the key that requests must bring, if there is one.
         counters: of the server.
@@ -64,17 +84,14 @@ class App:
 
     def __init__(
         self,
-        exchange: Exchange,
-        decisions: Decisions,
-        allowed: Allowed,
-        drawing: DrawingSettings,
+        behind: Behind | None,
+        scores: ScoreEndpoints,
         door: DoorSettings,
         access_key: str | None,
         counters: Counters,
         report: Callable[[str], object],
     ) -> None:
-        self._exchange, self._decisions = exchange, decisions
-        self._allowed, self._drawing, self._door = allowed, drawing, door
+        self._behind, self._scores, self._door = behind, scores, door
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
         self._last_report = ""
@@ -129,11 +146,11 @@ class App:
         if path in ("/healthz", "/metrics"):
             await self._own_page(path, method, send)
             return
-        if not path.startswith("/v1/"):
+        if not (path.startswith("/v1/") or self._scores.takes(path)):
             raise ApiError(404, "there is no such path", code="not_found")
         with self._room.request() as share:
             content = await body_of(request.stream(), share, self._door.body_seconds)
-            answer = self._worked_at(request, path.removeprefix("/v1/"), content, share, send)
+            answer = self._worked_at(request, path, content, share, send)
             await _while_connected(answer, request.receive)
 
     async def _worked_at(
@@ -144,8 +161,46 @@ class App:
         The answer ends when the client has taken enough of it: until then its memory counts, but not its place.
         """
         async with self._room.place():
-            await self._of_model(request, path, content, share, send)
+            if self._behind is None or self._scores.takes(path):
+                behind = await self._scored(request, path, content, share, send)
+            else:
+                behind = self._behind
+            if behind is not None:
+                beneath = path.removeprefix("/v1/")
+                await self._of_model(behind, request, beneath, content, share, send)
         await send({"type": "http.response.body"})
+
+    async def _scored(
+        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+    ) -> Behind | None:
+        """Sends scores, but for the end of the answer; or returns the server upstream that is to answer instead.
+
+        Raises:
+            ApiError: there are no scores, or something else is asked for.
+        """
+        if path == MODELS:
+            await self._send(send, 200, as_json(self._scores.models()), {}, has_end=False)
+            return None
+        if not self._scores.takes(path):
+            problem = "there is no server upstream: scores alone are answered"
+            raise ApiError(404, problem, code="not_found")
+        if request.method != "POST":
+            raise ApiError(405, f"{request.method} is not known here", code="bad_method")
+        body = await self._run(len(content), partial(object_of, content))
+        if self._behind is not None and not self._scores.is_ours(path, body):
+            return self._behind
+        query = parse_qs(request.scope["query_string"].decode("latin-1"))
+        named = query.get("model", [None])[0]
+        answer = await self._scores.answer(path, body, named, share, self._run)
+        await self._send(send, 200, answer, {}, has_end=False)
+        self._counters.answers.labels("scored", "200").inc()
+        return None
+
+    async def _run(self, num_bytes: int, work: Callable[[], T]) -> T:
+        """Works on so many bytes; on many in a thread, one after another, as it takes seconds."""
+        if num_bytes <= FEW_BYTES:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, _uncollected, work)
 
     async def _own_page(self, path: str, method: str, send: Send) -> None:
         """Sends what this server says of itself."""
@@ -158,36 +213,43 @@ class App:
             await self._send(send, 200, self._counters.text(), {"content-type": kind})
 
     async def _of_model(
-        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+        self,
+        behind: Behind,
+        request: Any,
+        path: str,
+        content: bytes,
+        share: RequestShare,
+        send: Send,
     ) -> None:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
         if path in _CHOSEN and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-        question = await self._read(request, path, content)
+        question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
-            await self._chosen(question, share, send)
+            await self._chosen(behind.decisions, question, share, send)
         else:
-            await self._passed(request, address, question, share, send)
+            await self._passed(behind.exchange, request, address, question, share, send)
 
-    async def _read(self, request: Any, path: str, content: bytes) -> Question | PassThrough:
-        """What a request asks for; a long one is read in a thread, one after another, as it takes seconds."""
+    async def _read(
+        self, behind: Behind, request: Any, path: str, content: bytes
+    ) -> Question | PassThrough:
+        """What a request asks for."""
         if path in _CHOSEN:
-            chat, allowed = _CHOSEN[path], self._allowed
             read: Callable[[], Question | PassThrough] = partial(
-                read_question, content, chat, allowed, self._drawing
+                read_question, content, _CHOSEN[path], behind.allowed, behind.drawing
             )
         else:
             kind = request.headers.get("content-type", "")
-            read = partial(read_passing, content, path, kind, self._drawing)
-        if len(content) <= FEW_BYTES:
-            return read()
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, _uncollected, read)
+            read = partial(read_passing, content, path, kind, behind.drawing)
+        return await self._run(len(content), read)
 
-    async def _chosen(self, question: Question, share: RequestShare, send: Send) -> None:
+    async def _chosen(
+        self, decisions: Decisions, question: Question, share: RequestShare, send: Send
+    ) -> None:
         """Sends the choice."""
-        answer = await self._decisions.answer(question, share.take_reply)
+        answer = await decisions.answer(question, share.take_reply)
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
@@ -209,12 +271,18 @@ class App:
             self._report(f"discorank: {line}")
 
     async def _passed(
-        self, request: Any, path: str, passed: PassThrough, share: RequestShare, send: Send
+        self,
+        exchange: Exchange,
+        request: Any,
+        path: str,
+        passed: PassThrough,
+        share: RequestShare,
+        send: Send,
     ) -> None:
         """Passes a request through."""
         names = [name for name in _PASSED_HEADERS if name in request.headers]
         headers = {name: request.headers[name] for name in names}
-        opened = self._exchange.opened(request.method, path, passed.content, headers)
+        opened = exchange.opened(request.method, path, passed.content, headers)
         status = await relayed(opened, passed.reason, send, share.take_reply)
         self._counters.passed.labels(passed.reason).inc()
         if passed.reason != "path":
@@ -238,7 +306,8 @@ class App:
         has_end: bool = True,
     ) -> None:
         """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
-        content = self._exchange.masked(content)
+        if self._behind is not None:
+            content = self._behind.exchange.masked(content)
         whole = {
             "content-type": "application/json",
             **headers,
@@ -249,11 +318,11 @@ class App:
         await send({"type": "http.response.body", "body": content, "more_body": not has_end})
 
 
-def _uncollected(read: Callable[[], Question | PassThrough]) -> Question | PassThrough:
-    """What a request asks for, without the search for circles, which hold up everybody and which JSON cannot have."""
+def _uncollected(work: Callable[[], T]) -> T:
+    """Works without the search for circles, which hold up everybody and which JSON cannot have."""
     gc.disable()
     try:
-        return read()
+        return work()
     finally:
         gc.enable()
 
@@ -294,12 +363,14 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        connection: how the server upstream is reached.
+        connection: how the server upstream is reached; None where there is none.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.
         door: who may come in.
         report: takes what went wrong here, for people.
+        utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
+        scoring: how.
 
     Raises:
         DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
@@ -307,50 +378,63 @@ class ProxyServer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connection | None,
         deciders: Mapping[str, Decider],
         engine: Engine,
         drawing: DrawingSettings,
         door: DoorSettings,
         report: Callable[[str], object],
+        utilities: Mapping[str, Utility] | None = None,
+        scoring: ScoreSettings | None = None,
     ) -> None:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
 
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
+        utilities, scoring = utilities or {}, scoring or ScoreSettings()
         self._door, self._drawing = door, drawing
         self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
-        used = [*deciders.values(), CALLS]
+        used = [] if connection is None else [*deciders.values(), CALLS]
         self._metrics = [metric for decider in used for metric in decider.metrics]
-        self._exchange = Exchange(connection)
+        self._metrics += utilities.values()
+        self._exchange = None if connection is None else Exchange(connection)
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
-        most = max_connections(num_requests, connection.connections)
-        self._choosing = ChoosingThread(engine, num_requests)
+        most = max_connections(num_requests, 0 if connection is None else connection.connections)
+        window = BatchWindow(scoring.window_seconds)
+        self._choosing = ChoosingThread(engine, num_requests, window)
         self._report = LimitedReport(report)
         counters = Counters()
-        decisions = self._decisions(deciders, drawing, counters)
-        allowed = Allowed(frozenset(deciders), next(iter(deciders)), drawing.most_candidates)
-        self._app = App(
-            self._exchange, decisions, allowed, drawing, door, access_key, counters, self._report
-        )
+        choosing, seconds = self._choosing, door.choice_seconds
+        counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
+        scores = ScoreEndpoints(utilities, choosing, scoring, seconds, counters)
+        behind = None
+        if self._exchange is not None:
+            behind = self._chosen_from(self._exchange, deciders, drawing, counters)
+        self._app = App(behind, scores, door, access_key, counters, self._report)
         self._socket = _listening(door)
         connections = Connections(most, door.body_seconds)
         self._server = HttpServer(self._app, connections, door.grace_seconds)
 
-    def _decisions(
-        self, deciders: Mapping[str, Decider], drawing: DrawingSettings, counters: Counters
-    ) -> Decisions:
-        """The decisions of requests, with the documents that they keep."""
-        door, choosing = self._door, self._choosing
+    def _chosen_from(
+        self,
+        exchange: Exchange,
+        deciders: Mapping[str, Decider],
+        drawing: DrawingSettings,
+        counters: Counters,
+    ) -> Behind:
+        """The server upstream, and the decisions of requests, with the documents that they keep."""
+        door = self._door
         width = max(decider.width for decider in deciders.values())
         documents = DocumentStreams(width, door.max_documents, door.document_seconds)
         counters.watch("documents", "Documents that are kept", lambda: len(documents))
-        counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
-        upstream = Upstream(self._exchange)
-        seconds = door.choice_seconds
-        return Decisions(deciders, upstream, choosing, documents, drawing, seconds, counters)
+        upstream, seconds = Upstream(exchange), door.choice_seconds
+        decisions = Decisions(
+            deciders, upstream, self._choosing, documents, drawing, seconds, counters
+        )
+        allowed = Allowed(frozenset(deciders), next(iter(deciders)), drawing.most_candidates)
+        return Behind(exchange, decisions, allowed, drawing)
 
     @property
     def address(self) -> str:
@@ -375,30 +459,35 @@ class ProxyServer:
             model: which of its models is asked; the only one if not given.
         """
         asyncio.get_running_loop().set_exception_handler(self._tell)
-        probing = asyncio.ensure_future(self._probed(model)) if probes else None
+        probing = None
+        if probes and self._exchange is not None:
+            probing = asyncio.ensure_future(self._probed(self._exchange, model))
         try:
             await self._server.serve([self._socket])
         finally:
             if probing is not None:
                 probing.cancel()
                 await asyncio.wait({probing})
-            await self._exchange.close()
+            if self._exchange is not None:
+                await self._exchange.close()
             self._app.close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
 
     async def facts(self, model: str | None) -> ServerFacts:
         """What the server upstream does; closes its connections, and raises DiscorankError where it cannot be asked."""
         self._socket.close()
+        if self._exchange is None:
+            raise InputError("there is no server upstream", where="--probe", fix="Add --upstream")
         try:
-            return await self._facts_of(model)
+            return await self._facts_of(self._exchange, model)
         finally:
             await self._exchange.close()
             self._app.close()
 
-    async def _probed(self, model: str | None) -> None:
+    async def _probed(self, exchange: Exchange, model: str | None) -> None:
         """Tells people what the server upstream does not do; says nothing of one that is not there yet."""
         try:
-            facts = await self._facts_of(model)
+            facts = await self._facts_of(exchange, model)
         except InputError as error:
             self._report(f"discorank: upstream: not asked what it does: {error}")
             return
@@ -410,10 +499,10 @@ class ProxyServer:
         for problem in filter(None, problems):
             self._report(f"discorank: upstream: {problem}")
 
-    async def _facts_of(self, model: str | None) -> ServerFacts:
+    async def _facts_of(self, exchange: Exchange, model: str | None) -> ServerFacts:
         """What the server upstream does with requests as they are made here."""
         drawing = self._drawing
-        return await facts_of(self._exchange, model, drawing.further, drawing.sampling_temperature)
+        return await facts_of(exchange, model, drawing.further, drawing.sampling_temperature)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Tells people of an error that came of no request."""

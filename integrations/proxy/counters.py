@@ -101,6 +101,16 @@ class Counters:
             buckets=SECONDS,
             registry=registry,
         )
+        self.scored = Count(
+            "scored", "Texts with a score, or with an error", ["kind"], name, registry=registry
+        )
+        self.score_seconds = Histogram(
+            "score_seconds",
+            "Seconds of scoring a request, with waiting",
+            namespace=name,
+            buckets=SECONDS,
+            registry=registry,
+        )
         self._gauge = Gauge
 
         self.traffic = Traffic()

@@ -3,28 +3,33 @@
 One thread chooses: open lists are valued together, by an engine that nothing else uses. Metrics need not be safe for
 threads, models are loaded once, and the event loop runs meanwhile. A choice is a program that hands out tasks (see
 `scheduler`); all that are open go to the engine in one wave.
+
+While the engine works at a batch, what comes next waits. When it ends, its clients answer within moments, and whoever
+began at once would begin with the first of them. So a batch waits for as many programs as the last one had, but for no
+longer than a small share of the time that the last one took, from its end. A server that is idle, or has one client,
+does not wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from time import perf_counter
+from time import monotonic, perf_counter
+from typing import Any, Protocol
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
-from ...rerank.engines.interface import Engine, Result
+from ...rerank.engines.interface import Engine, Result, Task
 from ...rerank.lists import Candidate, CandidateList, finite
 from ...rerank.mbr import MBRDecoder
-from ...rerank.scheduler import Program
 from ...rerank.stopping_rule import StoppingRule
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
@@ -278,13 +283,114 @@ def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:
     return rule.is_safe(rule.outlook_of(ranking, weights))
 
 
+WINDOW_SHARE = 0.1  # of the time of a batch
+
+
+class Awaited(Protocol):
+    """Who waits for the outcome of a program, as `Future`."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether it is still waited for."""
+
+    def cancelled(self) -> bool:
+        """Whether it is waited for no more."""
+
+    def set_result(self, result: Any) -> None:
+        """Takes the result."""
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Takes the error."""
+
+
+class Gathered:
+    """Outcomes of some programs, which come one by one, as one future [n].
+
+    Args:
+        num_outcomes: n; errors stand in their places.
+    """
+
+    def __init__(self, num_outcomes: int) -> None:
+        self.future: Future[list[Any]] = Future()
+        self._outcomes: list[Any] = [None] * num_outcomes
+        self._missing = num_outcomes
+        if not num_outcomes:
+            self.future.set_result([])
+
+    def put(self, place: int, outcome: Any) -> None:
+        """Takes an outcome; with the last of them the future is done, unless nobody waits for it."""
+        self._outcomes[place] = outcome
+        self._missing -= 1
+        if not self._missing and self.future.set_running_or_notify_cancel():
+            self.future.set_result(self._outcomes)
+
+
+class GatheredPlace:
+    """One place of outcomes that are waited for together.
+
+    Args:
+        gathered: all of them.
+        place: which.
+    """
+
+    __slots__ = ("_gathered", "_place")
+
+    def __init__(self, gathered: Gathered, place: int) -> None:
+        self._gathered, self._place = gathered, place
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether it is still waited for."""
+        return not self._gathered.future.cancelled()
+
+    def cancelled(self) -> bool:
+        """Whether it is waited for no more."""
+        return self._gathered.future.cancelled()
+
+    def set_result(self, result: Any) -> None:
+        """Takes the result."""
+        self._gathered.put(self._place, result)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Takes the error, in its place."""
+        self._gathered.put(self._place, exception)
+
+
+class BatchWindow:
+    """How long a batch that could begin waits for more.
+
+    Args:
+        max_seconds: at most; 0 for never.
+        clock: tells the time, in seconds.
+    """
+
+    def __init__(self, max_seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        self._max_seconds, self._clock = max_seconds, clock
+        self._begun = self._until = clock()
+        self._last_size = 0
+
+    def begin(self) -> None:
+        """Notes that a batch begins."""
+        self._begun = self._clock()
+
+    def end(self, size: int) -> None:
+        """Notes that it ended, with so many outcomes."""
+        now = self._clock()
+        seconds = min(self._max_seconds, WINDOW_SHARE * (now - self._begun))
+        self._until, self._last_size = now + seconds, size
+
+    def seconds_left(self, size: int) -> float:
+        """How long to wait for more, where so many are there; 0 to begin."""
+        if size >= self._last_size:
+            return 0.0
+        return max(0.0, self._until - self._clock())
+
+
 @dataclass(slots=True, eq=False)
 class _Choice:
     """A choice that is asked for."""
 
-    begin: Callable[[], Program]
-    future: Future[Ranking]
-    program: Program | None = None
+    begin: Callable[[], Generator[Task, Result, Any]]
+    future: Awaited
+    program: Generator[Task, Result, Any] | None = None
 
 
 class ChoosingThread:
@@ -293,10 +399,12 @@ class ChoosingThread:
     Args:
         engine: what values lists.
         max_waiting: choices that may wait; more are refused.
+        window: how long a batch waits for more.
     """
 
-    def __init__(self, engine: Engine, max_waiting: int) -> None:
+    def __init__(self, engine: Engine, max_waiting: int, window: BatchWindow | None = None) -> None:
         self._engine, self._max_waiting = engine, max_waiting
+        self._window = window or BatchWindow(0.0)
         self._asked: SimpleQueue[_Choice | None] = SimpleQueue()
         self._running: dict[int, _Choice] = {}  # by the key that the engine has for them
         self._thread = Thread(target=self._run, name="discorank-choosing", daemon=True)
@@ -336,6 +444,21 @@ class ChoosingThread:
         self._asked.put(_Choice(lambda: decider.program(record, context, ()), future))
         return await asyncio.wrap_future(future)
 
+    async def outcomes(
+        self, programs: Sequence[Callable[[], Generator[Task, Result, Any]]]
+    ) -> list[Any]:
+        """The outcomes of programs that go to the engine together; errors stand in their places.
+
+        What is cancelled is forgotten, also where the engine has it already.
+
+        Raises:
+            DiscorankError: the engine failed altogether.
+        """
+        gathered = Gathered(len(programs))
+        for place, program in enumerate(programs):
+            self._asked.put(_Choice(program, GatheredPlace(gathered, place)))
+        return await asyncio.wrap_future(gathered.future)
+
     def _run(self) -> None:
         """Admits what is asked for, and has the engine value it, until the end is asked for."""
         while self._running or not self._is_ending:
@@ -344,19 +467,29 @@ class ChoosingThread:
                 self._collect()
 
     def _admit(self) -> None:
-        """Begins all choices that are asked for; waits for one if nothing is under way."""
+        """Begins all choices that are asked for; waits for one if nothing is under way, then for more of a batch."""
+        is_idle = not self._running and not self._is_ending
         while True:
+            seconds: float | None = 0.0
+            if is_idle:
+                size = len(self._running)
+                seconds = self._window.seconds_left(size) if size else None
             try:
-                choice = self._asked.get(block=not self._running and not self._is_ending)
+                choice = self._asked.get(block=seconds != 0.0, timeout=seconds)
             except Empty:
                 return
             if choice is None:
                 self._is_ending = True
-            elif choice.future.set_running_or_notify_cancel():
+                return
+            if choice.future.set_running_or_notify_cancel():
                 self._step(choice, None)
 
     def _collect(self) -> None:
         """Takes the results that the engine has; where it fails altogether, so does all that is under way."""
+        self._forget_cancelled()
+        if not self._running:
+            return
+        self._window.begin()
         try:
             results = self._engine.collect()
         except BaseException as error:  # a user's metric may try to end the process
@@ -365,6 +498,7 @@ class ChoosingThread:
             for choice in failed.values():
                 choice.future.set_exception(_as_ours(error))
             return
+        self._window.end(len(results))
         for key, result in results:
             if key not in self._running:
                 continue
@@ -373,6 +507,14 @@ class ChoosingThread:
                 choice.future.set_exception(result)
             else:
                 self._step(choice, result)
+
+    def _forget_cancelled(self) -> None:
+        """Lets go of what nobody waits for any more."""
+        gone = [key for key, choice in self._running.items() if choice.future.cancelled()]
+        if gone:
+            self._engine.forget(gone)
+            for key in gone:
+                del self._running[key]
 
     def _step(self, choice: _Choice, result: Result | None) -> None:
         """Runs a choice to its next task or its end."""

@@ -200,7 +200,7 @@ def read_question(
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
-    asked = _object_of(content)
+    asked = object_of(content)
     body = dict(asked)
     own = read_own_fields(body, allowed)
     reason = other_than_text(body, chat) or _other_tools(body, chat, drawing)
@@ -235,10 +235,10 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
     is_form = kind.startswith("multipart/form-data") and content.startswith(b"--")
     if not content or is_form:
         return PassThrough("path", content)
-    return _passing(content, _object_of(content), path, "path", drawing)
+    return _passing(content, object_of(content), path, "path", drawing)
 
 
-def _object_of(content: bytes) -> dict[str, Any]:
+def object_of(content: bytes) -> dict[str, Any]:
     """The JSON object that a request is; raises ApiError if it is none."""
     try:
         body = parse_json(content)

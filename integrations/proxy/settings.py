@@ -186,3 +186,24 @@ class DoorSettings:
     grace_seconds: Annotated[Seconds, Rare()] = 30.0
     max_documents: Annotated[Count, Rare()] = 1024
     document_seconds: Annotated[Seconds, Rare()] = 600.0
+
+
+@settings
+class ScoreSettings:
+    """How scores are answered.
+
+    Args:
+        max_pairs: the most pairs of texts that a request may ask for; four times as many may wait.
+        max_text_characters: the longest text that is scored.
+        window_seconds: how long a batch waits at most for what comes with it, such as 20ms.
+        strip: what is cut off the ends of responses before they are scored, such as </s>.
+    """
+
+    heading: ClassVar = "scores"
+
+    max_pairs: Annotated[Count, Rare()] = 1 << 16
+    max_text_characters: Annotated[Count, Rare()] = 1 << 16
+    window_seconds: Annotated[
+        float, Converted(read_seconds), Field(ge=0, allow_inf_nan=False), Rare()
+    ] = 0.02
+    strip: Annotated[tuple[str, ...], Rare()] = ()

@@ -34,6 +34,8 @@ class Task(NamedTuple):
     keep_matrix: bool = False
     # where only some pairs of a list are asked for: its comparisons whole, one per part of the utility
     whole: tuple[Comparison, ...] = ()
+    # the score of one hypothesis against all its references together, as `Metric.score` has it
+    together: bool = False
 
 
 class Result(NamedTuple):

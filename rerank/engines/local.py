@@ -15,7 +15,14 @@ from ...metrics.mixture import Utility
 from ...metrics.reading_plan import comparisons_of
 from ...metrics.text.texts import Comparison, Truncation
 from .interface import Loaded, Result, Task, loaded_as
-from .part_values import Expectation, expectations, places_of, problem_of, result_of
+from .part_values import (
+    Expectation,
+    expectations,
+    places_of,
+    problem_of,
+    read_together,
+    result_of,
+)
 from .status import Status
 
 if TYPE_CHECKING:
@@ -148,8 +155,8 @@ class LocalEngine:
             parts.update(zip(places, expectations(metric, store, lists), strict=True))
             if not metric.info.bucketed:
                 continue
-            for (i, _), (comparison, _) in zip(places, lists, strict=True):
-                compared = comparisons_of([plan_of(metric, comparison)])
+            for (i, _), (comparison, task) in zip(places, lists, strict=True):
+                compared = read_together(metric, comparison, task)
                 truncations[i] = max(truncations[i], store.truncation_of(compared))
         results: list[Result | DiscorankError] = []
         for i, task in enumerate(tasks):

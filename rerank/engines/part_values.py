@@ -7,19 +7,21 @@ every pair is, whatever its weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, MetricError
-from ...metrics.execution.by_sentence import lift
+from ...metrics.execution import segment_scores
+from ...metrics.execution.by_sentence import compared, lift, plan_of
 from ...metrics.execution.evaluate import Folded, Tile, is_large, matrices, shape_of, tile_values
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
+from ...metrics.reading_plan import comparisons_of
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
 from .expectation import (
@@ -114,22 +116,47 @@ def expectations(
     metric: Metric, store: Store, lists: Sequence[tuple[Comparison, Task]]
 ) -> list[Expectation]:
     """Expected values of every list, by the linear form of the metric if it has one, else from matrix or tiles."""
+    scored = iter(
+        _scores(metric, store, [comparison for comparison, task in lists if task.together])
+    )
     with_matrix = [
         (comparison, task)
         for comparison, task in lists
-        if not is_linear(metric, task.keep_matrix) and not is_tiled(metric, comparison, task)
+        if not (
+            task.together
+            or is_linear(metric, task.keep_matrix)
+            or is_tiled(metric, comparison, task)
+        )
     ]
     whole = matrices(metric, [comparison for comparison, _ in with_matrix], store)
     of_whole = iter(reduced_lists(metric, [task for _, task in with_matrix], whole, store.meter))
     result: list[Expectation] = []
     for comparison, task in lists:
-        if is_linear(metric, task.keep_matrix):
+        if task.together:
+            result.append(next(scored))
+        elif is_linear(metric, task.keep_matrix):
             result.append(linear_form(metric, store, comparison, task))
         elif is_tiled(metric, comparison, task):
             result.append(tiled(metric, store, comparison, task))
         else:
             result.append(next(of_whole))
     return result
+
+
+def _scores(metric: Metric, store: Store, segments: Sequence[Comparison]) -> Iterator[Expectation]:
+    """The score of the hypothesis of every segment against its references together."""
+    if segments:
+        values = segment_scores.scores(metric, segments, store)
+        store.meter.count(pairs=sum(max(1, len(segment.references)) for segment in segments))
+        for value in values:
+            yield Expectation(np.array([value]), None, PairCounts.of(np.array([[value]])))
+
+
+def read_together(metric: Metric, comparison: Comparison, task: Task) -> Sequence[Comparison]:
+    """All that is compared for a part of a list."""
+    if task.together:
+        return compared(metric, comparison)
+    return comparisons_of([plan_of(metric, comparison)])
 
 
 def reduced_lists(

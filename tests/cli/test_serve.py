@@ -96,10 +96,31 @@ def test_features_choose() -> None:
     assert upstream.seen[0].body["logprobs"] == 1
 
 
+def test_metrics_score_without_a_server_upstream() -> None:
+    command = [sys.executable, "-m", "discorank", "serve", "-m", "bleu", "chrf", "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        address = re.search(r"http://[\w.:]+", process.stderr.readline())
+        assert address
+        body = {"model": "chrf", "text_1": "a cat", "text_2": "a cat"}
+        reply = send("POST", f"{address[0]}/v1/score", json=body)
+        assert reply.json()["data"][0]["score"] == 100
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["-u", "chrf"], "--upstream: is missing"),
+        (["-m", "chrf", "-u", "bleu"], "--utility: is for a server upstream"),
+        (["-m", "chrf", "-n", "4"], "--num-candidates: is for a server upstream"),
+        (["-m", "chfr"], "Did you mean 'chrf'"),
+        (["-m", 'bertscore(model="x",idf=true)'], "waits for a corpus"),
         (["--upstream", "localhost:8000", "-u", "chrf"], "base_url: is no http address"),
         (["--upstream", "http://key@x/v1", "-u", "chrf"], "holds more than scheme, host"),
         (["--upstream", "http://x/v1"], "--utility: is missing"),

@@ -29,6 +29,8 @@ OWN = "tests/docs/test_generator_docs.py runs it with shorter texts"
 CLUSTER = "starts workers of Ray; tests/rerank/engines run decode and RayEngine on them"
 PEOPLE = "people judge what is proposed; tests/rerank/training runs it"
 OTHERS = "another tool's command"
+SCORES = "needs a server that runs on; tests/docs/test_rewards_docs.py runs it"
+TRAINERS = "needs a trainer; tests/docs/test_rewards_docs.py calls what it calls"
 OWN_CODE = "needs a module of the user's own"
 METRIC = "a module for -u; tests/docs/test_docs.py runs it"
 DATASETS = "starts workers of Ray; tests/integrations/arrow run BatchDecider on them"
@@ -45,6 +47,11 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("fairseq-generate", "docs/fairseq.md", FAIRSEQ),
     ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
     ("", "docs/serve.md", SERVES),
+    ("discorank serve", "docs/rewards.md", SCORES),
+    ("from discorank import ScoreClient", "docs/rewards.md", SCORES),
+    ("# reward.py", "docs/rewards.md", SCORES),
+    ("from datasets", "docs/rewards.md", TRAINERS),
+    ("# environment.py", "docs/rewards.md", TRAINERS),
     ("discorank serve", "docs/voting.md", SERVES),
     ("", "docs/generators.md", OWN),
     ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),

@@ -13,8 +13,9 @@ import httpx2
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.app import ProxyServer
-from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
+from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
+from discorank.metrics.registry import load_metric
 from discorank.rerank.decider import Decider
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
@@ -97,6 +98,40 @@ def _running(
     thread.start()
     try:
         yield Proxy(server, upstream, reports)
+    finally:
+        server.stop()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def scoring(
+    *metrics: Any,
+    engine: Engine | None = None,
+    door: dict[str, Any] | None = None,
+    upstream: str | None = None,
+    **settings: Any,
+) -> Iterator[tuple[ProxyServer, str]]:
+    """A server of scores on a free port, and its address; behind it a server upstream, if one is named."""
+    utilities = {
+        metric if isinstance(metric, str) else metric.signature(): load_metric(metric)
+        for metric in metrics
+    }
+    server = ProxyServer(
+        None if upstream is None else Connection(upstream, **CONNECTING),
+        {} if upstream is None else {"chrf": MBRDecoder(utility="chrf", nbest=None)},
+        engine or LocalEngine(),
+        DrawingSettings(num_candidates=4),
+        DoorSettings(**{"port": 0, "grace_seconds": 5.0, **(door or {})}),
+        lambda line: None,
+        utilities,
+        ScoreSettings(**settings),
+    )
+    server.load()
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        yield server, server.address
     finally:
         server.stop()
         thread.join(PATIENCE_SECONDS)

@@ -103,6 +103,8 @@ class Work:
         if not block:
             return None
         amounts = _amounts(block)
+        if any(task.together for task in block):  # there is no matrix to split
+            return Step("value", (block,), block, amounts)
         max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
         is_large = self.num_representing > 1 and self.rates.of(amounts) > max_seconds
         # the actor that values some pairs of a list keeps its texts for the others

@@ -79,6 +79,7 @@ class SentTask(NamedTuple):
     own: FloatArray | None  # [H]
     keep_matrix: bool
     whole: tuple[Comparison, ...]
+    together: bool
 
     @classmethod
     def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:

@@ -1,4 +1,7 @@
-"""``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates."""
+"""``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates.
+
+``discorank serve -m METRIC ...``: scores over HTTP, with a server upstream or without one.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
-from ...integrations.proxy.settings import DoorSettings, DrawingSettings
+from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Rare, settings
+from ...metrics.mixture import Utility
+from ...metrics.spec.checked_settings import Rare, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -27,13 +31,19 @@ from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
 from ...rerank.votes.confidence import SIGNS
-from ..options import Options, build, needed
+from ..options import Options, build, flag_of, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
 from ..terminal.console import say
 from .rerank import FeatureOptions, chosen_features
 
 RERANK = "rerank"  # the name of the decoder that features make
+# what there is no use for without a server upstream
+_OF_UPSTREAM = frozenset(
+    name
+    for component in (MBRDecoder, Reranker, DrawingSettings, Connection, ProbeOptions)
+    for name in setting_names(component)
+) | {"allow_utility", "allow_path", "probe_model"}
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -42,7 +52,8 @@ class ServeOptions:
     """Where candidates come from, and what may be chosen.
 
     Args:
-        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1.
+        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
+            it, scores by the metrics of -m are answered alone.
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
@@ -56,7 +67,8 @@ class ServeOptions:
 
 OPTIONS = Options(
     "serve",
-    "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates.",
+    "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates. The "
+    "metrics answer requests for scores too, and without a server upstream these alone.",
     [
         ServeOptions,
         MBRDecoder,
@@ -64,6 +76,7 @@ OPTIONS = Options(
         Reranker,
         DrawingSettings,
         DoorSettings,
+        ScoreSettings,
         Connection,
         ProbeOptions,
         CodeOptions,
@@ -87,11 +100,17 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    connection = build(Connection, values, base_url=needed(values, "upstream", "--upstream"))
-    deciders = _deciders(values)
+    connection, deciders = None, {}
+    if values["upstream"] is None:
+        utilities = _scored(values)
+    else:
+        connection = build(Connection, values, base_url=values["upstream"])
+        deciders = _deciders(values)
+        utilities = _loaded(deciders)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
+    scoring = build(ScoreSettings, values)
     with engine_in(values) as engine:
-        server = ProxyServer(connection, deciders, engine, drawing, door, say)
+        server = ProxyServer(connection, deciders, engine, drawing, door, say, utilities, scoring)
         if values["probe"]:
             print(table_of(asyncio.run(server.facts(values["probe_model"]))))
             return 0
@@ -111,6 +130,36 @@ async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
         for number in heeded():
             loop.add_signal_handler(number, server.stop)
     await server.serve(probes, model)
+
+
+def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
+    """What scores where there is no server upstream, by the name that it was given.
+
+    Raises:
+        InputError: no metric is named, or an option is of no use without a server upstream.
+    """
+    if not values["metric"]:
+        fix = "Name a server that generates, or metrics that answer scores, -m METRIC"
+        raise InputError("is missing", where="--upstream", fix=fix)
+    for name in OPTIONS.given(values):
+        if name in _OF_UPSTREAM:
+            problem = "is for a server upstream"
+            raise InputError(problem, where=flag_of(name), fix="Leave it out, or add --upstream")
+    utilities = {name: metric_in(values, name) for name in dict.fromkeys(values["metric"])}
+    check_model(values, list(utilities.values()))
+    return utilities
+
+
+def _loaded(deciders: Mapping[str, Decider]) -> dict[str, Utility]:
+    """What scores beside a server upstream, by its name: utilities and features that can score a text alone."""
+    utilities: dict[str, Utility] = {}
+    for name, decider in deciders.items():
+        if isinstance(decider, MBRDecoder):
+            utilities[name] = decider.loaded_utility
+        else:
+            utilities |= {metric.signature(): metric for metric in decider.metrics}
+    waits = {name for name, metric in utilities.items() if any(p.unfitted for _, p in metric.parts)}
+    return {name: metric for name, metric in utilities.items() if name not in waits}
 
 
 def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:

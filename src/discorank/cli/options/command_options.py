@@ -54,6 +54,7 @@ HEADINGS = {
     "input": "Where texts come from.",
     "judgements": "What people said of texts.",
     "candidates": "How candidates are drawn.",
+    "scores": "How scores are answered.",
     "utility": "What texts are compared by.",
     "pool": "Which texts count as pseudo-references, and how much.",
     "estimator": "How expected utilities come from pairs: from all, or from some.",

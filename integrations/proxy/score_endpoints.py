@@ -1,0 +1,405 @@
+"""Requests for scores and expected utilities: read, valued with those of other requests, answered in their form.
+
+    /v1/utilities   {"lists": [{"candidates", "source", "pseudo_references", "context"}], "self_pair", "matrix"}
+                    or one such list; expected utilities, ranking and matrix out
+The forms of scores are those of `score_forms`. What a request keeps is in its share of the memory for all; texts that
+stand in it several times are valued once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
+from ...metrics.mixture import Utility
+from ...metrics.text.texts import NO_CONTEXT, Context, Text
+from ...rerank.choice import Ranking
+from ...rerank.engines.interface import Result, Task
+from ...rerank.engines.text_scores import (
+    ScoreOutcome,
+    check_scores_alone,
+    distinct_tasks,
+    needs_references,
+    score_of,
+    score_tasks,
+)
+from ...rerank.lists import Candidate, CandidateList, Distinct, finite, list_of
+from ...rerank.mbr import MBRDecoder
+from .api_errors import ApiError, bad, shown
+from .counters import Counters
+from .decisions import ChoosingThread
+from .door import BYTES_PER_BYTE, RequestShare
+from .score_forms import ENDPOINTS, Columns, Form, error_body
+from .settings import ScoreSettings
+
+UTILITIES = "/v1/utilities"
+MODELS = "/v1/models"
+# paths that a server upstream may answer as well: they are ours where the request names one of our metrics
+SHARED = frozenset({"/v1/score", "/v1/rerank"})
+BYTES_PER_PAIR = 2048  # memory of a pair that waits: its task, its items and its outcome
+BYTES_PER_UTILITY = 64  # of a utility of a matrix, as a number and as text
+CHARACTERS_PER_PAIR = 1024  # on average, where there are as many pairs as may be
+RETRY_SECONDS = 5
+
+# runs work on so many bytes: at once, or in a thread where they are many
+Run = Callable[[int, Callable[[], Any]], Awaitable[Any]]
+Program = Generator[Task, Result, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request: the metric and the name it goes by, and whether errors stand in their places."""
+
+    body: Mapping[str, Any]
+    name: str
+    utility: Utility
+    in_place: bool
+
+
+class ScoreEndpoints:
+    """Answers requests for scores.
+
+    Args:
+        utilities: the metrics, by name, of which the first counts where a request names none.
+        choosing: the thread that has the engine.
+        settings: what a request may ask for.
+        max_seconds: how long scoring may take, with its waiting.
+        counters: of the server.
+
+    Raises:
+        InputError: a metric waits for a corpus.
+    """
+
+    def __init__(
+        self,
+        utilities: Mapping[str, Utility],
+        choosing: ChoosingThread,
+        settings: ScoreSettings,
+        max_seconds: float,
+        counters: Counters,
+    ) -> None:
+        for utility in utilities.values():
+            check_scores_alone(utility)
+        self._utilities, self._choosing = utilities, choosing
+        self._settings, self._max_seconds, self._counters = settings, max_seconds, counters
+
+    def takes(self, path: str) -> bool:
+        """Whether a path is one of scores."""
+        return bool(self._utilities) and (path in ENDPOINTS or path == UTILITIES)
+
+    def is_ours(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Whether a request is for these metrics, where a server upstream answers the path as well."""
+        model = body.get("model")
+        return path not in SHARED or (isinstance(model, str) and model in self._utilities)
+
+    def models(self) -> dict[str, Any]:
+        """The metrics, in OpenAI's form of models."""
+        data = []
+        for name, utility in self._utilities.items():
+            parts = [part for _, part in utility.parts]
+            reads = {
+                "references": needs_references(utility),
+                "source": any(part.needs_source for part in parts),
+                "context": utility.reads.context,
+            }
+            about = {"signature": utility.signature(), "reads": reads}
+            data.append({"id": name, "object": "model", "owned_by": "discorank", **about})
+        return {"object": "list", "data": data}
+
+    async def answer(
+        self, path: str, body: Mapping[str, Any], named: str | None, share: RequestShare, run: Run
+    ) -> bytes:
+        """The answer to a request, as JSON.
+
+        Args:
+            path: of the request.
+            body: of the request.
+            named: the metric that its address names.
+            share: what it takes of the memory for all.
+            run: where work is done.
+
+        Raises:
+            ApiError: there is none.
+        """
+        start = perf_counter()
+        asked = self._asked(body, named)
+        try:
+            if path == UTILITIES:
+                content = await self._utilities_of(asked, share, run)
+            else:
+                content = await self._scores_of(asked, ENDPOINTS[path].form(body), share, run)
+        except InputError as error:
+            raise ApiError(400, str(error), error.where, "bad_request") from None
+        finally:
+            self._counters.score_seconds.observe(perf_counter() - start)
+        share.take(len(content))
+        return content
+
+    def _asked(self, body: Mapping[str, Any], named: str | None) -> _Asked:
+        """What a request asks for; raises ApiError for a metric that is not there."""
+        name = body.get("model", named)
+        name = next(iter(self._utilities)) if name is None else name
+        utility = self._utilities.get(name) if isinstance(name, str) else None
+        if utility is None:
+            problem = f"found {shown(name)}, expected one of {', '.join(self._utilities)}"
+            raise ApiError(404, problem, "model", "model_not_found")
+        errors = body.get("errors", "request")
+        if errors not in ("request", "each"):
+            raise bad(f"found {shown(errors)}", "errors", '"each" or "request"')
+        return _Asked(body, name, utility, errors == "each")
+
+    async def _scores_of(self, asked: _Asked, form: Form, share: RequestShare, run: Run) -> bytes:
+        """The answer to a request for scores."""
+        size = share.num_bytes // BYTES_PER_BYTE
+        compares = needs_references(asked.utility)
+        columns: Columns = await run(size, partial(form.columns, asked.body, compares))
+        amount = _amount_of(columns)
+        num_bytes = BYTES_PER_PAIR * max(amount.pairs, len(columns.hypotheses))
+        self._take(amount, num_bytes, share)
+        if self._settings.strip:
+            columns = columns._replace(hypotheses=list(map(self._stripped, columns.hypotheses)))
+        tasks, numbers = await run(size, partial(_tasks, asked.utility, columns))
+        outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
+        scores = [score_of(asked.utility, outcomes[number]) for number in numbers]
+        self._check(scores, asked)
+        content: bytes = await run(size, partial(_written, form, asked, columns, scores))
+        return content
+
+    def _stripped(self, text: Any) -> Any:
+        """A response without what is cut off its end."""
+        while isinstance(text, str):
+            end = next((end for end in self._settings.strip if end and text.endswith(end)), None)
+            if end is None:
+                break
+            text = text.removesuffix(end)
+        return text
+
+    async def _utilities_of(self, asked: _Asked, share: RequestShare, run: Run) -> bytes:
+        """The answer to a request for expected utilities."""
+        size = share.num_bytes // BYTES_PER_BYTE
+        keeps = _flag(asked.body, "matrix")
+        decoder = MBRDecoder(
+            asked.utility,
+            nbest=None,
+            self_pair=_flag(asked.body, "self_pair"),
+            keep_matrix=keeps,
+        )
+        lists: list[_List] = await run(size, partial(_lists, asked.body))
+        amounts = [one.amount for one in lists]
+        amount = Amount(
+            sum(one.pairs for one in amounts),
+            sum(one.characters for one in amounts),
+            max((one.longest for one in amounts), default=0),
+        )
+        num_bytes = BYTES_PER_PAIR * sum(len(one.record.candidates) for one in lists)
+        num_bytes += BYTES_PER_UTILITY * amount.pairs if keeps else 0
+        self._take(amount, num_bytes, share)
+        programs = [partial(decoder.program, one.record, one.context, ()) for one in lists]
+        rankings = await self._outcomes(programs)
+        self._check(rankings, asked)
+        written = partial(_lists_written, asked, lists, rankings)
+        content: bytes = await run(size + num_bytes, written)
+        return content
+
+    def _take(self, amount: Amount, num_bytes: int, share: RequestShare) -> None:
+        """Takes room for pairs.
+
+        Raises:
+            ApiError: they are too many, or too long, for a request, or too many for now.
+        """
+        most, waiting = self._settings.max_pairs, self._choosing.num_waiting
+        longest = self._settings.max_text_characters
+        if amount.longest > longest:
+            problem = f"a text has {amount.longest} characters, at most {longest} are read"
+            raise ApiError(413, problem, code="too_long")
+        if amount.pairs > most:
+            problem = f"the request has {amount.pairs} pairs, at most {most} are scored at a time"
+            raise ApiError(413, problem, code="too_many_pairs")
+        if amount.characters > most * CHARACTERS_PER_PAIR:
+            problem = f"its pairs have {amount.characters} characters, at most {most * CHARACTERS_PER_PAIR} are read"
+            raise ApiError(413, problem, code="too_many_characters")
+        if waiting + amount.pairs > 4 * most:
+            raise ApiError(429, f"{waiting} pairs wait to be scored", code="too_many_pairs")
+        share.take(num_bytes)
+
+    async def _outcomes(self, programs: Sequence[Callable[[], Program]]) -> list[Any]:
+        """The outcomes of programs, in their places.
+
+        Raises:
+            ApiError: there are none in time, or what a metric needs is gone.
+        """
+        try:
+            async with asyncio.timeout(self._max_seconds):
+                outcomes = await self._choosing.outcomes(programs)
+        except TimeoutError:
+            problem = f"no scores within {self._max_seconds:g} seconds"
+            raise ApiError(503, problem, code="slow_scores", retry_seconds=RETRY_SECONDS) from None
+        for outcome in outcomes:
+            if isinstance(outcome, ResourceError):
+                problem = f"no scores: {outcome}"
+                raise ApiError(
+                    503, problem, code="no_scores", retry_seconds=RETRY_SECONDS, report=problem
+                )
+        return outcomes
+
+    def _check(self, outcomes: Sequence[Any], asked: _Asked) -> None:
+        """Counts outcomes; raises ApiError for the first error where errors do not stand in their places."""
+        errors = [one for one in outcomes if isinstance(one, DiscorankError)]
+        self._counters.scored.labels("score").inc(len(outcomes) - len(errors))
+        self._counters.scored.labels("error").inc(len(errors))
+        if errors and not asked.in_place:
+            place = f"texts[{outcomes.index(errors[0])}]"
+            problem = f"{errors[0].inside(place)} ({len(errors)} of {len(outcomes)} have no score)"
+            raise ApiError(422, problem, place, error_body(errors[0])["code"])
+
+
+def _one_task(task: Task) -> Generator[Task, Result, Result]:
+    """The program of one task."""
+    return (yield task)
+
+
+def _tasks(utility: Utility, columns: Columns) -> tuple[list[Task], list[int]]:
+    """The distinct tasks of a request, and which of them each text has; errors as `score_tasks`."""
+    return distinct_tasks(score_tasks(utility, *columns))
+
+
+def _written(form: Form, asked: _Asked, columns: Columns, scores: Sequence[ScoreOutcome]) -> bytes:
+    """The answer with scores as JSON."""
+    return _as_json(form.answer(asked.body, columns, scores), asked)
+
+
+def _as_json(answer: Any, asked: _Asked) -> bytes:
+    """An answer that says, where it is an object of several results, which metric it is of."""
+    if isinstance(answer, dict) and ("data" in answer or "results" in answer):
+        answer["model"] = asked.name
+    return json.dumps(answer, allow_nan=False).encode()
+
+
+class Amount(NamedTuple):
+    """How much a request has compared: pairs, their characters together, and the characters of the longest text."""
+
+    pairs: int
+    characters: int
+    longest: int
+
+
+def _amount_of(columns: Columns) -> Amount:
+    """How much is compared of the texts of a request for scores."""
+    pairs = characters = longest = 0
+    references = columns.references or [()] * len(columns.hypotheses)
+    for hypothesis, own in zip(columns.hypotheses, references, strict=False):
+        lengths = [_length(text) for text in own]
+        num_pairs = max(1, len(lengths))
+        pairs += num_pairs
+        characters += num_pairs * _length(hypothesis) + sum(lengths)
+        longest = max(longest, _length(hypothesis), *lengths)
+    sources = [_length(text or "") for text in columns.sources or ()]
+    return Amount(pairs, characters + sum(sources), max(longest, *sources, 0))
+
+
+def _length(text: Text) -> int:
+    """The characters of a text."""
+    return len(text) if isinstance(text, str) else sum(map(len, text.sentences))
+
+
+class _List(NamedTuple):
+    """A list that is asked for, and the sentences before it."""
+
+    record: CandidateList
+    context: Context
+
+    @property
+    def amount(self) -> Amount:
+        """How much it is to be compared."""
+        pool = self.record.pseudo_references or self.record.candidates
+        rows = [_length(candidate.text) for candidate in self.record.candidates]
+        columns = [_length(candidate.text) for candidate in pool]
+        characters = sum(rows) * len(columns) + sum(columns) * len(rows)
+        longest = max(*rows, *columns, _length(self.record.source or ""))
+        return Amount(len(rows) * len(columns), characters, longest)
+
+
+def _lists(body: Mapping[str, Any]) -> list[_List]:
+    """The lists of a request.
+
+    Raises:
+        ApiError, InputError: there are none, or one cannot be read.
+    """
+    given = body.get("lists")
+    if given is None:
+        keys = ("candidates", "source", "pseudo_references", "context")
+        given = [{key: body[key] for key in keys if key in body}]
+    if not isinstance(given, list):
+        raise bad(f"found {shown(given)}, expected an array", "lists")
+    lists = []
+    for number, data in enumerate(given):
+        try:
+            lists.append(_list(data, number))
+        except InputError as error:
+            raise error.inside(f"lists[{number}]") from None
+    return lists
+
+
+def _list(data: Any, number: int) -> _List:
+    """A list; raises InputError if it cannot be read."""
+    context = NO_CONTEXT
+    if isinstance(data, Mapping):
+        data = dict(data)
+        given = data.pop("context", None)
+        if given is not None and not isinstance(given, Mapping):
+            raise InputError(f"found {excerpt(given)}, expected an object", where="context")
+        if given is not None:
+            context = Context(given.get("source", ()), given.get("target", ()))
+    record = list_of(data, number)
+    if record.context_only:
+        raise InputError("is not decided", where="context_only", fix="Give its text as context")
+    return _List(record, context)
+
+
+def _flag(body: Mapping[str, Any], key: str) -> bool:
+    """A choice of a request, true if it does not say."""
+    value = body.get(key, True)
+    if not isinstance(value, bool):
+        raise bad(f"found {shown(value)}, expected true or false", key)
+    return value
+
+
+def _lists_written(asked: _Asked, lists: Sequence[_List], rankings: Sequence[Any]) -> bytes:
+    """The answer with utilities as JSON."""
+    data = []
+    for i, (one, ranking) in enumerate(zip(lists, rankings, strict=True)):
+        row: dict[str, Any] = {"index": i, "id": one.record.id}
+        if isinstance(ranking, DiscorankError):
+            data.append({**row, "utilities": None, "error": error_body(ranking)})
+        else:
+            compares = needs_references(asked.utility)
+            data.append({**row, **_utilities_row(one.record, ranking, compares)})
+    return _as_json({"object": "list", "data": data}, asked)
+
+
+def _utilities_row(record: CandidateList, ranking: Ranking, compares: bool) -> dict[str, Any]:
+    """Expected utilities of all candidates, numbers of the distinct ones, best first, and the matrix [N, R].
+
+    The matrix is [N, 1] where nothing is compared. What is not finite is null.
+    """
+    row: dict[str, Any] = {
+        "utilities": ranking.utilities,
+        "ranking": [ranked.index for ranked in ranking.ranking],
+    }
+    if ranking.flags:
+        row["flags"] = list(ranking.flags)
+    if ranking.matrix is not None:
+        rows = Distinct(record.candidates).of
+        pool: Sequence[Candidate] = record.pseudo_references or record.candidates
+        columns = Distinct(pool).of if compares else np.zeros(1, np.int64)
+        matrix = ranking.matrix[rows][:, columns]
+        row["matrix"] = [[finite(value) for value in values] for values in matrix.tolist()]
+    return row

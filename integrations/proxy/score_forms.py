@@ -1,0 +1,371 @@
+"""Forms of requests for scores, read into columns of texts, and the answers in the same form.
+
+    /v1/score       {"hypotheses", "references", "sources", "documents"}     ours
+                    {"text_1": query or queries, "text_2": documents}        vLLM
+    /v1/rerank      {"query", "documents", "top_n", "return_documents"}      vLLM, Cohere, Jina
+                    {"query", "texts", "return_text"}                        text-embeddings-inference
+    /get_reward     {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
+    /v1/reward      {"prompt", "response", "label"}                          slime
+                    {"solution_str", "ground_truth", "extra_info"}           verl
+A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
+`sources` (one `source` where there is one query or one text), `model`, the name of a metric, and `errors`: with "each"
+a text that cannot be scored has an error in its place, where otherwise the whole request has (`request`). A text is a
+string, or an array of strings, the sentences of a document.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import time
+from typing import Any, NamedTuple
+
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.text.texts import Text
+from ...rerank.engines.text_scores import ScoreOutcome
+from ...rerank.lists import plain, read_candidate
+from .api_errors import bad, shown
+
+Body = Mapping[str, Any]
+
+
+class Columns(NamedTuple):
+    """What is scored, [n] each."""
+
+    hypotheses: Sequence[Text]
+    references: Sequence[Sequence[Text]] | None = None
+    sources: Sequence[Text | None] | None = None
+    documents: Sequence[str] | None = None
+
+
+class Form(ABC):
+    """A form of requests for scores, and of their answers."""
+
+    @abstractmethod
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """What is scored.
+
+        Args:
+            body: the request.
+            compares: whether the metric compares with references.
+
+        Raises:
+            ApiError, InputError: it lacks something, or holds what is no text.
+        """
+
+    @abstractmethod
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """The answer, a JSON value, but for the name of the model."""
+
+
+def error_body(error: DiscorankError) -> dict[str, str]:
+    """The error of a text in its place: its message, and whether the text is at fault or the metric failed on it."""
+    code = "bad_text" if isinstance(error, InputError) else "not_scored"
+    return {"message": str(error), "code": code}
+
+
+def _result(i: int, outcome: ScoreOutcome, name: str) -> dict[str, Any]:
+    """The entry of a text in a list of results."""
+    if isinstance(outcome, DiscorankError):
+        return {"index": i, name: None, "error": error_body(outcome)}
+    return {"index": i, name: outcome}
+
+
+def _best_first(outcomes: Sequence[ScoreOutcome], name: str) -> list[dict[str, Any]]:
+    """The entries of all texts, the best first, those without a score last."""
+
+    def place(i: int) -> tuple[bool, float]:
+        outcome = outcomes[i]
+        return (True, 0.0) if isinstance(outcome, DiscorankError) else (False, -outcome)
+
+    return [_result(i, outcomes[i], name) for i in sorted(range(len(outcomes)), key=place)]
+
+
+def _numbers(outcomes: Sequence[ScoreOutcome]) -> list[float | None]:
+    """The score of every text, None where it has none."""
+    return [None if isinstance(one, DiscorankError) else one for one in outcomes]
+
+
+class OwnForm(Form):
+    """Columns of texts, as `Metric.score` takes them."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`."""
+        references = body.get("references")
+        documents = body.get("documents")
+        if documents is not None:
+            documents = [
+                _string(name, f"documents[{i}]")
+                for i, name in enumerate(_array(documents, "documents"))
+            ]
+        if references is not None:
+            entries = enumerate(_array(references, "references"))
+            references = [_several(value, f"references[{i}]") for i, value in entries]
+        return Columns(
+            _texts(body.get("hypotheses"), "hypotheses"), references, _sources(body), documents
+        )
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """A list of results in the order of the request."""
+        data = [{**_result(i, one, "score"), "object": "score"} for i, one in enumerate(outcomes)]
+        return {"object": "list", "created": int(time()), "data": data}
+
+
+class QueryForm(OwnForm):
+    """Queries and documents, as vLLM's /score takes them."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`; one query stands for as many as there are documents."""
+        queries, documents = _one_or_more(body, "text_1"), _one_or_more(body, "text_2")
+        if len(queries) == 1:
+            queries = queries * len(documents)
+        if len(queries) != len(documents):
+            problem = f"{len(queries)} for {len(documents)} documents"
+            raise bad(problem, "text_1", "Give one query, or one for each document")
+        return _with_queries(queries, documents, _sources(body), compares)
+
+
+class RerankForm(Form):
+    """One query and documents, as the rerankers of vLLM, Cohere and Jina take them."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`."""
+        documents = _texts(body.get("documents"), "documents")
+        _top(body, len(documents))
+        return _of_query(body, documents, compares)
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """The best documents first."""
+        results = _best_first(outcomes, "relevance_score")[: _top(body, len(outcomes))]
+        if body.get("return_documents") is True:
+            for result in results:
+                result["document"] = {"text": str(columns.hypotheses[result["index"]])}
+        return {"results": results}
+
+
+class TeiForm(Form):
+    """One query and texts, as text-embeddings-inference takes them."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`."""
+        return _of_query(body, _texts(body.get("texts"), "texts"), compares)
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """The best texts first."""
+        results = _best_first(outcomes, "score")
+        if body.get("return_text") is True:
+            for result in results:
+                result["text"] = plain(columns.hypotheses[result["index"]])
+        return results
+
+
+class OpenRlhfForm(Form):
+    """Prompts with their responses, and labels, as OpenRLHF sends them to a remote reward model."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`; a response is what stands behind its prompt."""
+        queries = [
+            _string(text, f"query[{i}]") for i, text in enumerate(_one_or_more(body, "query"))
+        ]
+        prompts = body.get("prompts")
+        responses = queries
+        if prompts is not None:
+            _as_many(_array(prompts, "prompts"), queries, "prompts")
+            pairs = zip(queries, prompts, strict=True)
+            responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
+        sources = _sources(body)
+        if not compares and sources is None and prompts is not None:
+            return Columns(responses, None, _texts(prompts, "prompts"))
+        if not compares:
+            return Columns(responses, None, sources)
+        labels = _array(body.get("labels"), "labels")
+        _as_many(labels, queries, "labels")
+        read = [_label(label, f"labels[{i}]") for i, label in enumerate(labels)]
+        if sources is None and any(source is not None for _, source in read):
+            sources = [source for _, source in read]
+        return Columns(responses, [references for references, _ in read], sources)
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """Rewards in the order of the request; null, and the error beside it, for one that is missing."""
+        rewards = _numbers(outcomes)
+        answer: dict[str, Any] = {"rewards": rewards, "scores": rewards, "extra_logs": {}}
+        faults = [
+            {"index": i, **error_body(one)}
+            for i, one in enumerate(outcomes)
+            if isinstance(one, DiscorankError)
+        ]
+        return {**answer, "errors": faults} if faults else answer
+
+
+class SlimeForm(Form):
+    """One response with its label, as slime sends it to a remote reward model."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`."""
+        response = _text(body.get("response"), "response")
+        references, source = _label(body.get("label"), "label") if compares else (None, None)
+        given = body.get("source", source)
+        if given is None and not compares:
+            given = body.get("prompt")
+        sources = None if given is None else [_text(given, "source")]
+        return Columns([response], None if references is None else [references], sources)
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """The reward, a number alone; an object with the error if there is none."""
+        (outcome,) = outcomes
+        if isinstance(outcome, DiscorankError):
+            return {"score": None, "error": error_body(outcome)}
+        return outcome
+
+
+class VerlForm(Form):
+    """One solution with its ground truth: the arguments of verl's reward functions."""
+
+    def columns(self, body: Body, compares: bool) -> Columns:
+        """As `Form`; the source stands in `extra_info`."""
+        solution = _text(body.get("solution_str"), "solution_str")
+        info = body.get("extra_info")
+        source = info.get("source") if isinstance(info, Mapping) else None
+        sources = None if source is None else [_text(source, "extra_info.source")]
+        if not compares:
+            return Columns([solution], None, sources)
+        references, own = _label(body.get("ground_truth"), "ground_truth")
+        if sources is None and own is not None:
+            sources = [own]
+        return Columns([solution], [references], sources)
+
+    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
+        """The score, under that name."""
+        (outcome,) = outcomes
+        if isinstance(outcome, DiscorankError):
+            return {"score": None, "error": error_body(outcome)}
+        return {"score": outcome}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The forms that a path answers: each by a key that it has, the first that fits."""
+
+    forms: Mapping[str, Form]
+
+    def form(self, body: Body) -> Form:
+        """The form of a request.
+
+        Raises:
+            ApiError: it has none of the keys.
+        """
+        for key, form in self.forms.items():
+            if key in body:
+                return form
+        keys = " or ".join(self.forms)
+        raise bad(f"found {', '.join(map(str, body))[:200] or 'nothing'}, expected {keys}", "body")
+
+
+_SCORE = Endpoint({"hypotheses": OwnForm(), "text_1": QueryForm(), "text_2": QueryForm()})
+_RERANK = Endpoint({"documents": RerankForm(), "texts": TeiForm()})
+_REWARD = Endpoint({"response": SlimeForm(), "solution_str": VerlForm()})
+ENDPOINTS: Mapping[str, Endpoint] = {
+    **dict.fromkeys(("/v1/score", "/score"), _SCORE),
+    **dict.fromkeys(("/v1/rerank", "/v2/rerank", "/rerank"), _RERANK),
+    **dict.fromkeys(("/get_reward", "/v1/get_reward"), Endpoint({"query": OpenRlhfForm()})),
+    **dict.fromkeys(("/v1/reward", "/reward"), _REWARD),
+}
+
+
+def _with_queries(
+    queries: Sequence[Any], documents: Sequence[Any], sources: Any, compares: bool
+) -> Columns:
+    """Columns of queries and documents."""
+    hypotheses = [_text(text, f"text_2[{i}]") for i, text in enumerate(documents)]
+    texts = [_text(text, f"text_1[{i}]") for i, text in enumerate(queries)]
+    if compares:
+        return Columns(hypotheses, [[text] for text in texts], sources)
+    return Columns(hypotheses, None, texts if sources is None else sources)
+
+
+def _of_query(body: Body, documents: Sequence[Text], compares: bool) -> Columns:
+    """Columns of the documents of one query."""
+    query = _text(body.get("query"), "query")
+    source = body.get("source")
+    if not compares:
+        return Columns(documents, None, [query] * len(documents))
+    sources = None if source is None else [_text(source, "source")] * len(documents)
+    return Columns(documents, [[query]] * len(documents), sources)
+
+
+def _top(body: Body, num_documents: int) -> int:
+    """How many documents are answered."""
+    top = body.get("top_n")
+    if top is None:
+        return num_documents
+    if type(top) is not int or top < 1:
+        raise bad(f"found {shown(top)}, expected a whole number from 1", "top_n")
+    return top
+
+
+def _behind(query: str, prompt: Any, i: int) -> str:
+    """What stands behind a prompt; special tokens may stand before it."""
+    _, mark, response = query.partition(_string(prompt, f"prompts[{i}]"))
+    if not mark:
+        problem = "the prompt does not stand in its query, so that the response is not known"
+        raise bad(problem, f"prompts[{i}]", "Send the responses as query, without prompts")
+    return response
+
+
+def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
+    """References, and the source if there is one: a text, an array of texts, or an object of both."""
+    if not isinstance(value, Mapping):
+        return _several(value, where), None
+    name = "references" if "references" in value else "reference"
+    source = value.get("source")
+    references = _several(value.get(name), f"{where}.{name}")
+    return references, None if source is None else _text(source, f"{where}.source")
+
+
+def _sources(body: Body) -> list[Text | None] | None:
+    """The column of sources, None where there is none."""
+    given = body.get("sources")
+    if given is None:
+        return None
+    entries = enumerate(_array(given, "sources"))
+    return [None if text is None else _text(text, f"sources[{i}]") for i, text in entries]
+
+
+def _one_or_more(body: Body, key: str) -> list[Any]:
+    """A text or an array of texts, as an array."""
+    value = body.get(key)
+    return [value] if isinstance(value, str) else _array(value, key)
+
+
+def _several(value: Any, where: str) -> list[Text]:
+    """One text, or an array of texts."""
+    if isinstance(value, str):
+        return [value]
+    return _texts(value, where)
+
+
+def _texts(value: Any, where: str) -> list[Text]:
+    return [_text(text, f"{where}[{i}]") for i, text in enumerate(_array(value, where))]
+
+
+def _text(value: Any, where: str) -> Text:
+    """A text, the sentences of one, or an object with a text."""
+    return value if isinstance(value, str) else read_candidate(value, where).text
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise bad(f"found {shown(value)}, expected a text", where)
+    return value
+
+
+def _array(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise bad(f"found {shown(value)}, expected an array", where)
+    return value
+
+
+def _as_many(values: Sequence[Any], texts: Sequence[Any], where: str) -> None:
+    if len(values) != len(texts):
+        raise bad(f"{len(values)} for {len(texts)} texts", where)

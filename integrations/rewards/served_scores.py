@@ -1,0 +1,225 @@
+"""The client of `discorank serve`: scores and expected utilities by a metric on a server, with retries.
+
+What may pass (connections, 429, 503 and their like) is tried again, after the time that the server names. What stays is
+a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that the server cannot
+score has an error of its own; there is no number that stands for a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
+from ...metrics.optional_packages import require
+from ...metrics.representations import FloatArray
+from ...metrics.text.texts import Document, Text
+from ...rerank.engines.text_scores import ScoreOutcome
+from ...rerank.lists import finite, list_of, plain, write_list
+from ..server.exchange import Client
+from ..server.settings import Connection
+
+Utilities = Sequence[float | None]
+ROWS = 256  # texts of one request
+# classes of errors by the codes that the server gives them
+_KINDS: Mapping[str, type[DiscorankError]] = {"bad_text": InputError, "not_scored": MetricError}
+
+
+class ScoreClient:
+    """A metric on a server.
+
+    Args:
+        base_url: the address of `discorank serve`, such as http://localhost:8484.
+        model: the metric, by the name that the server has for it; its first one if not given.
+        settings: of `discorank.integrations.server.settings.Connection`: key_variable, connections, timeout_seconds,
+            retries, backoff_seconds.
+
+    Raises:
+        InputError: no address, or a setting out of range.
+        ModelLoadError: a package of the extra "server" is missing.
+    """
+
+    def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
+        require("ScoreClient", "httpx2", "tenacity")
+        address = base_url.rstrip("/")
+        address = address if address.endswith("/v1") else f"{address}/v1"
+        self.connection = Connection(address, **settings)
+        self.model = model
+        self._client: Client | None = None
+
+    def __repr__(self) -> str:
+        model = "its first metric" if self.model is None else self.model
+        return f"{model} at {self.connection.base_url}, one for all processes"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"connection": self.connection, "model": self.model}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.connection, self.model = state["connection"], state["model"]
+        self._client = None
+
+    def __enter__(self) -> Self:
+        """Itself, whose connections stay open within the block; outside of one, every call has its own."""
+        self._client = Client(self.connection).__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Closes the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.__exit__(kind, error, at)
+
+    def score(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text | Sequence[Text]] | None = None,
+        sources: Sequence[Text | None] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """Scores as utilities, float64 [n]; arguments as `Metric.score`.
+
+        Raises:
+            InputError, MetricError: a text cannot be scored, the first of which is named.
+            ResourceError: the server cannot be reached, or answers no more.
+        """
+        values = []
+        for i, outcome in enumerate(self.outcomes(hypotheses, references, sources, documents)):
+            if isinstance(outcome, DiscorankError):
+                raise outcome.inside(f"hypotheses[{i}]")
+            values.append(outcome)
+        return np.array(values, np.float64)
+
+    def outcomes(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text | Sequence[Text]] | None = None,
+        sources: Sequence[Text | None] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> list[ScoreOutcome]:
+        """The score of every text, or its error.
+
+        Raises:
+            InputError: the request as a whole is refused.
+            ResourceError: the server cannot be reached, or answers no more.
+        """
+        given: dict[str, list[Any] | None] = {
+            "hypotheses": [plain(text) for text in hypotheses],
+            "references": None if references is None else [_references(own) for own in references],
+            "sources": None if sources is None else [text and plain(text) for text in sources],
+            "documents": None if documents is None else list(documents),
+        }
+        columns = {name: values for name, values in given.items() if values is not None}
+        # sentences of a document are context of one another
+        step = ROWS if documents is None else max(1, len(hypotheses))
+        parts = [
+            {name: values[start : start + step] for name, values in columns.items()}
+            for start in range(0, len(hypotheses), step)
+        ]
+        outcomes: list[ScoreOutcome] = []
+        for part, reply in self._replies("score", parts):
+            outcomes += [_score(result) for result in _results(reply, len(part["hypotheses"]))]
+        return outcomes
+
+    def expected(
+        self, lists: Sequence[Any], self_pair: bool = True
+    ) -> list[Utilities | DiscorankError]:
+        """Expected utilities of the candidates of every list, in their order, or the error of a list.
+
+        Args:
+            lists: candidate lists: texts alone, or in their JSON form.
+            self_pair: whether a candidate counts as a pseudo-reference for itself.
+
+        Raises:
+            InputError: a list cannot be read, or the request as a whole is refused.
+            ResourceError: the server cannot be reached, or answers no more.
+        """
+        records = [write_list(list_of(data, number)) for number, data in enumerate(lists)]
+        step = max(1, ROWS // 16)
+        parts = [
+            {"lists": records[start : start + step], "self_pair": self_pair, "matrix": False}
+            for start in range(0, len(records), step)
+        ]
+        outcomes: list[Utilities | DiscorankError] = []
+        for part, reply in self._replies("utilities", parts):
+            sent = part["lists"]
+            results = _results(reply, len(sent))
+            for record, result in zip(sent, results, strict=True):
+                outcomes.append(_expected(result, len(record["candidates"])))
+        return outcomes
+
+    def _replies(
+        self, path: str, parts: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Every part of a request with its reply, in order; many are under way at a time."""
+        named = {} if self.model is None else {"model": self.model}
+        own = Client(self.connection) if self._client is None else nullcontext(self._client)
+        with own as client:
+            futures: list[Future[Any]] = []
+            try:
+                for part in parts:
+                    futures.append(client.post(path, {**named, **part, "errors": "each"}))
+                for part, future in zip(parts, futures, strict=True):
+                    yield part, future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+
+def _references(texts: Text | Sequence[Text]) -> list[Any]:
+    """The references of a text, as JSON."""
+    several = [texts] if isinstance(texts, str | Document) else texts
+    return [plain(text) for text in several]
+
+
+def _results(reply: Any, expected: int) -> list[Mapping[str, Any]]:
+    """The results of a reply in the order of the request.
+
+    Raises:
+        InputError: there are more or fewer, or one stands twice.
+    """
+    data = reply.get("data") if isinstance(reply, Mapping) else None
+    results = data if isinstance(data, list) else []
+    by_index = {result.get("index"): result for result in results if isinstance(result, Mapping)}
+    if len(results) != expected or set(by_index) != set(range(expected)):
+        problem = f"found {excerpt(reply)}, expected results with the indices 0 to {expected - 1}"
+        raise InputError(problem, where="server: reply", fix="Is base_url that of discorank serve?")
+    return [by_index[i] for i in range(expected)]
+
+
+def _error(result: Mapping[str, Any]) -> DiscorankError | None:
+    """The error of a result, if it is one."""
+    error = result.get("error")
+    if error is None:
+        return None
+    about = error if isinstance(error, Mapping) else {}
+    kind = _KINDS.get(str(about.get("code")), MetricError)
+    return kind(str(about.get("message", excerpt(error))), where="server")
+
+
+def _score(result: Mapping[str, Any]) -> ScoreOutcome:
+    error, score = _error(result), finite(result.get("score"))
+    if error is not None:
+        return error
+    if score is None:
+        return MetricError(f"found {excerpt(result)}, expected a finite score", where="server")
+    return score
+
+
+def _expected(result: Mapping[str, Any], num_candidates: int) -> Utilities | DiscorankError:
+    error, given = _error(result), result.get("utilities")
+    if error is not None:
+        return error
+    if not isinstance(given, list) or len(given) != num_candidates:
+        problem = f"found {excerpt(result)}, expected {num_candidates} utilities"
+        return MetricError(problem, where="server")
+    return [finite(value) for value in given]
