@@ -123,7 +123,7 @@ def test_parallel_calls_are_sets() -> None:
     assert len(answer.choices[0].message.tool_calls) == 2
     with answering(choices) as (_, client):
         assert about(create(client, parallel_tool_calls=False))["index"] == 0
-    clock = ("clock", {})
+    clock: tuple[str, dict[str, Any]] = ("clock", {})
     mixed = [weather("Oslo"), weather("Oslo"), calling(oslo, clock), calling(clock, oslo)]
     with answering([*mixed, calling(oslo, clock)]) as (_, client):
         assert about(create(client))["index"] == 2
