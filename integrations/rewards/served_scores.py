@@ -116,7 +116,9 @@ class Scores:
         """
         given: dict[str, list[Any] | None] = {
             "hypotheses": [plain(text) for text in hypotheses],
-            "references": None if references is None else [_references(own, i) for i, own in enumerate(references)],
+            "references": None
+            if references is None
+            else [_references(own, i) for i, own in enumerate(references)],
             "sources": None if sources is None else [text and plain(text) for text in sources],
             "documents": None if documents is None else list(documents),
         }

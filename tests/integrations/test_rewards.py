@@ -68,13 +68,14 @@ def test_columns_that_are_missing_say_so(columns: Any, match: str) -> None:
 
 
 def test_columns_may_be_arrays_and_nothing_gives_nothing() -> None:
-    columns: dict[str, Any] = {"reference": np.array(["a cat", "dogs"])}
-    assert discorank.reward("chrf")(np.array(["a cat", "dogs"]), **columns) == [100.0, 100.0]
+    texts: Any = np.array(["a cat", "dogs"])
+    assert discorank.reward("chrf")(texts, reference=texts) == [100.0, 100.0]
     assert discorank.group_reward("chrf")(["a", "a"], prompts=np.array(["p", "p"])) == [100.0] * 2
+    assert discorank.reward("chrf")(["a cat"], reference=[[np.str_("a cat")]]) == [100.0]
     assert discorank.reward("chrf")([], reference=[]) == []
     assert discorank.group_reward("chrf")([], prompts=[]) == []
     for size in (1, 2.5, "8"):
-        with pytest.raises(InputError, match="num_generations: found .* expected a whole number"):
+        with pytest.raises(InputError, match=r"num_generations: found .* expected a whole number"):
             discorank.group_reward("chrf", num_generations=size)  # type: ignore[arg-type]
 
 
