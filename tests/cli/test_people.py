@@ -192,6 +192,18 @@ def test_what_a_form_has_no_place_for_is_said(
     assert (tmp_path / "folder/human-scores/en-cs_CZ.esa.seg.score").exists()
 
 
+def test_convert_sees_what_the_file_is(
+    capsys: pytest.CaptureFixture[str], released: Path, tmp_path: Path
+) -> None:
+    shown, named = tmp_path / "shown.jsonl", tmp_path / "named.jsonl"
+    arguments = ("convert", released, "--to", "systems", "-o")
+    run(capsys, *arguments, shown)
+    run(capsys, *arguments, named, "--from", "wmt-jsonl")
+    assert shown.read_bytes() == named.read_bytes()
+    no_documents = run(capsys, "convert", "examples/demo.jsonl", "--to", "systems", code=2)
+    assert "systems" in no_documents
+
+
 # -- campaigns --
 
 SAMPLE = ("sample", "examples/systems.jsonl", "-n", "5", "--to", "pearmut")

@@ -189,8 +189,8 @@ def _survey(file: str, name: str) -> _Survey:
                 if not is_reference(system):
                     systems[system] = None
             limits().check("systems", len(systems), "systems")
-            for given in _by_system(segment).values():
-                _survey_scores(given, place.pair, survey)
+            for system, given in _by_system(segment).items():
+                _survey_scores(given, f"scores.{system:.80}", place.pair, survey)
     source.close()
     return survey
 
@@ -201,11 +201,11 @@ def _is_by_text(segment: Mapping[str, Any]) -> bool:
     return has_text and isinstance(segment.get("system"), str)
 
 
-def _survey_scores(given: Any, pair: str, survey: _Survey) -> None:
+def _survey_scores(given: Any, where: str, pair: str, survey: _Survey) -> None:
     """Looks at the scores of one text."""
     for wave, values in _waves(given).items():
         survey.waves.add(wave)
-        score = _number(values.get("score"), "scores")
+        score = _number(values.get("score"), where)
         errors = values.get("errors")
         is_below = score is not None and score < 0
         if is_below or (isinstance(errors, list) and any(map(_has_category, errors))):

@@ -157,7 +157,7 @@ def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"scores": []}, "scores: found"),
-        ({"scores": {"A": {"human0": "x"}}}, r"scores.*: found 'x', expected a number"),
+        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A: found 'x', expected a number"),
         ({"scores": {"A": {"human0": 1, "errors0": {}}}}, "errors: found"),
         ({"scores": {"A": {"human0": 1, "errors0": [3]}}}, r"errors\[0\]: found 3"),
         ({"scores": {"A": {"human0": 1, "annotator0": 3}}}, "annotator: found 3"),
@@ -244,6 +244,17 @@ def test_weights_can_be_changed(tmp_path: Path) -> None:
     assert document.human["mqm"]["S1"] == (-(10 + 0.1) / 2, -1.0)
     with pytest.raises(InputError, match="--mqm-weights: found 'major'"):
         documents_of(path, mqm_weights=("major",))
+
+
+def test_errors_without_a_weight_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "mqm.tsv"
+    path.write_text(mqm_table().replace("Major", "Grave"), "utf-8")
+    with pytest.warns(
+        LeftOutWarning, match="1 errors of severity 'Grave' have no weight, and count 0"
+    ):
+        documents_of(path, mqm_weights=("grave/non-translation!=25", "grave/source issue=0"))
+    (document,) = documents_of(path, mqm_weights=("grave=5",))  # warnings are errors here
+    assert document.human["mqm"] == {"S1": (-2.55, 0.0), "S2": (0.0, -25.0)}
 
 
 def test_a_table_of_scores_is_esa(tmp_path: Path) -> None:
