@@ -68,10 +68,11 @@ class Student:
         self.tokens.train_from_iterator(
             (pair[key] for pair in pairs for key in ("de", "en")), trainer
         )
-        sides = ("encoder", "decoder")
-        sizes = {f"{side}_layers": layers for side in sides}
-        sizes |= {f"{side}_ffn_dim": 3 * width for side in sides}
-        heads = {f"{side}_attention_heads": 4 for side in sides}
+        sizes: dict[str, Any] = {}
+        for side in ("encoder", "decoder"):
+            sizes[f"{side}_layers"] = layers
+            sizes[f"{side}_ffn_dim"] = 3 * width
+            sizes[f"{side}_attention_heads"] = 4
         config = BartConfig(
             vocab_size=self.tokens.get_vocab_size(),
             d_model=width,
@@ -83,9 +84,8 @@ class Student:
             forced_eos_token_id=None,
             dropout=0.1,
             **sizes,
-            **heads,
         )
-        self.model = BartForConditionalGeneration(config)
+        self.model: Any = BartForConditionalGeneration(config)
 
     def ids(self, texts: Sequence[str]) -> torch.Tensor:
         """Ids with padding, [texts, tokens]."""
@@ -108,9 +108,10 @@ class Student:
         ids = self.ids(sources)
         self.model.eval()
         with torch.no_grad():
-            return self.model.generate(
+            generated: torch.Tensor = self.model.generate(
                 ids, attention_mask=ids != PAD, max_length=MAX_TOKENS, **options
             )
+        return generated
 
     def beams(self, sources: Sequence[str]) -> list[str]:
         """The best of a beam of 4 for every source."""

@@ -46,7 +46,8 @@ class Script:
         gate: where there is one, replies wait until it is set.
         words: words of a text.
         seed: of texts, faults and latencies.
-        answer: makes the texts of a request from its body and number, instead of the grammar.
+        answer: makes the texts of a request from its body and number, instead of the grammar; a whole choice stands for
+            itself.
         fault: says which fault a request meets, instead of the shares.
         ignores_n: whether every reply has one choice.
         logprobs: whether choices carry log-probabilities where they are asked for.
@@ -59,7 +60,7 @@ class Script:
     gate: threading.Event | None = None
     words: int = 25
     seed: int = 0
-    answer: Callable[[Mapping[str, Any], int], list[str]] | None = None
+    answer: Callable[[Mapping[str, Any], int], list[Any]] | None = None
     fault: Callable[[Mapping[str, Any], int], str | None] | None = None
     ignores_n: bool = False
     logprobs: bool = True
@@ -81,7 +82,7 @@ class Script:
                 return name
         return None
 
-    def texts(self, body: Mapping[str, Any], number: int) -> list[str]:
+    def texts(self, body: Mapping[str, Any], number: int) -> list[Any]:
         """The texts of a request."""
         if self.answer is not None:
             return self.answer(body, number)
@@ -94,8 +95,10 @@ class Script:
             texts.append(f"{' '.join(words)} {marker(prompt)}")
         return texts
 
-    def choice(self, text: str, index: int, chat: bool, has_logprobs: bool) -> dict[str, Any]:
+    def choice(self, text: Any, index: int, chat: bool, has_logprobs: bool) -> dict[str, Any]:
         """A choice; its log-probabilities are higher the shorter it is."""
+        if isinstance(text, Mapping):
+            return {"logprobs": None, **text, "index": index}
         tokens = text.split() or [""]
         values = [-0.5 - 0.01 * i for i, _ in enumerate(tokens)]
         choice: dict[str, Any] = {"index": index, "finish_reason": "stop", "logprobs": None}
@@ -146,7 +149,7 @@ def reply_value(
     chat = "/chat/" in path
     has_logprobs = script.logprobs and bool(body.get("logprobs"))
     choices = [script.choice(text, i, chat, has_logprobs) for i, text in enumerate(texts)]
-    completion_tokens = sum(len(text.split()) for text in texts)
+    completion_tokens = sum(len(str(text).split()) for text in texts)
     prompt_tokens = len(prompt_of(body).split())
     return {
         "id": f"scripted-{number}",

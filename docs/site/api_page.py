@@ -19,7 +19,7 @@ GROUPS = {
         "explain",
         "Explanation",
         "score",
-        "Scores",
+        "MetricScores",
         "compare",
         "generate",
         "read",
@@ -50,7 +50,7 @@ GROUPS = {
     "Metrics": ("load_metric", "Metric", "Scorer", "Info", "Reading", "settings", "Cache"),
     "Texts": ("Document", "Context", "Item", "RSTTree", "read_trees"),
     "Contrastive test sets": ("contrastive_accuracy",),
-    "Rewards and scores over HTTP": ("reward", "group_reward", "ScoreClient"),
+    "Rewards and scores over HTTP": ("reward", "group_reward", "Scores"),
     "Bounds and errors": (
         "use_limits",
         "DiscorankError",

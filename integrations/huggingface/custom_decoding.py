@@ -6,8 +6,10 @@ the chosen ones back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import FrameType
 from typing import Any, cast
 
 from ...metrics.errors import InputError
@@ -74,19 +76,38 @@ class CustomGenerate:
         stopping_criteria: Any = (),
         generation_config: Any = None,
         inputs_tensor: Any = None,
+        stop_strings: Any = None,
+        output_scores: bool | None = None,
+        output_logits: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
         **model_kwargs: Any,
     ) -> Any:
         """The chosen sequences [inputs * num_return_sequences, longest], as ``model.generate`` returns them.
 
+        What has a name here, transformers hands over as it was given, and does not look at itself. A streamer gets what
+        is chosen in one piece.
+
         Raises:
-            InputError: num_return_sequences is set in two places, there is max_time, or the inputs are embeddings.
+            InputError: num_return_sequences is set in two places, there is max_time, the inputs are embeddings, or more
+                than sequences is asked for.
         """
+        asked = {
+            "output_scores": output_scores,
+            "output_logits": output_logits,
+            "output_attentions": output_attentions,
+            "output_hidden_states": output_hidden_states,
+        }
+        _check_outputs(asked, generation_config)
+        streamer = _streamer_of(sys._getframe(1))
         if generation_config.num_return_sequences != 1:
             raise InputError(
                 "is to be set in custom_generate, which draws the candidates",
                 where="num_return_sequences",
                 fix="Write custom_generate(tokenizer, ..., num_return_sequences=K)",
             )
+        import torch
+
         criteria = _own_criteria(stopping_criteria)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
             raise InputError(
@@ -96,6 +117,9 @@ class CustomGenerate:
             )
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
         settings = self.settings
+        if stop_strings:
+            strings = [stop_strings] if isinstance(stop_strings, str) else stop_strings
+            settings = replace(settings, stop=(*settings.stop, *strings))
         if settings.max_new_tokens is None:
             max_new_tokens = int(generation_config.max_length) - input_ids.shape[1]
             settings = replace(settings, max_new_tokens=max_new_tokens)
@@ -108,6 +132,9 @@ class CustomGenerate:
             criteria=criteria,
         )
         tokens = self._chosen(generator, inputs)
+        if streamer is not None:
+            streamer.put(torch.tensor(tokens[0]))
+            streamer.end()
         # outputs stand behind the whole input, or behind the decoder's start token
         encodes = generator.token_generator.encodes
         heads = input_ids[: len(inputs), :1] if encodes else inputs_tensor
@@ -141,6 +168,21 @@ def _best(ranking: Ranking, number: int) -> list[int]:
     texts = ranking.candidates
     copies = sorted(rest, key=lambda i: rank.get(texts[i].text, len(rank)))
     return [*first, *copies][:number]
+
+
+def _check_outputs(asked: Mapping[str, bool | None], config: Any) -> None:
+    """Raises InputError for outputs of single steps, which candidates that were drawn together do not have."""
+    for name, is_asked in asked.items():
+        if is_asked or getattr(config, name, False):
+            problem = "is not there for what is chosen: its steps were taken among others"
+            fix = "Leave it out; output_scores of a text are those of a forward pass over it"
+            raise InputError(problem, where=name, fix=fix)
+
+
+def _streamer_of(caller: FrameType) -> Any:
+    """The streamer of the ``generate`` that calls, which transformers does not hand over; None if there is none."""
+    is_generate = caller.f_code.co_name == "generate"
+    return caller.f_locals.get("streamer") if is_generate else None
 
 
 def _own_processors(processors: Iterable[Any]) -> list[Any]:

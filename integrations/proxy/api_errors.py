@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
+from ..server.error_details import NO_DETAILS, ErrorDetails
 from ..server.exchange import BusyError, NotThereError, RefusedError, SlowError, UnusableError
 
 RETRY_SECONDS = 1  # named to who comes when there is no room
@@ -26,6 +27,7 @@ class ApiError(Exception):
         code: a word for it.
         retry_seconds: when to come again.
         report: what those who run the server are told of it.
+        request_id: that the server upstream gave the request.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class ApiError(Exception):
         code: str | None = None,
         retry_seconds: int | None = None,
         report: str = "",
+        request_id: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.request_id = request_id
         self.status, self.message, self.param, self.code = status, message, param, code
         self.report = report
         self.retry_seconds = RETRY_SECONDS if status == 429 else retry_seconds
@@ -57,7 +61,8 @@ class ApiError(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the reply."""
-        return {} if self.retry_seconds is None else {"retry-after": str(self.retry_seconds)}
+        headers = {"retry-after": self.retry_seconds, "x-request-id": self.request_id}
+        return {name: str(value) for name, value in headers.items() if value is not None}
 
 
 def shown(value: Any) -> str:
@@ -77,22 +82,34 @@ def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> Api
     return ApiError(400, str(InputError(problem, where=param, fix=fix)), param, code)
 
 
+# the status of a failure upstream, and the code where the server names none
+_FAILURES: tuple[tuple[type[DiscorankError], int, str], ...] = (
+    (RefusedError, 400, "refused_upstream"),
+    (NotThereError, 404, "not_found_upstream"),
+    (BusyError, 429, "busy_upstream"),
+    (SlowError, 504, "slow_upstream"),
+    (DiscorankError, 502, "failed_upstream"),
+)
+
+
 def from_upstream(error: DiscorankError) -> ApiError:
-    """The failure upstream, as the answer to a request."""
-    if isinstance(error, RefusedError):
-        return ApiError(400, f"upstream: {error.problem}", code="refused_upstream")
-    if isinstance(error, NotThereError):
-        return ApiError(404, f"upstream: {error.problem}", code="not_found_upstream")
-    if isinstance(error, BusyError):
-        return ApiError(429, f"upstream: {error.problem}", code="busy_upstream")
-    if isinstance(error, SlowError):
-        return ApiError(504, f"upstream: {error.problem}", code="slow_upstream")
-    if isinstance(error, UnusableError):
+    """The failure upstream, as the answer to a request, with the code, the parameter and the id that it came with."""
+    details: ErrorDetails = getattr(error, "details", NO_DETAILS)
+    if isinstance(error, UnusableError) and not isinstance(error, NotThereError):
         # what the server quotes of the key it was sent is nobody's business
-        problem = "it refuses this server, or its address is wrong"
+        problem = "upstream: it refuses this server, or its address is wrong"
         report = f"upstream: {error}"
-        return ApiError(502, f"upstream: {problem}", code="unusable_upstream", report=report)
-    return ApiError(502, f"upstream: {error.problem}", code="failed_upstream")
+        return ApiError(502, problem, code="unusable_upstream", report=report)
+    status, code = next(
+        (status, code) for kind, status, code in _FAILURES if isinstance(error, kind)
+    )
+    return ApiError(
+        status,
+        f"upstream: {error.problem}",
+        details.param,
+        details.code or code,
+        request_id=details.request_id,
+    )
 
 
 def no_choice(error: DiscorankError) -> ApiError:

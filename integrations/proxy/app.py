@@ -24,18 +24,19 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
-from ...metrics.errors import InputError
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
+from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
 from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
-from .counters import Counters
-from .decisions import BatchWindow, ChoosingThread, Decisions
+from .counters import CHOSEN, COPIES, Counters
+from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
@@ -250,6 +251,8 @@ class App:
         """Sends the choice."""
         answer = await decisions.answer(question, share.take_reply)
         headers = {"x-discorank": answer.header}
+        if answer.request_id is not None:
+            headers["x-request-id"] = answer.request_id
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
@@ -258,6 +261,14 @@ class App:
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
+        no_text = "no-text" if not answer.is_chosen else CHOSEN
+        self._note_traffic(COPIES if answer.is_copy else no_text)
+
+    def _note_traffic(self, kind: str) -> None:
+        """Tells people where most requests are not chosen, or of copies."""
+        line = self._counters.traffic.note(kind)
+        if line is not None:
+            self._report(f"discorank: {line}")
 
     async def _passed(
         self,
@@ -274,6 +285,8 @@ class App:
         opened = exchange.opened(request.method, path, passed.content, headers)
         status = await relayed(opened, passed.reason, send, share.take_reply)
         self._counters.passed.labels(passed.reason).inc()
+        if passed.reason != "path":
+            self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
     async def _refuse(self, error: ApiError, send: Send) -> None:
@@ -380,8 +393,10 @@ class ProxyServer:
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
-        self._door = door
-        self._metrics = [metric for decider in deciders.values() for metric in decider.metrics]
+        self._door, self._drawing = door, drawing
+        self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
+        used = [] if connection is None else [*deciders.values(), CALLS]
+        self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._exchange = None if connection is None else Exchange(connection)
         access_key = _access_key(door.access_key_variable)
@@ -436,16 +451,58 @@ class ProxyServer:
             raise
         gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
 
-    async def serve(self) -> None:
-        """Serves until `stop` is called, and until what is open then is done."""
+    async def serve(self, probes: bool = False, model: str | None = None) -> None:
+        """Serves until `stop` is called, and until what is open then is done.
+
+        Args:
+            probes: whether the server upstream is asked what it does, and people are told what it does not.
+            model: which of its models is asked; the only one if not given.
+        """
         asyncio.get_running_loop().set_exception_handler(self._tell)
+        probing = None
+        if probes and self._exchange is not None:
+            probing = asyncio.ensure_future(self._probed(self._exchange, model))
         try:
             await self._server.serve([self._socket])
         finally:
+            if probing is not None:
+                probing.cancel()
+                await asyncio.wait({probing})
             if self._exchange is not None:
                 await self._exchange.close()
             self._app.close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
+
+    async def facts(self, model: str | None) -> ServerFacts:
+        """What the server upstream does; closes its connections, and raises DiscorankError where it cannot be asked."""
+        self._socket.close()
+        if self._exchange is None:
+            raise InputError("there is no server upstream", where="--probe", fix="Add --upstream")
+        try:
+            return await self._facts_of(self._exchange, model)
+        finally:
+            await self._exchange.close()
+            self._app.close()
+
+    async def _probed(self, exchange: Exchange, model: str | None) -> None:
+        """Tells people what the server upstream does not do; says nothing of one that is not there yet."""
+        try:
+            facts = await self._facts_of(exchange, model)
+        except InputError as error:
+            self._report(f"discorank: upstream: not asked what it does: {error}")
+            return
+        except DiscorankError:
+            return
+        problems = [copies_problem(facts, self._drawing.sampling_temperature or 1.0)]
+        if self._reads_logprobs:
+            problems.append(logprobs_problem(facts))
+        for problem in filter(None, problems):
+            self._report(f"discorank: upstream: {problem}")
+
+    async def _facts_of(self, exchange: Exchange, model: str | None) -> ServerFacts:
+        """What the server upstream does with requests as they are made here."""
+        drawing = self._drawing
+        return await facts_of(exchange, model, drawing.further, drawing.sampling_temperature)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Tells people of an error that came of no request."""

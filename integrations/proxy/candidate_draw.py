@@ -13,14 +13,19 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
-from ...rerank.lists import Candidate
+from ...rerank.lists import NOTHING, Candidate
+from ..files.reply_choices import is_unfinished, total_logprob
 from ..server.exchange import Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
+from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
+from .api_errors import ApiError
 from .questions import Question
 from .settings import DrawingSettings
+from .tool_calls import calls_of
 
 TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
 IGNORED_SECONDS = 60.0  # until one is made again
+MAX_MODELS = 64  # of which is known how they give log-probabilities
 _PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
@@ -42,6 +47,17 @@ class Drawn(NamedTuple):
     def left_out(self, reason: str) -> LeftOut:
         """The same as a choice that could not be used."""
         return LeftOut(self.call, int(self.candidate.fields[_PLACE]), reason)
+
+
+def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputError:
+    """The candidate of a choice that calls tools, which need not say anything; any other as it is."""
+    if isinstance(text, Candidate) or not isinstance(choice, Mapping) or not calls_of(choice):
+        return text
+    try:
+        logprob = total_logprob(choice)
+    except InputError:
+        logprob = None
+    return Candidate("", logprob, {"unfinished": True} if is_unfinished(choice) else NOTHING)
 
 
 class WordlessError(Exception):
@@ -67,6 +83,34 @@ class Upstream:
         self._clock = clock
         self._num_ignored = 0  # requests for several in a row that brought one
         self._ignores_until = 0.0
+        # by model, and whether it is a chat
+        self._forms: dict[tuple[str, bool], asyncio.Task[LogprobForm | None]] = {}
+
+    async def logprob_form(self, question: Question, further: Mapping[str, Any]) -> LogprobForm:
+        """The form that brings log-probabilities of a model, which is asked once.
+
+        Raises:
+            DiscorankError: it cannot be asked.
+            ApiError: there is none, so that candidates would be paid for nothing.
+        """
+        key = (question.model, question.chat)
+        if key not in self._forms:
+            probe = ServerProbe(self.exchange, *key, further, {})
+            while len(self._forms) >= MAX_MODELS:
+                self._forms.pop(next(iter(self._forms))).cancel()
+            self._forms[key] = asyncio.create_task(probe.logprob_form())
+        try:
+            form = await asyncio.shield(self._forms[key])
+        except DiscorankError:
+            self._forms.pop(key, None)  # it may be another time
+            raise
+        if form is None:
+            tried = " or ".join(one.name for one in LOGPROB_FORMS[question.chat])
+            problem = (
+                f"upstream gives no log-probabilities (asked by {tried}), and the choice reads them"
+            )
+            raise ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)
+        return form
 
     @property
     def accepts_n(self) -> bool:
@@ -88,7 +132,7 @@ class CandidateDraw:
         upstream: where they come from.
         question: the request.
         settings: how they are drawn.
-        logprobs: whether candidates are to have their log-probability.
+        logprobs: the form that asks for log-probabilities, whether the request does or not; None if none are read.
         hold: takes the size of each piece of a reply, which is kept.
     """
 
@@ -97,7 +141,7 @@ class CandidateDraw:
         upstream: Upstream,
         question: Question,
         settings: DrawingSettings,
-        logprobs: bool,
+        logprobs: LogprobForm | None,
         hold: Hold | None = None,
     ) -> None:
         self._hold = hold
@@ -109,6 +153,7 @@ class CandidateDraw:
         self._wordless: Mapping[str, Any] | None = None
         self._refused_n = False  # and nothing came since
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
+        self.request_ids: dict[int, str] = {}  # that upstream gave them
         self.failed: list[LeftOut] = []  # choices without a text that can be used
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
@@ -185,8 +230,9 @@ class CandidateDraw:
         body = {**self._question.varied, "n": n}
         if call and isinstance(body.get("seed"), int):
             body["seed"] = seed_of(body["seed"], call)
-        if self._logprobs:
-            body["logprobs"] = True if self._question.chat else 1
+        if self._logprobs is not None:
+            asked = body if self._question.logprobs else {}
+            body |= {**self._logprobs.keys, **asked}
         return body
 
     def _send(self) -> None:
@@ -196,14 +242,14 @@ class CandidateDraw:
         for call, n, body in self._drawing.requests(self._upstream.accepts_n):
             content = self._question.content_with(body)
             exchange = self._upstream.exchange
-            request = exchange.post(self._path, content, surrogates=True, hold=self._hold)
+            request = exchange.reply_to(self._path, content, surrogates=True, hold=self._hold)
             self._under_way[asyncio.create_task(request)] = (call, n)
 
     def _take(self, task: asyncio.Task[Any]) -> None:
         """Takes the candidates of a request that ended, or notes its error."""
         call, n = self._under_way.pop(task)
         try:
-            reply = task.result()
+            reply, request_id = task.result()
         except RefusedError as error:
             self._drawing.refused(n, error)
             self._refused_n = n > 1
@@ -212,11 +258,18 @@ class CandidateDraw:
         except (ResourceError, InputError) as error:
             self._drawing.failed(n, error)
         else:
+            if request_id is not None:
+                self.request_ids[call] = request_id
             self._take_reply(call, n, reply)
 
     def _take_reply(self, call: int, n: int, reply: Any) -> None:
         """Takes the candidates of a reply, each with its place."""
         texts = candidates_in(reply, self._question.chat)
+        if self._question.tools is not None:
+            texts = [
+                _calling(choice, text)
+                for choice, text in zip(reply.get("choices") or [], texts, strict=False)
+            ] or texts
         choices = [
             replace(text, fields={**text.fields, _PLACE: place})
             if isinstance(text, Candidate)

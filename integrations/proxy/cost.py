@@ -85,9 +85,11 @@ def bounded_tokens(body: MutableMapping[str, Any], path: str, default: int | Non
         path: beneath the address of the server.
         default: the most tokens of a request that does not say it; None where there is no bound.
     """
+    if default is None:
+        return None  # whatever stands there, which nobody looked at
     tokens = cost_of(body).tokens
     keys = KEYS_OF_PATH.get(path, ())
-    if default is None or not keys or any(body.get(key) is not None for key in keys):
+    if not keys or any(body.get(key) is not None for key in keys):
         return tokens
     body[keys[0]] = default if tokens is None else min(default, tokens)
     return cost_of(body).tokens

@@ -28,17 +28,21 @@ from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine, Result, Task
-from ...rerank.lists import CandidateList, finite
+from ...rerank.lists import Candidate, CandidateList, finite
 from ...rerank.mbr import MBRDecoder
 from ...rerank.stopping_rule import StoppingRule
+from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
+from ..server.server_probe import LogprobForm
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
-from .questions import Question, with_form
+from .json_forms import with_form
+from .questions import Question
 from .replies import MAX_COUNT, ChosenReply, Decision, untouched
 from .settings import DrawingSettings
+from .tool_calls import CallVote, Tools, call_vote
 
 
 class Decisions:
@@ -79,8 +83,8 @@ class Decisions:
             ApiError: there is none.
         """
         decider = self._deciders[question.utility]
-        logprobs = decider.reads_logprobs
-        draw = CandidateDraw(self._upstream, question, self._drawing, logprobs, hold)
+        form = await self._logprob_form(question) if decider.reads_logprobs else None
+        draw = CandidateDraw(self._upstream, question, self._drawing, form, hold)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
@@ -88,6 +92,13 @@ class Decisions:
             return untouched(error.reply, question)
         self._count(decision)
         return decision.answer()
+
+    async def _logprob_form(self, question: Question) -> LogprobForm:
+        """The form that brings log-probabilities, which the request need not ask for."""
+        try:
+            return await self._upstream.logprob_form(question, self._drawing.further)
+        except DiscorankError as error:
+            raise from_upstream(error) from None
 
     @asynccontextmanager
     async def _turn(self, question: Question) -> AsyncIterator[DocumentTurn | None]:
@@ -104,7 +115,8 @@ class Decisions:
         self, question: Question, decider: Decider, draw: CandidateDraw, turn: DocumentTurn | None
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
-        rule = self._drawing.rule(question.n)
+        # calls are drawn all at once: the rule knows one vote, not one after the other
+        rule = self._drawing.rule(question.n) if question.tools is None else None
         first = question.n if rule is None else min(question.n, max(rule.first, question.wanted))
         await self._drawn(draw, first)
         if turn is None:
@@ -158,13 +170,25 @@ class Decisions:
         """The choice among what was drawn; among those that have the form asked for, if there are any."""
         drawn = draw.drawn
         start = perf_counter()
-        usable, left_out = _usable(drawn, decider)
-        allowed, num_valid = await _allowed(question, drawn, usable)
-        candidates = tuple(drawn[number].candidate for number in allowed)
+        vote, decides = None, decider
+        if question.tools is not None:
+            vote = await asyncio.to_thread(self._call_vote, drawn, question.tools)
+        if vote is not None and vote.texts is not None:
+            left_out: list[LeftOut] = []
+            allowed, num_valid, num_unfinished = vote.numbers, None, 0
+            logprobs = [drawn[number].candidate.logprob for number in allowed]
+            candidates = tuple(map(Candidate, vote.texts, logprobs))
+            decides = decider if vote.by_utility else CALLS
+        else:
+            numbers = range(len(drawn)) if vote is None else vote.numbers
+            usable, left_out = _usable(drawn, numbers, decider)
+            allowed, num_valid = await _allowed(question, drawn, usable)
+            allowed, num_unfinished = _preferred(drawn, allowed, self._drawing)
+            candidates = tuple(drawn[number].candidate for number in allowed)
         record = CandidateList("request", candidates, question.source)
         try:
             async with asyncio.timeout(self._choice_seconds):
-                ranking = await self._choosing.choose(decider, record, context)
+                ranking = await self._choosing.choose(decides, record, context)
         except DiscorankError as error:
             raise no_choice(error) from None
         except TimeoutError:
@@ -180,15 +204,27 @@ class Decisions:
             ranking,
             allowed,
             rounds,
-            hides_logprobs=decider.reads_logprobs,
+            hides_logprobs=decider.reads_logprobs and not question.logprobs,
             num_valid=num_valid,
             left_out=[*draw.failed, *left_out],
+            num_unfinished=num_unfinished,
+            call_vote=vote,
+            request_ids=draw.request_ids,
         )
+
+    def _call_vote(self, drawn: Sequence[Drawn], tools: Tools) -> CallVote:
+        """The vote over candidates that may call tools."""
+        choices = [one.choice for one in drawn]
+        drawing = self._drawing
+        return call_vote(choices, tools, drawing.ignore_arguments, drawing.argument_text)
 
     def _count(self, decision: Decision) -> None:
         """Counts what was drawn for a decision."""
         self._counters.candidates.inc(len(decision.drawn))
         self._counters.rounds.observe(decision.rounds)
+        self._counters.unfinished.inc(decision.num_unfinished)
+        if len(decision.drawn) > 1 and decision.num_distinct == 1:
+            self._counters.copies.inc()
         for reply in decision.replies.values():
             usage = reply.get("usage")
             for kind in ("prompt", "completion"):
@@ -197,12 +233,16 @@ class Decisions:
                     self._counters.tokens.labels(kind).inc(value)
 
 
-def _usable(drawn: Sequence[Drawn], decider: Decider) -> tuple[Sequence[int], list[LeftOut]]:
-    """Numbers of the candidates that can be chosen among, and the others.
+CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
+
+
+def _usable(
+    drawn: Sequence[Drawn], everything: Sequence[int], decider: Decider
+) -> tuple[Sequence[int], list[LeftOut]]:
+    """Numbers of the candidates that can be chosen among, of `everything`, and the others.
 
     Where log-probabilities are read, a candidate without one is left out, unless all are.
     """
-    everything = range(len(drawn))
     if not decider.reads_logprobs:
         return everything, []
     usable = [i for i in everything if finite(drawn[i].candidate.logprob) is not None]
@@ -223,6 +263,16 @@ async def _allowed(
     if valid is None:
         return usable, None
     return [usable[i] for i in valid] or usable, len(valid)
+
+
+def _preferred(
+    drawn: Sequence[Drawn], allowed: Sequence[int], drawing: DrawingSettings
+) -> tuple[Sequence[int], int]:
+    """Numbers of the candidates to choose among, and how many of them were left out as they were cut off."""
+    if drawing.prefer == "any":
+        return allowed, 0
+    finished = [number for number in allowed if not is_unfinished(drawn[number].choice)]
+    return (finished, len(allowed) - len(finished)) if finished else (allowed, 0)
 
 
 def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:

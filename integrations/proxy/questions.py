@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
-
-import regex
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -15,6 +13,7 @@ from ..server.exchange import request_content
 from .api_errors import ApiError, bad, shown
 from .cost import bounded, bounded_tokens, default_tokens, keep_below, keep_choices
 from .settings import DrawingSettings
+from .tool_calls import Tools, tools_of
 
 FIELD = "discorank"
 
@@ -79,11 +78,8 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
 
 # keys that, unless empty, ask for something else than plain texts, and the reason that is given
 _KEYS = {
-    "tools": "tools",
     "functions": "tools",
     "audio": "audio",
-    "logprobs": "logprobs",
-    "top_logprobs": "logprobs",
     "prompt_logprobs": "logprobs",
     "best_of": "best_of",
     "num_return_sequences": "best_of",
@@ -143,124 +139,9 @@ def _text_of(content: Any) -> str | None:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-MAX_STEPS = 20_000  # in all texts of a request
-COMPARED_PER_STEP = 20  # pairs of items that are compared in the time of a step
-PATTERN_SECONDS = 0.05  # for one search
-
-
-class _UnusableSchemaError(Exception):
-    """A schema that is not used."""
-
-
-def with_form(texts: Sequence[str], response_format: Mapping[str, Any]) -> list[int] | None:
-    """Numbers of the texts that have the form; None where that cannot be told, as with grammars."""
-    kind = response_format.get("type")
-    values = [_value(text) for text in texts]
-    if kind == "json_object":
-        return [i for i, value in enumerate(values) if isinstance(value, dict)]
-    wrapper = response_format.get("json_schema")
-    schema = wrapper.get("schema") if isinstance(wrapper, Mapping) else None
-    if kind != "json_schema" or not isinstance(schema, Mapping):
-        return None
-    try:
-        fits = _validator(_plain(schema))
-        return [i for i, value in enumerate(values) if value is not _NONE and fits(value)]
-    except Exception:  # whatever a schema that nobody checked makes a library do
-        return None
-
-
-_NONE = object()
-
-
-def _value(text: str) -> Any:
-    """The JSON value that a text is; `_NONE` if it is none."""
-    try:
-        return parse_json(text.encode())
-    except (InputError, UnicodeEncodeError):
-        return _NONE
-
-
-def _plain(schema: Any) -> Any:
-    """A schema without the names of dialects, which have rules of their own.
-
-    Raises:
-        _UnusableSchemaError: it has patterns for keys.
-    """
-    if isinstance(schema, list):
-        return [_plain(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "patternProperties" in schema:
-        raise _UnusableSchemaError
-    is_dialect = isinstance(schema.get("$schema"), str)
-    return {
-        key: _plain(inner) for key, inner in schema.items() if not (is_dialect and key == "$schema")
-    }
-
-
-class _Steps:
-    """The budget that a judgement still has.
-
-    A keyword costs a step and one for each of its values, a pattern one for each character when it is first read, items
-    that have to differ what it takes to compare all pairs.
-    """
-
-    def __init__(self) -> None:
-        self._left = MAX_STEPS
-        self._patterns: set[str] = set()
-
-    def take(self, name: str, value: Any, instance: Any) -> None:
-        """Takes the steps of a keyword; raises _UnusableSchemaError where there are none left."""
-        self._left -= 1
-        if isinstance(value, list | dict):
-            self._left -= len(value)
-        if name == "uniqueItems" and isinstance(instance, list):
-            self._left -= len(instance) ** 2 // COMPARED_PER_STEP
-        if name == "pattern" and value not in self._patterns:
-            self._left -= len(value)
-            self._patterns.add(value)
-        if self._left < 0:
-            raise _UnusableSchemaError
-
-
-def _validator(schema: Any) -> Callable[[Any], bool]:
-    """Tells whether a value fits a schema, in a bounded number of steps.
-
-    Raises (from what is returned):
-        Exception: the schema cannot be used.
-    """
-    from jsonschema import Draft202012Validator, validators
-    from referencing import Registry
-
-    steps = _Steps()
-
-    def counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Any]:
-        def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-            steps.take(name, value, instance)
-            return keyword(validator, value, instance, schema)
-
-        return check
-
-    keywords = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
-    bounded = {name: counted(name, keyword) for name, keyword in keywords.items()}
-    judge = validators.extend(Draft202012Validator, bounded)(schema, registry=Registry())
-
-    def fits(value: Any) -> bool:
-        return bool(judge.is_valid(value))
-
-    return fits
-
-
-def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
-    """The keyword `pattern`, in bounded time."""
-    from jsonschema import ValidationError
-
-    if isinstance(value, str) and not regex.search(pattern, value, timeout=PATTERN_SECONDS):
-        yield ValidationError("does not match")
-
-
+MAX_MODEL = 256  # characters of a model's name
 _ANSWER_KEYS = (FIELD, "n", "stream", "stream_options")  # what the answer does with the choice
-_VARIED_KEYS = ("seed", "logprobs")
+_VARIED_KEYS = ("seed", "logprobs", "top_logprobs")
 
 
 class PassThrough(NamedTuple):
@@ -286,6 +167,9 @@ class Question:
         response_format: what every text is to be; None for plain text.
         stream: whether the answer is a stream of events.
         with_usage: whether that stream ends with the usage.
+        model: the name of the model, as the request has it; empty if it has none.
+        logprobs: whether the answer has log-probabilities.
+        tools: that candidates may call; None where there are none.
     """
 
     chat: bool
@@ -299,6 +183,9 @@ class Question:
     response_format: Mapping[str, Any] | None = None
     stream: bool = False
     with_usage: bool = False
+    model: str = ""
+    logprobs: bool = False
+    tools: Tools | None = None
 
     def content_with(self, more: Mapping[str, Any]) -> tuple[memoryview, bytes]:
         """The JSON of a request upstream: the content, which may be long and is not copied, and these keys."""
@@ -316,7 +203,8 @@ def read_question(
     asked = object_of(content)
     body = dict(asked)
     own = read_own_fields(body, allowed)
-    reason = other_than_text(body, chat) or _no_samples(body, drawing)
+    reason = other_than_text(body, chat) or _other_tools(body, chat, drawing)
+    reason = reason or _no_samples(body, drawing)
     if reason is None:
         keep_below(body, ("n",), drawing.most_candidates, drawing, "are drawn")
     wanted = _number(body, "n")
@@ -382,6 +270,10 @@ def _question(
     """The question of a request for plain texts."""
     kept_back = (*_ANSWER_KEYS, *_VARIED_KEYS)
     upstream = {key: value for key, value in body.items() if key not in kept_back}
+    tools = tools_of(body) if body.get("tools") else None
+    if tools is not None and own.document is not None:
+        raise bad("has a document, but tools are no texts", FIELD, "Leave the document out")
+    upstream = {**drawing.further, **upstream}
     if drawing.sampling_temperature is not None:
         upstream["temperature"] = drawing.sampling_temperature
     keep_choices(upstream, wanted, drawing)
@@ -389,7 +281,7 @@ def _question(
     tokens = bounded_tokens(upstream, path, default_tokens(n, wanted, drawing))
     n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
     content = written(upstream)  # what cannot be sent is refused before anything is drawn
-    options = body.get("stream_options")
+    options, model = body.get("stream_options"), body.get("model")
     wanted_format = body.get("response_format")
     is_text = not isinstance(wanted_format, Mapping) or wanted_format.get("type") in (None, "text")
     return Question(
@@ -404,7 +296,24 @@ def _question(
         None if is_text else wanted_format,
         body.get("stream") is True,
         isinstance(options, Mapping) and options.get("include_usage") is True,
+        model if isinstance(model, str) and len(model) <= MAX_MODEL else "",
+        asks_logprobs(body, chat),
+        tools,
     )
+
+
+def asks_logprobs(body: Mapping[str, Any], chat: bool) -> bool:
+    """Whether the answer is to have log-probabilities: of a chat a switch, of a completion also a number, 0 too."""
+    value = body.get("logprobs")
+    return value is True or (not chat and type(value) is int)
+
+
+def _other_tools(body: Mapping[str, Any], chat: bool, drawing: DrawingSettings) -> str | None:
+    """Why tools are not chosen; None if there are none, or if they are."""
+    if body.get("tools") in (None, []):
+        return None
+    is_chosen = chat and drawing.tool_calls == "choose" and tools_of(body) is not None
+    return None if is_chosen else "tools"
 
 
 def _number(values: Mapping[str, Any], key: str) -> int:

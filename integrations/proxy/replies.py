@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...rerank.choice import RankedText, Ranking
 from ...rerank.lists import finite
 from .candidate_draw import Drawn, LeftOut
 from .questions import FIELD, Question
+from .tool_calls import CallVote, calls_of
 
 MAX_COUNT = 1 << 53  # more is no count; up to here, floats are exact
 
@@ -23,11 +24,15 @@ class ChosenReply:
         body: the answer in one piece.
         header: how it came about.
         is_chosen: whether it was chosen among others.
+        request_id: that the server upstream gave the request that brought it.
+        is_copy: whether all candidates were the same.
     """
 
     body: dict[str, Any]
     header: str
     is_chosen: bool = True
+    request_id: str | None = None
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ class Decision:
         hides_logprobs: whether log-probabilities were asked for that the request did not ask for.
         num_valid: how many have the form that the request asks for; None where it asks for none, or nobody can tell.
         left_out: choices of the replies that were not chosen among, as they could not be used.
+        num_unfinished: candidates that were not chosen among, as they were cut off and others were not.
+        call_vote: the vote, where candidates may call tools.
+        request_ids: that the server gave the requests, by their numbers.
     """
 
     question: Question
@@ -55,6 +63,15 @@ class Decision:
     hides_logprobs: bool
     num_valid: int | None = None
     left_out: Sequence[LeftOut] = ()
+    num_unfinished: int = 0
+    call_vote: CallVote | None = None
+    request_ids: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def num_distinct(self) -> int:
+        """How many kinds of texts or calls were chosen among, or would have been."""
+        vote = self.call_vote
+        return len(self.ranking.ranking) if vote is None else vote.votes["kinds"]
 
     @property
     def ranked(self) -> list[tuple[int, RankedText]]:
@@ -66,14 +83,19 @@ class Decision:
         """Numbers of the candidates that answer: the best distinct texts, then what there is besides."""
         best = [number for number, _ in self.ranked]
         others = [number for number in self.allowed if number not in best]
+        if self.call_vote is not None:
+            others += self.call_vote.others
         return [*best, *others][: self.question.wanted]
 
     @property
     def header(self) -> str:
         """How it was decided, in one line."""
-        parts = {"n": len(self.drawn), "distinct": len(self.ranking.ranking), "rounds": self.rounds}
-        if self.left_out:
-            parts["left-out"] = len(self.left_out)
+        parts = {"n": len(self.drawn), "distinct": self.num_distinct, "rounds": self.rounds}
+        further = {"left-out": len(self.left_out), "unfinished": self.num_unfinished}
+        if self.call_vote is not None:
+            names = ("calls", "talk", "invalid", "unchecked")
+            further |= {name: self.call_vote.votes[name] for name in names}
+        parts |= {name: count for name, count in further.items() if count}
         return "; ".join(["chosen", *(f"{name}={count}" for name, count in parts.items())])
 
     def choices(self) -> list[dict[str, Any]]:
@@ -95,54 +117,74 @@ class Decision:
             "gap": ranking.gap,
             **({} if ranking.votes is None else ranking.votes.as_json()),
             "n": len(self.drawn),
-            "distinct": len(ranking.ranking),
+            "distinct": self.num_distinct,
             "rounds": self.rounds,
-            "decoder": self.question.utility,
+            "decoder": self.decoder,
             "flags": list(ranking.flags),
             "usage": list(self._usages()),
         }
         if self.question.response_format is not None:
             about["valid"] = self.num_valid
+        if self.num_unfinished:
+            about["unfinished"] = self.num_unfinished
+        if self.call_vote is not None:
+            about["tools"] = {"decided": self.call_vote.decided, **self.call_vote.votes}
         if self.left_out:
             about["left_out"] = [one._asdict() for one in self.left_out]
         if self.question.own.explain:
             about["candidates"] = [self._explained(*ranked) for ranked in self.ranked]
         return about
 
+    @property
+    def decoder(self) -> str:
+        """What chose in the end."""
+        vote = self.call_vote
+        is_vote = vote is not None and vote.texts is not None and not vote.by_utility
+        return "vote" if is_vote else self.question.utility
+
     def _usages(self) -> Iterator[dict[str, Any]]:
         """The usage of every request upstream, with the candidates that it brought."""
         for call, reply in sorted(self.replies.items()):
             numbers = [i for i, drawn in enumerate(self.drawn) if drawn.call == call]
             usage = reply.get("usage")
-            yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {})}
+            known = {"request_id": self.request_ids[call]} if call in self.request_ids else {}
+            yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {}), **known}
 
     def _explained(self, number: int, ranked: RankedText) -> dict[str, Any]:
         """A candidate: which it is, how often its text stands in the list, and what it is worth."""
         drawn = self.drawn[number]
+        calls = calls_of(drawn.choice) if self.question.tools is not None else ()
         return {
             "index": number,
             "count": ranked.count,
             "utility": ranked.utility,
             "text": drawn.candidate.text,
+            **({"calls": [call._asdict() for call in calls]} if calls else {}),
             "logprob": finite(drawn.candidate.logprob),
             "finish_reason": drawn.choice.get("finish_reason"),
         }
 
     def answer(self) -> ChosenReply:
         """The reply that the chosen candidate came in, with the chosen ones alone."""
-        reply = self.replies[self.drawn[self.chosen[0]].call]
+        call = self.drawn[self.chosen[0]].call
+        reply = self.replies[call]
         body = {
             **reply,
             "choices": self.choices(),
             "usage": total_usage(reply.get("usage") for reply in self.replies.values()),
             FIELD: self.about(),
         }
-        return ChosenReply(body, self.header)
+        is_copy = len(self.drawn) > 1 and self.num_distinct == 1
+        return ChosenReply(
+            body, self.header, request_id=self.request_ids.get(call), is_copy=is_copy
+        )
 
 
 def untouched(reply: Mapping[str, Any], question: Question) -> ChosenReply:
     """The answer to a request whose reply has no text: the reply, with as many choices as were asked for."""
-    body = {**reply, "choices": reply["choices"][: question.wanted]}
+    choices = reply["choices"][: question.wanted]
+    numbered = [{**choice, "index": index} for index, choice in enumerate(choices)]
+    body = {**reply, "choices": numbered}
     return ChosenReply(body, "passed-through; reason=no-text", is_chosen=False)
 
 
@@ -231,8 +273,20 @@ def _opening(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
     """A choice with its text, not finished yet."""
     opened = {**choice, "finish_reason": None}
     if chat:
-        opened["delta"] = opened.pop("message")
+        opened["delta"] = _delta(opened.pop("message"))
     return opened
+
+
+def _delta(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message as a piece of a stream, where every call says which it is."""
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    if not isinstance(calls, list):
+        return message
+    numbered = [
+        {**call, "index": index} if isinstance(call, Mapping) else call
+        for index, call in enumerate(calls)
+    ]
+    return {**message, "tool_calls": numbered}
 
 
 def _ending(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:

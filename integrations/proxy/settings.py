@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Converted, Field, Rare, settings
 from ...metrics.spec.checked_values import ValueRefusal
 from ...rerank.stopping_rule import StoppingRule, check_cap
+from ..server.settings import further_keys
 
+# keys that make a request what it is
+_OURS = frozenset({"model", "messages", "prompt", "n", "stream", "stream_options", "tools"}) | {
+    "discorank",
+    "seed",
+    "logprobs",
+    "top_logprobs",
+}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
@@ -60,6 +69,13 @@ class DrawingSettings:
             they could have more.
         over_limit: what becomes of a request that asks for more candidates or tokens than these bounds: ``refuse``
             it, or ``cap`` its numbers. They hold for what passes through as well.
+        prefer: ``finished`` chooses among the candidates that the limit of tokens did not cut off, where there are any;
+            ``any`` among all.
+        tool_calls: ``choose`` votes over calls of tools; ``pass`` lets requests with tools pass through.
+        ignore_arguments: an argument of tools that does not count when calls are compared.
+        argument_text: an argument whose text the utility chooses by, where candidates agree in all others.
+        request: more keys of every request whose answer is chosen, as a JSON object, such as {"top_k": -1}; a request
+            that has such a key itself keeps it.
     """
 
     heading: ClassVar = "candidates"
@@ -76,13 +92,26 @@ class DrawingSettings:
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
     max_request_tokens: Annotated[Count | None, Rare()] = None
     over_limit: Annotated[Literal["refuse", "cap"], Rare()] = "refuse"
+    prefer: Annotated[Literal["finished", "any"], Rare()] = "finished"
+    tool_calls: Annotated[Literal["choose", "pass"], Rare()] = "choose"
+    ignore_arguments: Annotated[tuple[str, ...], Rare()] = ()
+    argument_text: Annotated[str | None, Rare()] = None
+    request: str | None = None
 
     def __post_init__(self) -> None:
+        if taken := _OURS & self.further.keys():
+            problem = "is a key that requests or options of their own set"
+            raise InputError(problem, where=f"request.{min(taken)}")
         if self.max_n is not None and self.max_n < self.num_candidates:
             problem = f"{self.max_n}, but {self.num_candidates} are drawn"
             raise InputError(problem, where="max_n", fix="Raise it, or lower num_candidates")
         if self.adaptive:
             check_cap(self.most_candidates, "num_candidates" if self.max_n is None else "max_n")
+
+    @property
+    def further(self) -> Mapping[str, Any]:
+        """The further keys of a request."""
+        return further_keys(self.request)
 
     @property
     def most_candidates(self) -> int:

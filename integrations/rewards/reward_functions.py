@@ -37,7 +37,7 @@ from ...rerank.engines.text_scores import (
 )
 from ...rerank.lists import list_of, read_candidate
 from ...rerank.mbr import MBRDecoder
-from .served_scores import ScoreClient, Utilities
+from .served_scores import Scores, Utilities
 
 OnError = Literal["raise", "mask"]
 Form = Literal["utility", "centred", "rank"]
@@ -137,7 +137,7 @@ class RewardFunction(ABC):
         self,
         metric: MetricLike,
         source: str | None,
-        server: str | ScoreClient | None,
+        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         if on_error not in ("raise", "mask"):
@@ -211,7 +211,7 @@ class ReferenceReward(RewardFunction):
         metric: MetricLike,
         reference: str,
         source: str | None,
-        server: str | ScoreClient | None,
+        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         self.reference = reference
@@ -303,7 +303,7 @@ class GroupReward(RewardFunction):
         form: Form,
         num_generations: int | None,
         source: str | None,
-        server: str | ScoreClient | None,
+        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         if form not in _FORMS:
@@ -391,7 +391,7 @@ def reward(
     reference: str = "reference",
     *,
     source: str | None = None,
-    server: str | ScoreClient | None = None,
+    server: str | Scores | None = None,
     on_error: OnError = "raise",
 ) -> ReferenceReward:
     """A reward function by a metric, for ``reward_funcs`` of TRL and, as its `compute_score`, for verl.
@@ -400,7 +400,7 @@ def reward(
         metric: a metric, its name or signature, or a sum; what is a distance counts negated.
         reference: the column of references, each a text or a list of them; not read for metrics without references.
         source: the column of sources, for metrics that read them.
-        server: the address of `discorank serve`, which scores for all processes, or a `ScoreClient` of it; without one
+        server: the address of `discorank serve`, which scores for all processes, or a `Scores` of it; without one
             each process loads the metric.
         on_error: "raise", or "mask": the reward of a completion that cannot be scored is None.
 
@@ -417,7 +417,7 @@ def group_reward(
     form: Form = "utility",
     num_generations: int | None = None,
     source: str | None = None,
-    server: str | ScoreClient | None = None,
+    server: str | Scores | None = None,
     on_error: OnError = "raise",
 ) -> GroupReward:
     """A reward function by consensus: the expected utility of a completion within the group of its prompt.
@@ -435,14 +435,14 @@ def group_reward(
     return GroupReward(utility, leave_one_out, form, num_generations, source, server, on_error)
 
 
-def _at(server: str | ScoreClient, metric: MetricLike) -> ScoreClient:
+def _at(server: str | Scores, metric: MetricLike) -> Scores:
     """The metric on a server; raises InputError for one that has no name there."""
-    if isinstance(server, ScoreClient):
+    if isinstance(server, Scores):
         return server
     if not isinstance(metric, str):
         problem = f"found {excerpt(metric)}, expected a name that the server knows"
         raise InputError(problem, where="metric", fix="Name it as it was named to discorank serve")
-    return ScoreClient(server, metric)
+    return Scores(server, metric)
 
 
 def _column(columns: Mapping[str, Any], name: str, num_texts: int) -> Sequence[Any]:

@@ -30,7 +30,7 @@ ROWS = 256  # texts of one request
 _KINDS: Mapping[str, type[DiscorankError]] = {"bad_text": InputError, "not_scored": MetricError}
 
 
-class ScoreClient:
+class Scores:
     """A metric on a server.
 
     Args:
@@ -45,7 +45,7 @@ class ScoreClient:
     """
 
     def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
-        require("ScoreClient", "httpx2", "tenacity")
+        require("Scores", "httpx2", "tenacity")
         address = base_url.rstrip("/")
         address = address if address.endswith("/v1") else f"{address}/v1"
         self.connection = Connection(address, **settings)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,18 +18,26 @@ from email.utils import parsedate_to_datetime
 from threading import Thread
 from time import time
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
-from ...metrics.errors import InputError, ResourceError
+from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.log import LOG
 from ...metrics.optional_packages import require
 from ...metrics.storage.json_and_yaml import check_json_size, parse_json
 from ...metrics.storage.limits import limits
+from .error_details import (
+    NO_DETAILS,
+    ErrorDetails,
+    details_of,
+    is_fault_of_request,
+    request_id_of,
+)
 from .settings import Connection
 
 SHOWN = b"[key]"
 Hold = Callable[[int], None]
 Parts = tuple[bytes | memoryview, ...]
+V = TypeVar("V")
 
 
 async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -135,6 +143,13 @@ class OpenReply(NamedTuple):
     pieces: AsyncIterator[bytes]
 
 
+class JsonReply(NamedTuple):
+    """The JSON value that a server answered, and the id that it gave the request."""
+
+    value: Any
+    request_id: str | None = None
+
+
 class Exchange:
     """Requests to one server, in the event loop that runs; closed by `close`.
 
@@ -184,6 +199,17 @@ class Exchange:
             ExhaustedError: what may pass did not.
             InputError: a reply is too large; the request cannot be written as JSON.
         """
+        return (await self.reply_to(path, body, retries, surrogates, hold)).value
+
+    async def reply_to(
+        self,
+        path: str,
+        body: Mapping[str, Any] | Parts,
+        retries: int | None = None,
+        surrogates: bool = False,
+        hold: Hold | None = None,
+    ) -> JsonReply:
+        """As `post`, with the id of the request."""
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
         content = body if isinstance(body, tuple) else (request_content(body),)
@@ -197,7 +223,8 @@ class Exchange:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, url, content, surrogates, hold)
+            reply: JsonReply = await retrying(self._attempt, url, content, surrogates, hold)
+            return reply
         except PassingError as error:
             raise error.at_last(attempts) from None
 
@@ -251,7 +278,9 @@ class Exchange:
         scattered = growing + wait_random(0, first_seconds)
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
-    async def _attempt(self, url: str, content: Parts, surrogates: bool, hold: Hold | None) -> Any:
+    async def _attempt(
+        self, url: str, content: Parts, surrogates: bool, hold: Hold | None
+    ) -> JsonReply:
         """The JSON value that one request brings; `PassingError` for what may pass."""
         status, headers, reply = await self._sent(url, content, hold)
         check_status(status, headers, reply, self.shown)
@@ -263,8 +292,12 @@ class Exchange:
             raise PassingError(f"a reply that is no JSON: {shown}") from None
         if isinstance(value, dict) and value.get("error"):
             shown = self.shown(message_of(reply))[:300]
-            raise PassingError(f"a reply with an error: {shown}")
-        return value
+            problem = f"a reply with an error: {shown}"
+            details = details_of(headers, reply, self.shown)
+            if is_fault_of_request(500, reply):
+                raise RefusedError(problem, where="server").with_details(details)
+            raise PassingError(problem, details=details)
+        return JsonReply(value, request_id_of(headers, self.shown))
 
     async def _sent(
         self, url: str, content: Parts, hold: Hold | None
@@ -425,9 +458,15 @@ class Client:
         Raises (where the result is asked for):
             InputError, ResourceError: as `Exchange.post`.
         """
-        future = asyncio.run_coroutine_threadsafe(
-            self._exchange.post(path, body, retries), self._loop
-        )
+        return self._begun(self._exchange.post(path, body, retries))
+
+    def result_of(self, ask: Callable[[Exchange], Coroutine[Any, Any, V]]) -> V:
+        """The outcome of requests that depend on each other, which is waited for."""
+        return self._begun(ask(self._exchange)).result()
+
+    def _begun(self, asking: Coroutine[Any, Any, V]) -> Future[V]:
+        """What is asked, to come."""
+        future = asyncio.run_coroutine_threadsafe(asking, self._loop)
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         return future
@@ -444,11 +483,22 @@ FIXES = {
 }
 
 
-class RefusedError(InputError):
+class _DetailedError(DiscorankError):
+    """An error whose details a server gave."""
+
+    details: ErrorDetails = NO_DETAILS
+
+    def with_details(self, details: ErrorDetails) -> Self:
+        """Itself, with these."""
+        self.details = details
+        return self
+
+
+class RefusedError(_DetailedError, InputError):
     """The server will not do what this request asks for; another request may do."""
 
 
-class UnusableError(InputError):
+class UnusableError(_DetailedError, InputError):
     """The server will do nothing: a key, a model or an address that it does not know."""
 
 
@@ -456,7 +506,7 @@ class NotThereError(UnusableError):
     """It knows no such path, or no such model."""
 
 
-class ExhaustedError(ResourceError):
+class ExhaustedError(_DetailedError, ResourceError):
     """The end of repeated requests; later one may succeed."""
 
 
@@ -469,18 +519,20 @@ class SlowError(ExhaustedError):
 
 
 class PassingError(Exception):
-    """A passing failure: the problem, the error in the end, and the seconds to wait that the server names."""
+    """A passing failure: the problem, the error in the end, seconds to wait and details that the server names."""
 
     def __init__(
         self,
         problem: str,
         kind: type[ResourceError] = ExhaustedError,
         wait_seconds: float | None = None,
+        details: ErrorDetails = NO_DETAILS,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.kind = kind
         self.wait_seconds = wait_seconds
+        self.details = details
 
     def at_last(self, attempts: int) -> ResourceError:
         """The error of a request that is not repeated any more."""
@@ -488,7 +540,8 @@ class PassingError(Exception):
         fix = "Raise retries, or lower connections"
         if self.kind is ResourceError:
             fix = "Start it, then run the same command again"
-        return self.kind(problem, where="server", fix=fix)
+        error = self.kind(problem, where="server", fix=fix)
+        return error.with_details(self.details) if isinstance(error, ExhaustedError) else error
 
 
 def check_status(
@@ -508,15 +561,16 @@ def check_status(
     if status == 200:
         return
     problem = f"status {status}: {shown(message_of(reply))[:300]}"
+    details = details_of(headers, reply, shown)
+    if status in REFUSALS or is_fault_of_request(status, reply):
+        raise RefusedError(problem, where="server").with_details(details)
     if status in PASSING:
         wait_seconds = named_wait(headers.get("retry-after"))
         kind = BusyError if status in BUSY else ExhaustedError
-        raise PassingError(problem, kind, wait_seconds)
-    if status in REFUSALS:
-        raise RefusedError(problem, where="server")
+        raise PassingError(problem, kind, wait_seconds, details)
     final_kind = NotThereError if status in NOT_THERE else UnusableError
     fix = FIXES.get(status, "Is base_url that of an OpenAI-compatible server?")
-    raise final_kind(problem, where="server", fix=fix)
+    raise final_kind(problem, where="server", fix=fix).with_details(details)
 
 
 def message_of(reply: bytes) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
+from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError, unknown
 from ...metrics.execution.meter import Meter
@@ -33,7 +34,16 @@ from ..files.reply_choices import (
 )
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
-from .exchange import BusyError, Client, ExhaustedError, RefusedError, UnusableError
+from .error_details import NO_DETAILS
+from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
+from .server_probe import (
+    LOGPROB_FORMS,
+    LogprobForm,
+    ServerFacts,
+    ServerProbe,
+    copies_problem,
+    logprobs_problem,
+)
 from .settings import Connection, ServerPool, ServerSettings
 
 MAX_TOKENS = 1 << 40  # more is no count
@@ -80,13 +90,18 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
         return InputError(error.problem, where=f"server: {error.where}", fix=error.fix)
 
 
-def drawings_of(prompt: Prompt, settings: ServerSettings) -> dict[str, Drawing]:
-    """The candidates to draw for a prompt, by name of the pool."""
-    return {pool.name: _drawing(prompt, pool, settings) for pool in settings.pools}
+def drawings_of(
+    prompt: Prompt, settings: ServerSettings, form: LogprobForm | None = None
+) -> dict[str, Drawing]:
+    """The candidates to draw for a prompt, by name of the pool; log-probabilities are asked for in this form."""
+    return {pool.name: _drawing(prompt, pool, settings, form) for pool in settings.pools}
 
 
-def _drawing(prompt: Prompt, pool: ServerPool, settings: ServerSettings) -> Drawing:
+def _drawing(
+    prompt: Prompt, pool: ServerPool, settings: ServerSettings, form: LogprobForm | None
+) -> Drawing:
     """The candidates to draw for one pool; each request has another seed."""
+    form = form or LOGPROB_FORMS[settings.chat][0]
 
     def body(call: int, n: int) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -106,7 +121,7 @@ def _drawing(prompt: Prompt, pool: ServerPool, settings: ServerSettings) -> Draw
             chat = {"logprobs": True, "top_logprobs": settings.top_logprobs}
             request |= chat if settings.chat else {"logprobs": settings.top_logprobs}
         elif settings.logprobs:
-            request["logprobs"] = True if settings.chat else 1
+            request |= form.keys
         if settings.stop:
             request["stop"] = list(settings.stop)
         return {**request, **settings.further}
@@ -168,6 +183,7 @@ class Drawing:
         candidates_of: the candidates of each reply, by number of the request.
         error: the last error.
         given_up: whether no more requests are made.
+        is_trial: whether one request is made first, as the server refused one for several and may refuse this too.
     """
 
     size: int
@@ -180,6 +196,7 @@ class Drawing:
     candidates_of: dict[int, list[Candidate]] = field(default_factory=dict)
     error: DiscorankError | None = None
     given_up: bool = False
+    is_trial: bool = False
 
     @property
     def missing(self) -> int:
@@ -197,7 +214,8 @@ class Drawing:
         Args:
             accepts_n: whether the server is believed to give several candidates for one request.
         """
-        lacking = 0 if self.given_up else self.missing - self.awaited
+        most = min(1, self.missing) if self.is_trial else self.missing
+        lacking = 0 if self.given_up else most - self.awaited
         while lacking > 0:
             n = min(lacking, self.most_at_once or lacking)
             if not accepts_n or self.one_at_a_time:
@@ -215,14 +233,15 @@ class Drawing:
             self.error = errors[0]
         candidates = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
         self.candidates_of[call] = candidates
+        self.is_trial = False
         self.empty_replies = 0 if candidates else self.empty_replies + 1
         if self.empty_replies >= EMPTY_REPLIES:
             self.given_up = True
 
     def refused(self, n: int, error: DiscorankError) -> None:
-        """Notes that a request for n is refused: if n is above 1, requests for one candidate are made next."""
+        """Notes that a request for n is refused: unless something else than n is wrong, one is asked for next."""
         self.awaited -= n
-        if n == 1:
+        if n == 1 or names_another_key(error):
             self.error = error
             self.given_up = True
             return
@@ -230,6 +249,7 @@ class Drawing:
         if not self.candidates_of:
             # as if all requests had been for one candidate from the start: the seeds depend on their numbers
             self.next_call = 0
+            self.is_trial = True
 
     def failed(self, n: int, error: DiscorankError) -> None:
         """Notes that a request for n failed after all its repetitions."""
@@ -252,6 +272,16 @@ class Drawing:
         """The candidates that have come, in the order of the requests."""
         calls = sorted(self.candidates_of)
         return [candidate for call in calls for candidate in self.candidates_of[call]]
+
+
+_KEYS_OF_N = ("n", "best_of", "num_return_sequences")
+
+
+def names_another_key(error: DiscorankError) -> bool:
+    """Whether a refusal says that something else than the number of candidates is wrong."""
+    details = getattr(error, "details", NO_DETAILS)
+    is_too_long = details.code == "context_length_exceeded"
+    return is_too_long or (details.param is not None and details.param not in _KEYS_OF_N)
 
 
 AHEAD = 4  # prompts under way for each connection
@@ -328,13 +358,18 @@ class ServerGenerator:
     Args:
         settings: what is asked for.
         connection: how the server is reached.
+        probes: whether the server is asked what it does before the first prompt, and refused where candidates would be
+            the same, or without the log-probabilities that are asked for.
 
     Raises:
         InputError: the key cannot be had.
     """
 
-    def __init__(self, settings: ServerSettings, connection: Connection) -> None:
-        self.settings, self.connection = settings, connection
+    def __init__(
+        self, settings: ServerSettings, connection: Connection, probes: bool = False
+    ) -> None:
+        self.settings, self.connection, self.probes = settings, connection, probes
+        self.logprob_form: LogprobForm | None = None  # the first if it is not known
         self.meter = Meter()
         self.accepts_n = True  # until the server ignores or refuses n
         connection.key()
@@ -358,10 +393,36 @@ class ServerGenerator:
         Raises:
             ResourceError: the server cannot be reached, or failed for so long that a prompt has no candidate, and at
                 other requests too.
-            InputError: it refuses the key, or does not know the model.
+            InputError: it refuses the key, or does not know the model; or what the probe found does not do.
         """
         with Client(self.connection) as client:
-            yield from self._in_order(iter(prompts), client)
+            waiting = iter(prompts)
+            for first in waiting:
+                if self.probes:
+                    self._take_facts(client.result_of(self.facts))
+                yield from self._in_order(chain([first], waiting), client)
+
+    async def facts(self, exchange: Exchange) -> ServerFacts:
+        """What the server does with requests as they will be made."""
+        settings = self.settings
+        sampling = {"temperature": settings.temperature, "top_p": settings.top_p}
+        probe = ServerProbe(exchange, settings.model, settings.chat, settings.further, sampling)
+        return await probe.facts()
+
+    def _take_facts(self, facts: ServerFacts) -> None:
+        """Takes what holds; raises InputError where that does not do, and warns where runs will not repeat."""
+        settings = self.settings
+        problem = None
+        if settings.num_candidates > 1 and settings.temperature > 0:
+            problem = copies_problem(facts, settings.temperature)
+        if settings.logprobs or settings.top_logprobs is not None:
+            problem = problem or logprobs_problem(facts)
+        if problem is not None:
+            raise problem
+        if facts.keeps_seed is False and settings.seed is not None:
+            doing = "does not repeat a text for its seed, so that another run gets other candidates"
+            warn(f"the server {doing}", UserWarning, stacklevel=2)
+        self.accepts_n, self.logprob_form = facts.takes_n, facts.logprob_form
 
     def _in_order(self, prompts: Iterator[Prompt], client: Client) -> Iterator[Generated]:
         """The outcome of every prompt; `prompts_at_once` of them are under way at a time."""
@@ -369,7 +430,8 @@ class ServerGenerator:
         requests: Requests = {}
         while True:
             for prompt in islice(prompts, self.prompts_at_once - len(queue)):
-                queue.append(_PromptUnderWay(prompt, drawings_of(prompt, self.settings)))
+                drawings = drawings_of(prompt, self.settings, self.logprob_form)
+                queue.append(_PromptUnderWay(prompt, drawings))
                 self._send(queue[-1], client, requests)
             if not queue:
                 return

@@ -14,16 +14,20 @@ holds its first character. Anything else is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from math import inf
 from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
+from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import MAX_LOGPROB, finite
 from ..files.reply_choices import sendable
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
+from .exchange import Client, Exchange, UnusableError
 from .score_server import Pair, PairScores, RequestForm
+from .server_probe import Row, ServerProbe
 from .settings import Connection, further_keys
 
 FLOOR = -9999.0  # what servers write for minus infinity
@@ -244,10 +248,13 @@ class ServerScorer:
         model: the model's name on the server.
         connection: how it is reached.
         options: how it is asked.
+        probes: whether its values are checked by a text that it generates.
 
     Raises:
         ResourceError: the server cannot be reached, or works at no request.
-        InputError: it refuses the key, does not know the model, or gives no log-probabilities of a prompt.
+        InputError: it refuses the key, does not know the model, or gives none or wrong log-probabilities of a prompt.
+
+    Where the server generates nothing with log-probabilities, so that they cannot be checked, it warns.
     """
 
     def __init__(
@@ -255,12 +262,12 @@ class ServerScorer:
         model: str,
         connection: Connection,
         options: ServerScoringOptions = ServerScoringOptions(),  # noqa: B008  immutable
+        probes: bool = True,
     ) -> None:
         self.model, self.options = model, options
         self.at_once = TEXTS_AHEAD * connection.connections
         forms = list(FORMS.values()) if options.form == "auto" else [FORMS[options.form]]
-        further = further_keys(options.request)
-        self.values: PairScores[ScoredText] = PairScores(connection, model, forms, further, 1)
+        self.values = _right_values(model, connection, options, forms, probes)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -296,6 +303,45 @@ class ServerScorer:
                 block, num_texts = [], 0
         if block:
             yield block
+
+
+def _right_values(
+    model: str,
+    connection: Connection,
+    options: ServerScoringOptions,
+    forms: Sequence[PromptForm],
+    probes: bool,
+) -> PairScores[ScoredText]:
+    """The values by the first form that works and brings the right ones; errors as `ServerScorer`."""
+    further = further_keys(options.request)
+    left, finding = list(forms), ""
+    while left:
+        try:
+            values: PairScores[ScoredText] = PairScores(connection, model, left, further, 1)
+        except InputError as error:
+            if not finding or isinstance(error, UnusableError):
+                raise
+            break
+        if not probes:
+            return values
+        (form,) = (form for form in left if form is values.form)
+        with Client(connection) as client:
+            row = client.result_of(partial(_checked, model, further, form))
+        finding = f"{row.what}: {row.finding}"
+        if row.holds is None:
+            warn(finding, UserWarning, stacklevel=3)
+        if row.holds is not False:
+            return values
+        left.remove(form)
+    fix = "Score with --backend huggingface, or on another server; --skip-probe takes what comes"
+    raise InputError(finding, where=f"server {connection.base_url}", fix=fix)
+
+
+async def _checked(
+    model: str, further: Mapping[str, Any], form: PromptForm, exchange: Exchange
+) -> Row:
+    """Whether a form brings the values of a text that the server has generated."""
+    return await ServerProbe(exchange, model, False, further, {}).echo(form)
 
 
 def _texts(asked: Asked) -> list[PromptedText]:

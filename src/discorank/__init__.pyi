@@ -1,7 +1,7 @@
 """The public names of discorank: what is listed here is imported when it is first used."""
 
 from .functions import Explanation as Explanation
-from .functions import Scores as Scores
+from .functions import MetricScores as MetricScores
 from .functions import decode as decode
 from .functions import decode_async as decode_async
 from .functions import explain as explain
@@ -16,7 +16,7 @@ from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
 from .integrations.rewards.reward_functions import group_reward as group_reward
 from .integrations.rewards.reward_functions import reward as reward
-from .integrations.rewards.served_scores import ScoreClient as ScoreClient
+from .integrations.rewards.served_scores import Scores as Scores
 from .metrics.base import Metric as Metric
 from .metrics.errors import DiscorankError as DiscorankError
 from .metrics.errors import InputError as InputError

@@ -527,7 +527,7 @@ def explain(candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSetti
 
 
 @dataclass(frozen=True, repr=False)
-class Scores:
+class MetricScores:
     """What a metric gives texts; it prints as its signature and its corpus score.
 
     Args:
@@ -559,7 +559,7 @@ def score(
     *,
     sources: Any = None,
     documents: Any = None,
-) -> Scores: ...
+) -> MetricScores: ...
 
 
 @overload
@@ -570,7 +570,7 @@ def score(
     metrics: Sequence[MetricLike],
     sources: Any = None,
     documents: Any = None,
-) -> list[Scores]: ...
+) -> list[MetricScores]: ...
 
 
 def score(
@@ -580,7 +580,7 @@ def score(
     *,
     sources: Any = None,
     documents: Any = None,
-) -> Scores | list[Scores]:
+) -> MetricScores | list[MetricScores]:
     """Scores of texts against references, by one metric or several.
 
     Args:
@@ -600,12 +600,12 @@ def score(
     return _scores(load_metric(single), columns)
 
 
-def _scores(metric: Utility, columns: Sequence[Any]) -> Scores:
+def _scores(metric: Utility, columns: Sequence[Any]) -> MetricScores:
     references = columns[1]
     counts = {1 if isinstance(one, str | Document) else len(one) for one in references or ()}
     number = counts.pop() if len(counts) == 1 else None
     corpus, segments = metric.corpus(*columns), metric.score(*columns)
-    return Scores(metric.signature(), corpus, segments, number)
+    return MetricScores(metric.signature(), corpus, segments, number)
 
 
 class KnownMetrics(dict[str, Info]):

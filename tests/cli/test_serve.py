@@ -28,6 +28,7 @@ from .test_stopping import handled
 def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
     """The command and the address it says that it serves at."""
     command = [sys.executable, "-m", "discorank", "serve", "--upstream", url, "--port", "0", *words]
+    command += [] if "--probe-model" in words else ["--skip-probe"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

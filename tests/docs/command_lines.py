@@ -48,7 +48,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
     ("", "docs/serve.md", SERVES),
     ("discorank serve", "docs/rewards.md", SCORES),
-    ("from discorank import ScoreClient", "docs/rewards.md", SCORES),
+    ("from discorank import Scores", "docs/rewards.md", SCORES),
     ("# reward.py", "docs/rewards.md", SCORES),
     ("from datasets", "docs/rewards.md", TRAINERS),
     ("# environment.py", "docs/rewards.md", TRAINERS),

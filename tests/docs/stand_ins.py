@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..integrations.test_prompt_logprobs import openai
+from ..integrations.test_prompt_logprobs import continuing, openai
 from ..support.judging import compared, judged, prompt_of
 from ..support.serving import Reply, Seen
 from ..support.tiny_causal import write_causal
@@ -93,6 +93,8 @@ def answered(seen: Seen, number: int) -> Reply:
         return Reply({"data": [{"index": i, "score": score} for i, score in enumerate(scores)]})
     if seen.body.get("echo"):
         return openai(seen)
+    if "logprobs" in seen.body and "prompt" in seen.body:
+        return continuing(seen)
     if "<first-" in prompt_of(seen):
         return compared(seen)
     if "<hypothesis-" in prompt_of(seen):

@@ -42,9 +42,7 @@ def address() -> Iterator[str]:
 def test_the_client(address: str) -> None:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
-        exec(
-            block("from discorank import ScoreClient").replace("http://localhost:8484", address), {}
-        )
+        exec(block("from discorank import Scores").replace("http://localhost:8484", address), {})
     assert shown.getvalue().startswith("[53.6")
 
 

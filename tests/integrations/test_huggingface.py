@@ -620,3 +620,56 @@ def test_a_limit_of_time_is_refused() -> None:
     given = {**padded_inputs("bart"), "custom_generate": inside, "max_new_tokens": 3}
     with pytest.raises(InputError, match="max_time: candidates are not cut by time"):
         model_of("bart").generate(**given, max_time=60.0)
+
+
+def test_stop_strings_are_those_of_the_settings() -> None:
+    tokenizer = tokenizer_of("llama")
+    inside = huggingface.custom_generate(tokenizer, num_candidates=4, seed=3)
+    given = {**padded_inputs("llama"), "max_new_tokens": NEW}
+    start = given["input_ids"].shape[1]
+    plain = model_of("llama").generate(**given, custom_generate=inside)
+    first = next(token for token in plain[0][start:].tolist() if token > 2)
+    stop = tokenizer.decode([first])
+    set_so = huggingface.custom_generate(tokenizer, num_candidates=4, seed=3, stop=(stop,))
+    wanted = model_of("llama").generate(**given, custom_generate=set_so)
+    assert wanted.tolist() != plain.tolist()
+    for form in (stop, [stop]):
+        stopped = model_of("llama").generate(
+            **given, custom_generate=inside, stop_strings=form, tokenizer=tokenizer
+        )
+        assert stopped.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("name", ["output_scores", "output_logits", "output_attentions"])
+def test_outputs_of_steps_are_refused_with_the_reason(name: str) -> None:
+    inside = huggingface.custom_generate(tokenizer_of("llama"), num_candidates=2)
+    given = {**padded_inputs("llama"), "custom_generate": inside, "max_new_tokens": 3}
+    with pytest.raises(InputError, match=f"{name}: is not there for what is chosen"):
+        model_of("llama").generate(**given, return_dict_in_generate=True, **{name: True})
+
+
+def test_a_streamer_gets_the_prompt_and_what_is_chosen() -> None:
+    class Heard:
+        """Keeps what it is given."""
+
+        def __init__(self) -> None:
+            self.pieces: list[Any] = []
+            self.ends = 0
+
+        def put(self, value: Any) -> None:
+            self.pieces.append(value)
+
+        def end(self) -> None:
+            self.ends += 1
+
+    tokenizer, heard = tokenizer_of("llama"), Heard()
+    inside = huggingface.custom_generate(tokenizer, num_candidates=4, seed=3)
+    inputs = tokenizer(TEXTS[0], return_tensors="pt")
+    inputs.pop("token_type_ids", None)
+    (row,) = model_of("llama").generate(
+        **inputs, custom_generate=inside, max_new_tokens=NEW, streamer=heard
+    )
+    prompt, answer = heard.pieces
+    assert prompt.tolist() == inputs["input_ids"].tolist()
+    assert [*prompt[0].tolist(), *answer.tolist()] == row.tolist()
+    assert heard.ends == 1

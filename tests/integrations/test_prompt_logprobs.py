@@ -126,7 +126,8 @@ def in_bytes(seen: Seen, number: int = 0) -> Reply:
 def scorer(server: Server | str, form: Any = "auto", **settings: Any) -> ServerScorer:
     url = server if isinstance(server, str) else server.url
     given = {"retries": 1, "backoff_seconds": 0.0, **settings}
-    return ServerScorer("m", Connection(url, **given), ServerScoringOptions(form=form))
+    options = ServerScoringOptions(form=form)
+    return ServerScorer("m", Connection(url, **given), options, probes=False)
 
 
 def answers(scorer: ServerScorer, texts: list[PromptedText]) -> list[Any]:
@@ -374,6 +375,7 @@ def test_a_run_whose_server_stopped_goes_on(tmp_path: Path) -> None:
     def command(server: Server, out: Path) -> list[str]:
         words = ["logprobs", str(source), "--backend", "server", "--generator", "m", "-o", str(out)]
         words += ["--base-url", server.url, "--prompt", "{source} ", "--end-text", " end"]
+        words += ["--skip-probe"]
         return [*words, "--connections", "1", "--retries", "0", "--backoff-seconds", "0", "--quiet"]
 
     with serving(openai) as server:
@@ -398,6 +400,88 @@ def test_a_run_whose_server_stopped_goes_on(tmp_path: Path) -> None:
         "logprob": pytest.approx(value.logprob),
         "tokens": value.tokens,
     }
+
+
+def continuing(seen: Seen, rows_off: int = 0, has_logprobs: bool = True) -> Reply:
+    """An echo as of OpenAI's, whose values are those of the token so many rows on, and a continuation where none is."""
+    prompt = seen.body["prompt"]
+    if seen.body.get("echo"):
+        given = columns(prompt)
+        values = given["token_logprobs"]
+        given["token_logprobs"] = (
+            values if not rows_off else [None, *values[1 + rows_off :], *[-9.0] * rows_off]
+        )
+        return choice(text=prompt, logprobs=given)
+    if "prompt_logprobs" in seen.body:
+        return refuse("prompt_logprobs is not known")
+    text = f" a {seen.body.get('seed')} boat and a train and a small house under the hill"
+    given = columns(prompt + text)
+    start = len(tokens_of(prompt))
+    made = {name: column[start:] for name, column in given.items()}
+    return choice(text=text, logprobs=made if has_logprobs and seen.body.get("logprobs") else None)
+
+
+def probed(server: Server, **settings: Any) -> ServerScorer:
+    given = {"retries": 0, "backoff_seconds": 0.0, **settings}
+    return ServerScorer("m", Connection(server.url, **given))
+
+
+def test_values_are_checked_by_a_text_that_the_server_generates() -> None:
+    with serving(lambda seen, number: continuing(seen)) as server:
+        right = probed(server)
+        assert right.values.form.name == "echo"
+        assert [bool(seen.body.get("echo")) for seen in server.seen] == [True, False, True]
+        generated = server.seen[1].body
+    assert (generated["temperature"], generated["logprobs"], generated["max_tokens"]) == (
+        1.0,
+        1,
+        24,
+    )
+
+
+def test_an_echo_that_is_a_row_off_is_refused() -> None:
+    with (
+        serving(lambda seen, number: continuing(seen, rows_off=1)) as server,
+        pytest.raises(
+            InputError, match=r"prompts by echo-one: wrong: -\d+\.\d\d nats a token"
+        ) as raised,
+    ):
+        probed(server)
+    assert "--skip-probe" in str(raised.value)
+
+
+def test_the_form_is_the_one_whose_values_are_right() -> None:
+    """An echo that must not generate is a row off; one with a token behind it is right."""
+
+    def answer(seen: Seen, number: int) -> Reply:
+        return continuing(seen, rows_off=int(seen.body["max_tokens"] == 0))
+
+    with serving(answer) as server:
+        assert probed(server).values.form.name == "echo-one"
+
+
+def test_values_that_cannot_be_checked_are_warned_of() -> None:
+    with (
+        serving(lambda seen, number: continuing(seen, has_logprobs=False)) as server,
+        pytest.warns(UserWarning, match="prompts by echo: nothing is generated with"),
+    ):
+        assert probed(server).values.form.name == "echo"
+
+
+def test_the_table_says_what_the_server_does(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["logprobs", "--backend", "server", "--generator", "m", "--probe", "--base-url"]
+    with serving(lambda seen, number: continuing(seen, rows_off=1)) as server:
+        assert main([*words, server.url, "--retries", "0"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert [re.split(r"  +", line)[:2] for line in table] == [
+        ["n", "no"],
+        ["sampling", "yes"],
+        ["seed", "yes"],
+        ["log-probabilities", "yes"],
+        ["prompts by echo", "no"],
+        ["prompts by echo-one", "no"],
+        ["prompts by prompt-logprobs", "no"],
+    ]
 
 
 def test_many_requests_are_under_way() -> None:

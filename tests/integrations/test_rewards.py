@@ -170,7 +170,7 @@ def test_a_server_that_is_gone_raises_whatever_is_masked() -> None:
     with scoring("chrf") as (_, url):
         pass
     for on_error in ("raise", "mask"):
-        server = discorank.ScoreClient(url, "chrf", retries=0)
+        server = discorank.Scores(url, "chrf", retries=0)
         reward = discorank.reward("chrf", server=server, on_error=on_error)
         with pytest.raises(ResourceError):
             reward(COMPLETIONS, reference=REFERENCES)
@@ -179,7 +179,7 @@ def test_a_server_that_is_gone_raises_whatever_is_masked() -> None:
 def _replied(body: Any) -> Any:
     with (
         serving(lambda seen, number: Reply(body)) as server,
-        discorank.ScoreClient(server.url) as scores,
+        discorank.Scores(server.url) as scores,
     ):
         return scores.outcomes(["a", "b"], ["r", "r"])
 
@@ -219,7 +219,7 @@ def test_requests_that_fail_for_a_while_are_repeated() -> None:
         return (busy, Reply(b"{", length=1), Reply(b"no", status=500), Reply(good))[number]
 
     with serving(answer) as server:
-        with discorank.ScoreClient(server.url, retries=3, backoff_seconds=0.0) as scores:
+        with discorank.Scores(server.url, retries=3, backoff_seconds=0.0) as scores:
             assert scores.score(["a"], ["r"]).tolist() == [2.5]
         assert [seen.path for seen in server.seen] == ["/v1/score"] * 4
 

@@ -492,6 +492,7 @@ def test_a_server_that_fails_at_everything_ends_the_run(tmp_path: Path) -> None:
             *("generate", str(source), "--from", "text", "--backend", "server", "-n", "2"),
             *("--base-url", server.url, "--generator", "m", "--sampling", "ancestral"),
             *("--retries", "0", "--connections", "1", "--max-errors", "9", "--quiet"),
+            "--skip-probe",
             *("-o", str(out)),
         ]
         assert main(command) == 5

@@ -60,16 +60,18 @@ def proxying(
     connection: dict[str, Any] | None = None,
     door: dict[str, Any] | None = None,
     url: str | None = None,
+    probes: bool = False,
     **drawing: Any,
 ) -> Iterator[Proxy]:
     """A proxy on a free port before a scripted server; chrF chooses among 4 candidates if nothing else is said.
 
-    `url` is the address of the server upstream, if it is not the scripted one.
+    `url` is the address of the server upstream, if it is not the scripted one; `probes`: whether it is asked what it
+    does.
     """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
         settings = {"base_url": url or upstream.url, **(connection or {})}
-        yield from _running(upstream, chosen, engine, settings, door or {}, drawing)
+        yield from _running(upstream, chosen, engine, settings, door or {}, drawing, probes)
 
 
 def _running(
@@ -79,6 +81,7 @@ def _running(
     connection: dict[str, Any],
     door: dict[str, Any],
     drawing: dict[str, Any],
+    probes: bool,
 ) -> Iterator[Proxy]:
     """The proxy, stopped at the end."""
     reports: list[str] = []
@@ -91,7 +94,7 @@ def _running(
         reports.append,
     )
     server.load()
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(probes)))
     thread.start()
     try:
         yield Proxy(server, upstream, reports)

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.app import _listening
-from discorank.integrations.proxy.questions import with_form
+from discorank.integrations.proxy.json_forms import with_form
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.integrations.server.exchange import without
 

@@ -318,7 +318,7 @@ TOO_DEAR: list[tuple[str, dict[str, Any], str]] = [
     ("completions", {"temperature": 0, "max_to\u212aens": 5000}, "max_to\u212aens"),
     ("completions", {"temperature": 0, "max_tokens": 0}, "max_tokens"),
     ("completions", {"max_tokens": 100, "n": 16}, "max_tokens"),
-    ("completions", {"max_tokens": 100, "n": 9, "logprobs": 1}, "n"),
+    ("completions", {"max_tokens": 100, "n": 9, "prompt_logprobs": 1}, "n"),
     ("completions", {"temperature": 0, "max_tokens": "1000"}, "max_tokens"),
     ("completions", {"temperature": 0, "max_tokens": -1}, "max_tokens"),
     ("responses", {"input": "x", "max_output_tokens": 1_000_000_000}, "max_output_tokens"),

@@ -20,7 +20,7 @@ from discorank.integrations.proxy.candidate_draw import (
     CandidateDraw,
     Upstream,
 )
-from discorank.integrations.proxy.questions import MAX_STEPS, with_form
+from discorank.integrations.proxy.json_forms import MAX_STEPS, with_form
 from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
@@ -334,7 +334,7 @@ def test_features_choose_and_their_log_probabilities_stay_here() -> None:
     assert reply.json()["choices"][0]["logprobs"] is None
     assert about(reply)["candidates"][0]["logprob"] == -0.5
     assert chat.json()["choices"][0]["message"]["content"] == "a"
-    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, True]
+    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, 1, True, True]
 
 
 def test_without_log_probabilities_there_is_no_choice() -> None:
@@ -342,7 +342,7 @@ def test_without_log_probabilities_there_is_no_choice() -> None:
     with proxying(Script(logprobs=False), deciders=deciders) as proxy:
         status, message = error(ask(proxy))
     assert status == 503
-    assert "no logprob" in message
+    assert "upstream gives no log-probabilities (asked by logprobs or" in message
 
 
 SCHEMA = {

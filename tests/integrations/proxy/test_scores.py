@@ -37,7 +37,7 @@ REFERENCES = [
 ]
 
 
-def post(url: str, path: str, /, status: int = 200, **body: Any) -> Any:
+def post(url: str, path: str, /, status: Any = 200, **body: Any) -> Any:
     reply = send("POST", f"{url}{path}", json=body)
     assert reply.status_code == status, reply.text
     return reply.json()
@@ -117,7 +117,7 @@ def test_score_server_takes_it_as_its_upstream_bit_for_bit() -> None:
 
 def test_the_client_has_the_same_values_and_expected_utilities() -> None:
     lists = [HYPOTHESES, ["one", "two", "one"]]
-    with scoring("bleu", TINY) as (_, url), discorank.ScoreClient(url, TINY) as scores:
+    with scoring("bleu", TINY) as (_, url), discorank.Scores(url, TINY) as scores:
         metric = discorank.load_metric(TINY)
         assert (
             scores.score(HYPOTHESES, REFERENCES).tolist()
@@ -268,7 +268,7 @@ def test_a_text_without_a_score_is_an_error_in_its_place_or_of_the_request() -> 
         (row,) = post(url, "/v1/utilities", candidates=["nan", "fine"])["data"]
         assert row["utilities"] == [None, 4.0]
         assert row["matrix"] == [[None, None], [4.0, 4.0]]
-        with discorank.ScoreClient(url) as scores:
+        with discorank.Scores(url) as scores:
             outcomes = scores.outcomes(texts, ["r"] * 4)
             assert isinstance(outcomes[0], MetricError)
             assert outcomes[1] == 4.0
@@ -323,7 +323,7 @@ def test_a_metric_whose_server_is_gone_is_a_503() -> None:
         error = post(url, "/v1/score", 503, text_1="a", text_2="b")["error"]
         assert error["code"] == "no_scores"
         with (
-            discorank.ScoreClient(url, retries=0) as scores,
+            discorank.Scores(url, retries=0) as scores,
             pytest.raises(ResourceError, match="gone"),
         ):
             scores.score(["a"], ["b"])

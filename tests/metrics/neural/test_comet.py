@@ -719,6 +719,6 @@ def test_other_inputs_of_poly_are_refused(
     torch.save(content, file)
     beside = yaml.safe_load((folder / "hparams.yaml").read_text())
     (folder / "hparams.yaml").write_text(yaml.safe_dump({**beside, **changes}))
-    metric = load_metric("comet-poly", model=str(folder), encoder_path=ENCODER)
+    metric: Any = load_metric("comet-poly", model=str(folder), encoder_path=ENCODER)
     with pytest.raises(ModelLoadError, match=problem):
         metric.scorer  # noqa: B018

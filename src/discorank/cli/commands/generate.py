@@ -18,6 +18,8 @@ from ...integrations.generation.generator import Generator, unescaped
 from ...integrations.generation.prompts import PromptEntry, read_prompts
 from ...integrations.huggingface.model_loading import GenerationSettings
 from ...integrations.server import ServerGenerator, ServerSettings
+from ...integrations.server.exchange import Client
+from ...integrations.server.server_probe import ProbeOptions, ServerFacts, table_of
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -79,7 +81,8 @@ def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerat
         logprobs=logprobs,
     )
     needed(values, "base_url", "--base-url")
-    return ServerGenerator(server_settings, build(Connection, values))
+    connection = build(Connection, values)
+    return ServerGenerator(server_settings, connection, not values.get("skip_probe"))
 
 
 def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:
@@ -155,6 +158,7 @@ OPTIONS = Options(
         GenerationSettings,
         Connection,
         ServerOptions,
+        ProbeOptions,
         ChoiceOptions,
         OutputOptions,
         CodeOptions,
@@ -173,6 +177,10 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Generates; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    if values["probe"]:
+        _check_used(values)
+        print(table_of(_probed(values)))
+        return 0
     path = needed(values, "input", "INPUT")
     values["stop"] = tuple(map(unescaped, values["stop"]))
     out = check_output(values["output"], [values["input"], values["examples"]])
@@ -262,6 +270,15 @@ def _huggingface(values: Mapping[str, Any]) -> Generator:
     )
 
 
+def _probed(values: Mapping[str, Any]) -> ServerFacts:
+    """What the server of the options does."""
+    if values["backend"] != "server":
+        raise InputError("is for servers", where="--probe", fix="Add --backend server")
+    generator = server_generator(values, _needs_logprobs(values))
+    with Client(generator.connection) as client:
+        return client.result_of(generator.facts)
+
+
 def _server(values: Mapping[str, Any]) -> Generator:
     return server_generator(values, _needs_logprobs(values))
 
@@ -284,7 +301,9 @@ def _check_used(values: Mapping[str, Any]) -> None:
 
 
 FOREIGN = {  # what only the other backend takes
-    "huggingface": [field.name for part in (Connection, ServerOptions) for field in fields(part)],
+    "huggingface": [
+        field.name for part in (Connection, ServerOptions, ProbeOptions) for field in fields(part)
+    ],
     "server": ["sequences_at_once"],
 }
 BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {

@@ -16,8 +16,10 @@ from ...integrations.scoring.list_prompts import (
     read_chosen_texts,
 )
 from ...integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
-from ...integrations.server.prompt_logprobs import ServerScoringOptions
-from ...integrations.server.settings import Connection
+from ...integrations.server.exchange import Client, Exchange
+from ...integrations.server.prompt_logprobs import FORMS, ServerScoringOptions
+from ...integrations.server.server_probe import ProbeOptions, ServerFacts, ServerProbe, table_of
+from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, settings
@@ -81,6 +83,7 @@ OPTIONS = Options(
         ScoringSettings,
         Connection,
         ServerScoringOptions,
+        ProbeOptions,
     ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
@@ -98,6 +101,9 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     for name in ("end_text", "separator"):
         values[name] = _unescaped(values[name], f"--{name.replace('_', '-')}")
+    if values["probe"]:
+        print(table_of(_probed(values)))
+        return 0
     needed(values, "input", "INPUT")
     needed(values, "generator", "--generator")
     inputs = [
@@ -130,6 +136,22 @@ def run(arguments: Sequence[str]) -> int:
         )
     say(closing_line(counts, lists.name, out, "lists", "scored"), values["quiet"])
     return 3 if counts.get("errors") else 0
+
+
+def _probed(values: Mapping[str, Any]) -> ServerFacts:
+    """What the server of the options does."""
+    if values["backend"] != "server":
+        raise InputError("is for servers", where="--probe", fix="Add --backend server")
+    model = needed(values, "generator", "--generator")
+    needed(values, "base_url", "--base-url")
+    further = further_keys(build(ServerScoringOptions, values).request)
+
+    async def facts(exchange: Exchange) -> ServerFacts:
+        probe = ServerProbe(exchange, model, False, further, {"temperature": 1.0})
+        return await probe.facts(tuple(FORMS.values()))
+
+    with Client(build(Connection, values)) as client:
+        return client.result_of(facts)
 
 
 def _unescaped(text: str | None, where: str) -> str | None:
@@ -185,7 +207,10 @@ def _server(values: Mapping[str, Any]) -> TextScorer:
     needed(values, "prompt", "--prompt")
     needed(values, "base_url", "--base-url")
     return ServerScorer(
-        values["generator"], build(Connection, values), build(ServerScoringOptions, values)
+        values["generator"],
+        build(Connection, values),
+        build(ServerScoringOptions, values),
+        probes=not values["skip_probe"],
     )
 
 
@@ -223,7 +248,9 @@ def _check_used(values: Mapping[str, Any]) -> None:
 
 FOREIGN = {  # what only the other backend takes
     "huggingface": [
-        field.name for part in (Connection, ServerScoringOptions) for field in fields(part)
+        field.name
+        for part in (Connection, ServerScoringOptions, ProbeOptions)
+        for field in fields(part)
     ],
     "server": ["revision", "source_lang", "target_lang", "device", "dtype", "batch_tokens"],
 }

@@ -9,14 +9,15 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
+from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import setting_names, settings
+from ...metrics.spec.checked_settings import Rare, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -40,9 +41,9 @@ RERANK = "rerank"  # the name of the decoder that features make
 # what there is no use for without a server upstream
 _OF_UPSTREAM = frozenset(
     name
-    for component in (MBRDecoder, Reranker, DrawingSettings, Connection)
+    for component in (MBRDecoder, Reranker, DrawingSettings, Connection, ProbeOptions)
     for name in setting_names(component)
-) | {"allow_utility", "allow_path"}
+) | {"allow_utility", "allow_path", "probe_model"}
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -54,12 +55,14 @@ class ServeOptions:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
             it, scores by the metrics of -m are answered alone.
         allow_utility: further utilities that a request may choose by their name.
+        probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
 
     heading: ClassVar = "server"
 
     upstream: str | None = None
     allow_utility: tuple[str, ...] = ()
+    probe_model: Annotated[str | None, Rare()] = None
 
 
 OPTIONS = Options(
@@ -75,6 +78,7 @@ OPTIONS = Options(
         DoorSettings,
         ScoreSettings,
         Connection,
+        ProbeOptions,
         CodeOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
@@ -107,22 +111,25 @@ def run(arguments: Sequence[str]) -> int:
     scoring = build(ScoreSettings, values)
     with engine_in(values) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say, utilities, scoring)
+        if values["probe"]:
+            print(table_of(asyncio.run(server.facts(values["probe_model"]))))
+            return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asyncio.run(_served(server))
+        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
 
 
-async def _served(server: ProxyServer) -> None:
+async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
         for number in heeded():
             loop.add_signal_handler(number, server.stop)
-    await server.serve()
+    await server.serve(probes, model)
 
 
 def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:

@@ -1,0 +1,347 @@
+"""What a server does with the requests that are about to be made, found out by a few small ones before they are paid.
+
+    n                several candidates for one request, or one whatever is asked
+    sampling         texts that differ at the temperature asked for
+    seed             the same text for the same seed
+    log-probabilities    the form that brings those of generated texts (`LOGPROB_FORMS`)
+    echo, ...        whether those of a prompt are right: a text that the server has just generated, with the values
+                     that it gave its tokens, is sent back as a prompt, and has to get the same values
+
+Some servers give each token of a prompt the values of the place after it: numbers come, and are worse than chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import Rare, settings
+from ...metrics.storage.json_and_yaml import parse_json
+from ..files.reply_choices import text_of, total_logprob, value_at
+from ..scoring.list_prompts import ScoredText
+from .exchange import (
+    Exchange,
+    NotThereError,
+    RefusedError,
+    UnusableError,
+    check_status,
+    whole,
+)
+from .score_server import Pair, RequestForm
+
+# beginnings that go on in many ways
+PROMPTS = (
+    "Once upon a time, in a small town by the sea, there lived",
+    "My favourite things to do on a free afternoon are",
+    "The old letter was found in the attic. It said:",
+)
+NUM_TEXTS = 4
+NUM_TOKENS = 24  # of each text
+MIN_TOKENS = 6  # of a text that an echo is checked by
+MAX_NATS_APART = 0.25  # nats a token, which cuts of the distribution and other batches may make
+
+
+class LogprobForm(NamedTuple):
+    """Keys of a request that asks for the log-probabilities of what is generated, and what they are called."""
+
+    name: str
+    keys: Mapping[str, Any]
+
+
+LOGPROB_FORMS: Mapping[bool, tuple[LogprobForm, ...]] = {  # whether it is a chat
+    True: (
+        LogprobForm("logprobs", {"logprobs": True}),
+        LogprobForm("logprobs and top_logprobs", {"logprobs": True, "top_logprobs": 1}),
+    ),
+    False: (
+        LogprobForm("logprobs", {"logprobs": 1}),
+        LogprobForm("logprobs: true", {"logprobs": True}),
+    ),
+}
+
+
+class Row(NamedTuple):
+    """A line of the table: what was tried, whether it holds (None where that cannot be told), and what came."""
+
+    what: str
+    holds: bool | None
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server does.
+
+    Args:
+        model: the model's name on the server.
+        chat: whether it was asked in chats.
+        takes_n: whether one request brings several candidates.
+        texts: what came at the temperature asked for, each from a draw of its own.
+        keeps_seed: whether a seed brings a text again; None where all texts are the same.
+        logprob_form: what brings log-probabilities of what is generated; None if nothing does.
+        echoes: what each form of `prompt_logprobs` that was tried brings.
+    """
+
+    model: str
+    chat: bool
+    takes_n: bool
+    texts: tuple[str, ...]
+    keeps_seed: bool | None
+    logprob_form: LogprobForm | None
+    echoes: tuple[Row, ...] = ()
+
+    @property
+    def samples(self) -> bool | None:
+        """Whether texts differ; None where too few came to tell."""
+        written = [text for text in self.texts if text.strip()]
+        return None if len(written) < NUM_TEXTS else len(set(written)) > 1
+
+    def rows(self) -> Iterator[Row]:
+        """The table."""
+        several = "several candidates for one request" if self.takes_n else "one, whatever is asked"
+        yield Row("n", self.takes_n, several)
+        yield Row("sampling", self.samples, f"{len(set(self.texts))} of {len(self.texts)} differ")
+        again = {True: "the same text again", False: "another text", None: "all texts are the same"}
+        yield Row("seed", self.keeps_seed, again[self.keeps_seed])
+        form = self.logprob_form
+        brought = "in no form" if form is None else f"by {form.name}"
+        yield Row("log-probabilities", form is not None, brought)
+        yield from self.echoes
+
+
+@settings
+class ProbeOptions:
+    """What is asked before anything is paid.
+
+    Args:
+        probe: print what the server does (several candidates for one request, real sampling, seeds, log-probabilities),
+            by a few small requests, and end.
+        skip_probe: begin without asking.
+    """
+
+    heading: ClassVar = "server"
+
+    probe: bool = False
+    skip_probe: Annotated[bool, Rare()] = False
+
+
+NO_SAMPLES = (
+    "Is there a key that has it sample (--request)? transformers serve samples with "
+    '{"generation_config": "{\\"do_sample\\": true}"}'
+)
+
+
+def copies_problem(facts: ServerFacts, temperature: float) -> InputError | None:
+    """The error of a server whose candidates would all be the same."""
+    if facts.samples is not False:
+        return None
+    problem = f"answers with the same text {len(facts.texts)} times at temperature {temperature:g}"
+    return InputError(
+        f"{problem}, so that every candidate but the first would be paid for nothing",
+        where=f"server: {facts.model}",
+        fix=NO_SAMPLES,
+    )
+
+
+def logprobs_problem(facts: ServerFacts) -> InputError | None:
+    """The error of a server that gives no log-probabilities."""
+    if facts.logprob_form is not None:
+        return None
+    kind = "chats" if facts.chat else "completions"
+    tried = " or ".join(form.name for form in LOGPROB_FORMS[facts.chat])
+    fix = "Do without them, or ask in the other way, if the server has it"
+    return InputError(
+        f"gives no log-probabilities of its {kind} (asked by {tried})",
+        where=f"server: {facts.model}",
+        fix=fix,
+    )
+
+
+class ServerProbe:
+    """Asks a server.
+
+    Args:
+        exchange: requests to it.
+        model: the model's name on it; requests have none if it is empty.
+        chat: whether it is asked in chats.
+        further: more keys of every request.
+        sampling: keys of a request that draws a candidate, such as its temperature.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        model: str,
+        chat: bool,
+        further: Mapping[str, Any],
+        sampling: Mapping[str, Any],
+    ) -> None:
+        self._exchange, self._model, self._chat = exchange, model, chat
+        self._further, self._sampling = further, sampling
+
+    async def facts(self, echo_forms: Sequence[RequestForm[ScoredText]] = ()) -> ServerFacts:
+        """What the server does.
+
+        Args:
+            echo_forms: the forms of log-probabilities of prompts to check.
+
+        Raises:
+            InputError: it refuses a plain request, the key or the model.
+            ResourceError: it cannot be reached, or works at no request.
+        """
+        takes_n, texts = await self._texts()
+        keeps_seed = None
+        if len(set(texts)) > 1:
+            pair = [await self._choices(1, seed=1), await self._choices(1, seed=1)]
+            keeps_seed = pair[0] == pair[1]
+        form = await self.logprob_form()
+        echoes = tuple([await self.echo(echo_form) for echo_form in echo_forms])
+        return ServerFacts(self._model, self._chat, takes_n, tuple(texts), keeps_seed, form, echoes)
+
+    async def _texts(self) -> tuple[bool, list[str]]:
+        """Whether one request brings several candidates, and some texts."""
+        try:
+            texts = await self._choices(NUM_TEXTS, seed=0)
+        except RefusedError:
+            texts = await self._choices(1, seed=0)  # which tells what else is wrong
+        takes_n = len(texts) > 1
+        for number in range(len(texts), NUM_TEXTS):
+            texts += (await self._choices(1, seed=number))[:1]
+        return takes_n, texts[:NUM_TEXTS]
+
+    async def _choices(self, n: int, **keys: Any) -> list[str]:
+        """The texts of a request for n candidates."""
+        reply = await self._reply(self._chat, PROMPTS[0], {"n": n, **self._sampling, **keys})
+        texts = [text_of(choice, self._chat) for choice in _choices_in(reply)]
+        return [text for text in texts if isinstance(text, str)]
+
+    async def logprob_form(self) -> LogprobForm | None:
+        """The form that brings log-probabilities."""
+        for form in LOGPROB_FORMS[self._chat]:
+            keys = {"n": 1, **self._sampling, **form.keys}
+            try:
+                choices = _choices_in(await self._reply(self._chat, PROMPTS[0], keys))
+                if any(total_logprob(choice) is not None for choice in choices):
+                    return form
+            except UnusableError:
+                raise
+            except InputError:
+                continue
+        return None
+
+    async def echo(self, form: RequestForm[ScoredText]) -> Row:
+        """Whether a form brings the right log-probabilities of prompts."""
+        what = f"prompts by {form.name}"
+        holds, finding = None, "nothing is generated with log-probabilities, to check them by"
+        for number, prompt in enumerate(PROMPTS):
+            made = await self._generated(prompt, number)
+            if made is None:
+                continue
+            text, num_tokens, total = made
+            try:
+                value = await self._of_prompt(form, Pair(prompt, text))
+            except (InputError, NotThereError) as error:
+                return Row(what, False, str(error))
+            echoed, own = value / num_tokens, total / num_tokens
+            if abs(echoed - own) <= MAX_NATS_APART:
+                return Row(what, True, f"{echoed:.2f} nats a token, {own:.2f} when generated")
+            holds = False
+            finding = f"wrong: {echoed:.2f} nats a token of a text that it gave {own:.2f} when it generated it"
+        return Row(what, holds, finding)
+
+    async def _of_prompt(self, form: RequestForm[ScoredText], pair: Pair) -> float:
+        """The log-probability of a text behind a prompt."""
+        body = {**form.body(self._model, [pair]), **self._further}
+        (value,) = form.values(await self._exchange.post(form.path, body), [pair])
+        return value.logprob
+
+    async def _generated(self, prompt: str, seed: int) -> tuple[str, int, float] | None:
+        """A text that the server completes a prompt with, its tokens and their log-probability; None if it does not."""
+        keys = {"temperature": 1.0, "top_p": 1.0, "seed": seed}
+        for form in LOGPROB_FORMS[False]:
+            try:
+                choices = _choices_in(await self._reply(False, prompt, {**keys, **form.keys}))
+                total = total_logprob(choices[0]) if choices else None
+            except (InputError, NotThereError):
+                continue
+            if total is None:
+                continue
+            text, tokens = _text_and_tokens(choices[0])
+            if len(tokens) >= MIN_TOKENS and "\ufffd" not in text:
+                return text, len(tokens), total
+            return None
+        return None
+
+    async def _reply(self, chat: bool, prompt: str, keys: Mapping[str, Any]) -> Any:
+        """The reply to a small request."""
+        content = (
+            {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+        )
+        named = {"model": self._model} if self._model else {}
+        body = {**named, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
+        return await self._exchange.post("chat/completions" if chat else "completions", body)
+
+
+async def facts_of(
+    exchange: Exchange,
+    model: str | None,
+    further: Mapping[str, Any],
+    temperature: float | None,
+) -> ServerFacts:
+    """What a server does in chats, or in completions if it has no chats.
+
+    Args:
+        exchange: requests to it.
+        model: which of its models; the only one it names, if not given.
+        further: more keys of every request.
+        temperature: of sampling; the server's own if not given.
+
+    Raises:
+        DiscorankError: it cannot be asked, or names several models.
+    """
+    name = model or await _only_model(exchange)
+    sampling = {} if temperature is None else {"temperature": temperature}
+    try:
+        return await ServerProbe(exchange, name, True, further, sampling).facts()
+    except NotThereError:
+        return await ServerProbe(exchange, name, False, further, sampling).facts()
+
+
+async def _only_model(exchange: Exchange) -> str:
+    """The name of the one model that the server has."""
+    async with exchange.opened("GET", "models", b"", {}) as reply:
+        content = await whole(reply.pieces, None)
+    check_status(reply.status, reply.headers, content, exchange.shown)
+    listed = value_at(parse_json(content), "data")
+    names = [value_at(model, "id") for model in (listed if isinstance(listed, list) else [])]
+    if len(names) != 1 or not isinstance(names[0], str):
+        problem = f"the server names {len(names)} models"
+        raise InputError(problem, where="--probe-model", fix="Say which one is to be asked")
+    return names[0]
+
+
+def _choices_in(reply: Any) -> list[Any]:
+    choices = value_at(reply, "choices")
+    return choices if isinstance(choices, list) else []
+
+
+def _text_and_tokens(choice: Any) -> tuple[str, list[Any]]:
+    """The text of a choice, with the white space before it that some servers take off, and its tokens."""
+    text = value_at(choice, "text")
+    logprobs = value_at(choice, "logprobs")
+    values = value_at(logprobs, "token_logprobs") or value_at(logprobs, "content") or []
+    tokens = value_at(logprobs, "tokens")
+    joined = "".join(map(str, tokens)) if isinstance(tokens, list) else ""
+    if isinstance(text, str) and joined.strip() == text.strip() and joined.startswith(" "):
+        text = joined
+    return text if isinstance(text, str) else "", list(values)
+
+
+def table_of(facts: ServerFacts) -> str:
+    """What a server does, as the lines of a table."""
+    words = {True: "yes", False: "no", None: "unknown"}
+    listed = [(row.what, words[row.holds], row.finding) for row in facts.rows()]
+    width = max(len(what) for what, _, _ in listed)
+    return "\n".join(f"{what:<{width}}  {holds:<7}  {finding}" for what, holds, finding in listed)
