@@ -426,6 +426,18 @@ def test_blinded_annotations_come_back(tmp_path: Path) -> None:
     assert with_means_of_raters(documents, "esa")[1].human == {"esa": {"B": (55.0, None)}}
 
 
+def test_a_text_that_was_not_judged_has_no_ratings(tmp_path: Path) -> None:
+    for text, is_judged in ((" two  texts\n", True), ("two other texts", False)):
+        log = [pearmut_record("u", "e:0", {"B": {"score": 55, "error_spans": []}}, {"B": text})]
+        rows = read_judged_file(str(write_lines(tmp_path / "log.jsonl", log)), "esa")
+        if is_judged:
+            assert with_judged(plain_documents(), rows, "esa")[1].human["esa of u"]
+            continue
+        said = r"log.jsonl:1: e:0: of 'B' 'two other texts' was judged, its text is 'two texts'"
+        with pytest.raises(InputError, match=said):
+            with_judged(plain_documents(), rows, "esa")
+
+
 APPRAISE = (
     "engces1,B,{segment},{kind},eng,ces,{score},{document},False,"
     '"[{{""start_i"":0,""end_i"":2,""severity"":""minor"",""error_type"":null}}]",100.0,{end}\n'
