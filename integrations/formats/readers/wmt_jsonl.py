@@ -38,7 +38,7 @@ from ..rated_texts import (
     Notes,
     RatedSegment,
     SpanReading,
-    count_missing,
+    count_doubtful,
     is_reference,
     rated_row,
     rating_number,
@@ -351,7 +351,7 @@ class _Segments:
                 raise InputError(problem, where=f"document {head['id']!r:.80}")
             segments = sorted(segments, key=lambda one: one[0] or 0)
         row = rated_row(head, [segment for _, segment in segments], systems, dimension)
-        count_missing(row, self.notes)
+        count_doubtful(row, self.notes)
         self.notes.counts.update(self._spans.take())
         return row
 

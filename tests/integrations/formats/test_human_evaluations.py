@@ -110,6 +110,14 @@ def test_mqm_is_told_from_esa_and_pairs_are_asked_for(tmp_path: Path) -> None:
     assert max(s for s in scores if s is not None) <= 0
 
 
+def test_scores_outside_of_their_range_are_counted(tmp_path: Path) -> None:
+    first, second = list(wmt25_segments())[1:3]
+    first["scores"], second["scores"] = {"A": {"human0": 5000}}, {"A": {"human0": 100}}
+    path = write_lines(tmp_path / "x.jsonl", [first, second])
+    with pytest.warns(LeftOutWarning, match="1 scores of esa are outside of 0 to 100"):
+        documents_of(path)
+
+
 def test_what_is_absent_is_counted(tmp_path: Path) -> None:
     rows = list(wmt25_segments())
     del rows[1]["tgt_text"]["B"]
