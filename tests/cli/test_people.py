@@ -333,6 +333,15 @@ def test_pearmut_loads_a_campaign_and_its_annotations_come_back(
         assert (rater["rater"], rater["ratings"]) == ("annotator-1", 5 * len(SYSTEMS_SHOWN))
 
 
+def test_a_table_of_ratings_is_an_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = tmp_path / "mqm.tsv"
+    head = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity"
+    table.write_text(f"{head}\nA\td\t1\t1\tr\ts\tt\tAccuracy\tMajor\n")
+    judged = ("--human", "mqm", "--judged", table)
+    said = run(capsys, *COMPARE, "examples/systems.jsonl", *judged, code=2)
+    assert "is a table of ratings. Give it as the input" in said
+
+
 SYSTEMS_SHOWN = tuple(
     json.loads(Path("examples/systems.jsonl").read_text("utf-8").splitlines()[0])["systems"]
 )
