@@ -150,7 +150,7 @@ class Scores:
             InputError: a list cannot be read, or the request as a whole is refused.
             ResourceError: the server cannot be reached, or answers no more.
         """
-        records = [write_list(list_of(data, number)) for number, data in enumerate(lists)]
+        records = [_record(data, number) for number, data in enumerate(lists)]
         step = max(1, ROWS // 16)
         parts = [
             {"lists": records[start : start + step], "self_pair": self_pair, "matrix": False}
@@ -214,6 +214,14 @@ def _in_halves(
     for rows in (slice(middle), slice(middle, None)):
         half = part | {name: values[rows] for name, values in columns.items()}
         yield from _in_halves(half, post(half), post)
+
+
+def _record(data: Any, number: int) -> dict[str, Any]:
+    """The JSON form of a list; raises InputError, which names it, if it cannot be read."""
+    try:
+        return write_list(list_of(data, number))
+    except InputError as error:
+        raise error.inside(f"lists[{number}]") from None
 
 
 def _references(texts: Text | Sequence[Text], i: int) -> list[Any]:

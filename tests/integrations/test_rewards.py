@@ -199,6 +199,8 @@ def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
         for bad, problem in ((long, "21 characters"), (no_json, "as JSON")):
             with pytest.raises(InputError, match=rf"hypotheses\[1\]: .*{problem}"):
                 discorank.Scores(url, "chrf").score(["a", bad, "b"], ["a", "a", "b"])
+        with pytest.raises(InputError, match=r"lists\[1\]: candidates: no candidates"):
+            discorank.Scores(url, "chrf").expected([["a", "b"], []])
         with pytest.raises(InputError, match=r"references\[1\]: found nan"):
             discorank.Scores(url, "chrf").score(["a", "b"], ["a", math.nan])  # type: ignore[list-item]
 
