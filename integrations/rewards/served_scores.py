@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...metrics.base import as_long_as
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
@@ -48,6 +49,9 @@ class Scores:
 
     def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
         require("Scores", "httpx2", "tenacity")
+        if model is not None and not isinstance(model, str):
+            problem = f"found {excerpt(model)}, expected a name that the server knows"
+            raise InputError(problem, where="model", fix="Name it as it was named to serve")
         address = base_url.rstrip("/")
         address = address if address.endswith("/v1") else f"{address}/v1"
         self.connection = Connection(address, **settings)
@@ -122,11 +126,15 @@ class Scores:
             "sources": None if sources is None else [text and plain(text) for text in sources],
             "documents": None if documents is None else list(documents),
         }
-        columns = {name: values for name, values in given.items() if values is not None}
+        columns = {
+            name: as_long_as(hypotheses, values, name, "the server")
+            for name, values in given.items()
+            if values is not None
+        }
         # sentences of a document are context of one another
         step = ROWS if documents is None else max(1, len(hypotheses))
         parts = [
-            {name: values[start : start + step] for name, values in columns.items()}
+            {name: list(values[start : start + step]) for name, values in columns.items()}
             for start in range(0, len(hypotheses), step)
         ]
         outcomes: list[ScoreOutcome] = []
