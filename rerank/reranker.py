@@ -418,7 +418,7 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
             raise InputError(
                 f"{part.name} compares with references, which reranking does not have",
                 where="features",
-                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
+                fix=f"Choose with it as a utility: -u {part.name}, in rerank beside -m {EXPECTED}",
             )
     return metric
 

@@ -386,7 +386,8 @@ def test_servers_are_told_where_to_stop_and_cut_if_they_do_not(tmp_path: Path) -
     source, out = inputs_in(tmp_path, 2), tmp_path / "out.jsonl"
     with serving(answer) as server:
         words = ["generate", str(source), "--backend", "server", "--base-url", server.url]
-        status = main([*words, "--generator", "m", "-n", "2", "--stop", "\\n", "-o", str(out)])
+        words += ["--skip-probe", "--generator", "m", "-n", "2"]
+        status = main([*words, "--stop", "\\n", "-o", str(out)])
         assert status == 0
         assert [seen.body["stop"] for seen in server.seen] == [["\n"]] * 2
     assert [row["candidates"] for row in rows_of(out)] == [[" Hallo.", " Welt."]] * 2

@@ -70,6 +70,7 @@ def read_all(path: Path, form: str) -> tuple[int, InputError | None]:
     return num_records, None
 
 
+@pytest.mark.filterwarnings("ignore::discorank.integrations.formats.rated_texts.LeftOutWarning")
 @pytest.mark.parametrize("form", ["wmt-xml", *VALUES])
 def test_no_malformed_test_set_raises_anything_but_our_errors(tmp_path: Path, form: str) -> None:
     refused = records = 0

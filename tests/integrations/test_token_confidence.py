@@ -239,7 +239,7 @@ def test_the_command_asks_servers_for_it(tmp_path: Path) -> None:
     arguments = ["generate", str(source), "--from", "text", "--backend", "server", "--chat"]
     with serving(answer) as server:
         arguments += ["--base-url", server.url, "--generator", "m", "-n", "2", "-o", str(out)]
-        assert main([*arguments, "--top-logprobs", "2", "--quiet"]) == 0
+        assert main([*arguments, "--top-logprobs", "2", "--skip-probe", "--quiet"]) == 0
         assert [seen.body["top_logprobs"] for seen in server.seen] == [2]
     (row,) = map(json.loads, out.read_text().splitlines())
     assert row["candidates"][0]["mean-logprob"] == pytest.approx(-1.25)
