@@ -252,7 +252,7 @@ def test_sequential_context() -> None:
         ({"logprb": 1.0}, "unknown feature 'logprb'. Did you mean 'logprob'"),
         (
             {"chrf": 1.0},
-            "chrf compares with references, which reranking does not have.*discorank decode -u chrf",
+            "chrf compares with references, which reranking does not have.*as a utility: -u chrf",
         ),
         ({f"{__name__}:CountA + bleu": 1.0}, "bleu compares with references"),
         ({}, r"features: found {}. Write 'logprob/length \+ 0.5\*length', or {"),
