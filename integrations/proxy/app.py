@@ -1,6 +1,7 @@
 """The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
+POST /v1/responses                            chosen as a chat and answered in its form, or passed through
 POST /v1/score, /v1/rerank, /v1/utilities ... scores, by `score_endpoints`
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
@@ -41,7 +42,9 @@ from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
-from .replies import as_json, events
+from .replies import answer_body, as_json, events
+from .responses_form import PATH as RESPONSES
+from .responses_form import read_response
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
@@ -224,7 +227,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
-        if path in _CHOSEN and request.method != "POST":
+        if (path in _CHOSEN or path == RESPONSES) and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -240,6 +243,8 @@ class App:
             read: Callable[[], Question | PassThrough] = partial(
                 read_question, content, _CHOSEN[path], behind.allowed, behind.drawing
             )
+        elif path == RESPONSES and behind.drawing.responses == "choose":
+            read = partial(read_response, content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing)
@@ -250,6 +255,9 @@ class App:
     ) -> None:
         """Sends the choice."""
         answer = await decisions.answer(question, share.take_reply)
+        if question.unchosen:
+            answer = answer.as_passed(question.unchosen)
+            self._counters.passed.labels(question.unchosen).inc()
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
@@ -257,11 +265,11 @@ class App:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
         else:
-            content = as_json(answer.body)
+            content = as_json(answer_body(answer, question))
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
-        no_text = "no-text" if not answer.is_chosen else CHOSEN
+        no_text = question.unchosen or ("no-text" if not answer.is_chosen else CHOSEN)
         self._note_traffic(COPIES if answer.is_copy else no_text)
 
     def _note_traffic(self, kind: str) -> None:
