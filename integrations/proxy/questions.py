@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -219,20 +219,63 @@ def read_question(
     if not counts.reason:
         return _question(counts, chat, allowed, drawing)
     path = "chat/completions" if chat else "completions"
-    return passing(content, asked, path, counts.reason, drawing)
+    return _passing(content, asked, path, counts.reason, drawing)
 
 
-def chat_question(body: Mapping[str, Any], allowed: Allowed, drawing: DrawingSettings) -> Question:
-    """The question of a chat that a request of another form became; of one candidate where nothing is to be chosen.
+class NoChatError(Exception):
+    """A request of another form that asks for something that is not translated, and the reason that is given."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def read_translated(
+    content: bytes,
+    path: str,
+    chat_of: Callable[[Mapping[str, Any]], dict[str, Any]],
+    form_of: Callable[[Mapping[str, Any]], ReplyForm],
+    allowed: Allowed,
+    drawing: DrawingSettings,
+) -> Question | PassThrough:
+    """A request of another form.
+
+    One that could be a chat, but is not chosen (such as one of temperature 0), is asked once, as a chat.
+
+    Args:
+        content: its bytes.
+        path: beneath the address of the server.
+        chat_of: the chat that it means; raises NoChatError where it means more, or ApiError.
+        form_of: the form of its answer.
+        allowed: what it may choose among.
+        drawing: how candidates are drawn.
 
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
+    asked = object_of(content)
+    try:
+        body = chat_of(asked)
+    except NoChatError as other:
+        _check_no_document(read_own_fields(asked, allowed), other.reason)
+        return _passing(content, asked, path, other.reason, drawing)
+    asked = dict(asked)
+    keep_choices(
+        asked, 1, drawing
+    )  # so that what is over a bound is told by the name that it has here
     counts = _counts(body, True, allowed, drawing)
     if not counts.reason:
-        return _question(counts, True, allowed, drawing)
+        return replace(_question(counts, True, allowed, drawing), form=form_of(asked))
     question = _question(counts._replace(n=1, wanted=1), True, allowed, drawing)
-    return replace(question, tools=None, response_format=None, unchosen=counts.reason)
+    unchosen = {"tools": None, "response_format": None, "unchosen": counts.reason}
+    return replace(question, form=form_of(asked), **unchosen)
+
+
+def _check_no_document(own: OwnFields, reason: str) -> None:
+    """Raises ApiError for a document of a request that nothing is chosen for."""
+    if own.document is not None:
+        problem = f"has a document, but passes through ({reason})"
+        raise bad(problem, FIELD, "Leave the document out")
 
 
 class _Counts(NamedTuple):
@@ -259,9 +302,8 @@ def _counts(
     n = max(wanted, own.n or drawing.num_candidates)
     if reason is None and n == 1 and own.document is None:
         reason = "n=1"
-    if reason is not None and own.document is not None:
-        problem = f"has a document, but passes through ({reason})"
-        raise bad(problem, FIELD, "Leave the document out")
+    if reason is not None:
+        _check_no_document(own, reason)
     return _Counts(body, own, n, wanted, reason)
 
 
@@ -281,7 +323,7 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
     is_form = kind.startswith("multipart/form-data") and content.startswith(b"--")
     if not content or is_form:
         return PassThrough("path", content)
-    return passing(content, object_of(content), path, "path", drawing)
+    return _passing(content, object_of(content), path, "path", drawing)
 
 
 def object_of(content: bytes) -> dict[str, Any]:
@@ -295,7 +337,7 @@ def object_of(content: bytes) -> dict[str, Any]:
     return body
 
 
-def passing(
+def _passing(
     content: bytes, asked: dict[str, Any], path: str, reason: str, drawing: DrawingSettings
 ) -> PassThrough:
     """A request that passes through: its bytes as they came, unless a bound or a field of ours changes it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -21,11 +21,10 @@ from .api_errors import bad, shown
 from .questions import (
     FIELD,
     Allowed,
+    NoChatError,
     PassThrough,
     Question,
-    chat_question,
-    object_of,
-    passing,
+    read_translated,
 )
 from .replies import as_json
 from .settings import DrawingSettings
@@ -74,35 +73,15 @@ _KEPT_KEYS = ("previous_response_id", "conversation", "prompt")
 _TEXT_PARTS = ("input_text", "output_text", "text")
 
 
-class _OtherError(Exception):
-    """Something that a chat cannot say, and the reason that is given."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 def read_response(
     content: bytes, allowed: Allowed, drawing: DrawingSettings
 ) -> Question | PassThrough:
     """A request to /responses.
 
-    A request that could be a chat, but is not chosen (such as one of temperature 0), is asked once, as a chat.
-
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
     """
-    asked = object_of(content)
-    _check(asked)
-    try:
-        chat = chat_of(asked)
-    except _OtherError as other:
-        if value_at(asked.get(FIELD), "document") is not None:
-            problem = f"has a document, but passes through ({other.reason})"
-            raise bad(problem, FIELD, "Leave the document out") from None
-        return passing(content, asked, PATH, other.reason, drawing)
-    question = chat_question(chat, allowed, drawing)
-    return replace(question, form=ResponseForm(asked))
+    return read_translated(content, PATH, chat_of, ResponseForm, allowed, drawing)
 
 
 def _check(asked: Mapping[str, Any]) -> None:
@@ -122,17 +101,18 @@ def chat_of(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ApiError: it cannot be read.
-        _OtherError: it asks for something that a chat cannot say.
+        NoChatError: it asks for something that is not translated.
     """
+    _check(asked)
     for key in _KEPT_KEYS:
         if asked.get(key) is not None:
-            raise _OtherError(key)
+            raise NoChatError(key)
     if asked.get("store") is True:
-        raise _OtherError("store")
+        raise NoChatError("store")
     if asked.get("truncation") not in (None, "disabled"):
-        raise _OtherError("truncation")
+        raise NoChatError("truncation")
     if any(value is not None and key not in _KNOWN_KEYS for key, value in asked.items()):
-        raise _OtherError("fields")
+        raise NoChatError("fields")
     chat = {key: asked[key] for key in _SAME_KEYS if key in asked}
     chat["messages"] = messages_of(asked.get("input"), asked.get("instructions"))
     if asked.get("max_output_tokens") is not None:
@@ -148,7 +128,7 @@ def messages_of(given: Any, instructions: Any = None) -> list[dict[str, Any]]:
 
     Raises:
         ApiError: it is neither a text nor a list.
-        _OtherError: it has items that are no messages of texts.
+        NoChatError: it has items that are no messages of texts.
     """
     messages: list[dict[str, Any]] = []
     if instructions is not None:
@@ -163,7 +143,7 @@ def messages_of(given: Any, instructions: Any = None) -> list[dict[str, Any]]:
         kind = value_at(item, "type") or "message"
         add = _ITEMS.get(kind) if isinstance(kind, str) else None
         if add is None or not isinstance(item, dict):
-            raise _OtherError("items")
+            raise NoChatError("items")
         add(messages, item)
     return messages
 
@@ -172,7 +152,7 @@ def _add_message(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> Non
     """Adds what somebody said; what an assistant says after it thought belongs to that thought."""
     role, content = item.get("role"), _content(item.get("content"))
     if role not in ("user", "assistant", "system", "developer"):
-        raise _OtherError("items")
+        raise NoChatError("items")
     last = messages[-1] if messages else {}
     if role == "assistant" and "reasoning_content" in last and last["content"] is None:
         last["content"] = content
@@ -185,11 +165,11 @@ def _content(content: Any) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise _OtherError("items")
+        raise NoChatError("items")
     for part in content:
         kind = value_at(part, "type")
         if kind not in _TEXT_PARTS or not isinstance(value_at(part, "text"), str):
-            raise _OtherError("images" if kind == "input_image" else "parts")
+            raise NoChatError("images" if kind == "input_image" else "parts")
     if len(content) == 1:
         return str(content[0]["text"])
     return [{"type": "text", "text": part["text"]} for part in content]
@@ -199,7 +179,7 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
     """Adds a call of a function to what the assistant said just before."""
     function = {key: item.get(key) for key in ("name", "arguments")}
     if not all(isinstance(value, str) for value in (*function.values(), item.get("call_id"))):
-        raise _OtherError("items")
+        raise NoChatError("items")
     if not messages or messages[-1]["role"] != "assistant":
         messages.append({"role": "assistant", "content": None})
     call = {"id": item["call_id"], "type": "function", "function": function}
@@ -209,7 +189,7 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
 def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
     """Adds what a function gave."""
     if not isinstance(item.get("call_id"), str):
-        raise _OtherError("items")
+        raise NoChatError("items")
     content = _content(item.get("output"))
     messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": content})
 
@@ -218,10 +198,10 @@ def _add_reasoning(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> N
     """Adds what the assistant thought, where its words are there."""
     content = item.get("content")
     if item.get("encrypted_content") or item.get("summary") or not isinstance(content, list):
-        raise _OtherError("reasoning")
+        raise NoChatError("reasoning")
     texts = [value_at(part, "text") for part in content]
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise _OtherError("reasoning")
+        raise NoChatError("reasoning")
     thought = {"role": "assistant", "content": None, "reasoning_content": "\n".join(texts)}
     messages.append(thought)
 
@@ -240,11 +220,11 @@ def _tools(asked: Mapping[str, Any]) -> dict[str, Any]:
     tools, choice = asked.get("tools"), asked.get("tool_choice")
     if tools:
         if not isinstance(tools, list) or any(value_at(t, "type") != "function" for t in tools):
-            raise _OtherError("tools")
+            raise NoChatError("tools")
         chat["tools"] = list(map(_tool, tools))
     if isinstance(choice, dict):
         if choice.get("type") != "function":
-            raise _OtherError("tools")
+            raise NoChatError("tools")
         choice = {"type": "function", "function": {"name": choice.get("name")}}
     if choice is not None and (tools or choice not in ("auto", "none")):
         chat["tool_choice"] = choice
@@ -262,10 +242,12 @@ def _text(asked: Mapping[str, Any]) -> dict[str, Any]:
     text = asked.get("text")
     if text is None:
         return {}
-    wanted = value_at(text, "format")
+    if not isinstance(text, dict) or not {*text} <= {"format", "verbosity"}:
+        raise NoChatError("text")
+    wanted = text.get("format")
     kind = "text" if wanted is None else value_at(wanted, "type")
-    if kind not in ("text", "json_object", "json_schema") or not {*text} <= {"format", "verbosity"}:
-        raise _OtherError("text")
+    if kind not in ("text", "json_object", "json_schema"):
+        raise NoChatError("text")
     chat = {} if text.get("verbosity") is None else {"verbosity": text["verbosity"]}
     if kind == "json_object":
         chat["response_format"] = {"type": kind}
@@ -286,7 +268,7 @@ def _reasoning(asked: Mapping[str, Any]) -> dict[str, Any]:
         else None
     )
     if known is None or not {*known} <= {"effort"}:
-        raise _OtherError("reasoning")
+        raise NoChatError("reasoning")
     return {"reasoning_effort": known["effort"]} if known else {}
 
 
@@ -296,7 +278,7 @@ def _logprobs(asked: Mapping[str, Any]) -> dict[str, Any]:
     if include in (None, []):
         return {}
     if include != [LOGPROBS]:
-        raise _OtherError("include")
+        raise NoChatError("include")
     top = asked.get("top_logprobs")
     return {"logprobs": True} | ({} if top is None else {"top_logprobs": top})
 
@@ -498,7 +480,7 @@ def _part_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[
     kind = part["type"]
     key = "refusal" if kind == "refusal" else "text"
     logprobs = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
-    opened = {**part, key: "", **({"logprobs": []} if logprobs else {})}
+    opened = {**part, key: ""} | {name: [] for name in logprobs}
     yield {"type": "response.content_part.added", **place, "part": opened}
     yield {"type": f"response.{kind}.delta", **place, "delta": part[key], **logprobs}
     yield {"type": f"response.{kind}.done", **place, key: part[key], **logprobs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 from benchmarks.support.scripted_replies import Script
 from discorank import decode
+from discorank.integrations.proxy.api_errors import ApiError
+from discorank.integrations.proxy.messages_form import chat_of as message_chat_of
+from discorank.integrations.proxy.messages_form import events_of as message_events_of
+from discorank.integrations.proxy.messages_form import message_of
+from discorank.integrations.proxy.questions import NoChatError
 from discorank.integrations.proxy.responses_form import (
     ID_PREFIX,
     chat_of,
@@ -178,7 +184,9 @@ def test_a_call_that_breaks_its_schema_never_wins() -> None:
     broken = calling(("weather", {"town": "Oslo"}))
     with answering([broken, broken, weather("Oslo")]) as (_, client):
         answer = client.responses.create(model="m", input="?", tools=[TOOL])
-        assert json.loads(answer.output[0].arguments) == {"city": "Oslo"}  # type: ignore[union-attr]
+        (call,) = answer.output
+        assert call.type == "function_call"
+        assert json.loads(call.arguments) == {"city": "Oslo"}
 
 
 class City(pydantic.BaseModel):
@@ -249,7 +257,8 @@ def test_what_a_chat_cannot_say_passes_through(
         ({"previous_response_id": f"{ID_PREFIX}1"}, "previous_response_id"),
         ({"input": None}, "input"),
         ({"instructions": 3}, "instructions"),
-        ({"max_output_tokens": 0}, "max_tokens"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": 101}, "max_output_tokens"),
         ({"store": True, "discorank": {"document": "d", "position": 0}}, "discorank"),
         ({"temperature": 0, "discorank": {"document": "d", "position": 0}}, "discorank"),
     ],
@@ -379,6 +388,15 @@ MESSAGES = st.fixed_dictionaries(
 USAGES = st.none() | st.fixed_dictionaries(
     {}, optional={"prompt_tokens": st.integers(0, 9), "completion_tokens": st.integers(0, 9)}
 )
+NAMES = """
+    type message text role user assistant content input_text function function_call call_id name arguments
+    tool_use tool_result input id format json_schema json_object schema effort tokens tool_calls refusal
+    reasoning_content logprob token top_logprobs bytes auto required tool any
+"""
+KNOWN = """
+    input instructions tools tool_choice text reasoning include messages system output_config thinking metadata
+    background store truncation stop_sequences
+"""
 EVENT: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(ResponseStreamEvent)
 
 
@@ -432,3 +450,29 @@ KEYS = st.dictionaries(
 def test_keys_that_mean_the_same_are_kept(keys: dict[str, Any]) -> None:
     chat = chat_of({"input": "?", **keys})
     assert chat == {**keys, "messages": [{"role": "user", "content": "?"}]}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(NAMES.split()) | WORDS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(NAMES.split()) | WORDS, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from((NAMES + KNOWN).split()), JSON, max_size=6))
+def test_any_request_is_a_chat_or_refused_or_passes(asked: dict[str, Any]) -> None:
+    for form in (chat_of, message_chat_of):
+        with contextlib.suppress(ApiError, NoChatError):
+            form(asked)
+
+
+@given(JSON, JSON, JSON)
+def test_any_reply_is_answered_or_refused(message: Any, logprobs: Any, usage: Any) -> None:
+    choice = {"index": 0, "message": message, "logprobs": logprobs}
+    reply = {"choices": [choice], "usage": usage}
+    list(events_of(response_of(reply, {}, "mark")))
+    with contextlib.suppress(ApiError):
+        list(message_events_of(message_of(reply, "m", "mark")))
