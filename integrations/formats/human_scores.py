@@ -243,6 +243,7 @@ class JudgedRow:
         errors: spans as annotation tools write them, by system; of a system without, none were asked for.
         seconds: that the rating took.
         line: of the segment among those of all documents, where it has no id; `id` is its document then.
+        texts: what was judged, by system, where the judgements say it.
     """
 
     where: str
@@ -252,6 +253,7 @@ class JudgedRow:
     errors: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
     line: int | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
@@ -411,6 +413,10 @@ class _JudgedDocuments:
         """Adds the rating of an annotator."""
         document = self._documents[d]
         text = (document.systems.get(system) or document.references[system])[i]
+        judged = row.texts.get(given, text)
+        if judged.split() != text.split():
+            problem = f"of {system!r:.80} {excerpt(judged)} was judged, its text is {excerpt(text)}"
+            raise InputError(problem, where=row.id[:80], fix="Give the texts that were judged")
         spans = self._spans.spans(row.errors.get(given), text, f"{given:.80}.errors")
         of_system = self._ratings[d].setdefault(system, [[] for _ in range(document.segments)])
         of_system[i].append(TextRating(str(row.rater), row.scores.get(given), spans, row.seconds))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isfinite
 from typing import Any
 from warnings import warn
@@ -474,7 +475,7 @@ class GatheredTexts:
                 systems,
                 dimension,
             )
-            count_missing(row, self._notes)
+            count_doubtful(row, self._notes)
             yield row
 
 
@@ -486,10 +487,17 @@ def same_text(text: str, other: str) -> bool:
 REPEATED = "ratings were given again by the same annotator: the last one counts"
 
 
-def count_missing(row: Row, notes: Notes) -> None:
-    """Counts the texts that a row lacks."""
+OUT_OF_RANGE = "scores of esa are outside of 0 to 100, and count as they are"
+
+
+def count_doubtful(row: Row, notes: Notes) -> None:
+    """Counts the texts that a row lacks, and direct assessments outside of their range."""
     for name, numbers in row.get("not_supplied", {}).items():
         notes.counts[f"texts of {name} are not there, and count as empty"] += len(numbers)
+    of_systems = row.get("ratings", {}).get("esa", {}).values()
+    ratings = chain.from_iterable(filter(None, chain.from_iterable(of_systems)))
+    scores = [rating["score"] for rating in ratings if rating and rating["score"] is not None]
+    notes.counts[OUT_OF_RANGE] += sum(not 0 <= score <= 100 for score in scores)
 
 
 def is_reference(name: str) -> bool:

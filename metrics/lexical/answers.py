@@ -10,9 +10,10 @@ Two answers agree where their keys are equal:
 * exact: the answer itself.
 * casefold: the answer without regard to case, as Unicode folds it.
 * number: numbers by their exact value, anything else as casefold. 1,000 = 1000.0 = 1e3; 50% = 0.5 = 1/2 =
-  ``\frac{1}{2}``, and 50% is not 50. A sign of dollars, euros or pounds before it, the ``$`` of LaTeX around it and a
-  full stop behind it do not count. A comma stands between thousands, never before decimals: 1,5 is no number. Nor are
-  units (5 km), mixed numbers (1 1/2), or what has more than 400 characters or an exponent beyond 400.
+  ``\frac{1}{2}``, and 50% is not 50. Digits may be of any script. A sign of dollars, euros or pounds before it, the
+  ``$`` of LaTeX around it and a full stop behind it do not count. A comma stands between thousands, never before
+  decimals: 1,5 is no number. Nor are units (5 km), mixed numbers (1 1/2), or what has more than 400 characters or an
+  exponent beyond 400.
 * value: as models write answers. Numbers by value, without a unit behind them or ``x =`` before (42 apples = 42; 3
   hours 15 minutes is no number); the letter of a choice, "(B)", "B) Paris", "option B"; yes or no with what follows;
   anything else by its words, without case, marks of LaTeX and Markdown, and punctuation around it. Dates and times are
@@ -26,6 +27,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Literal, NoReturn
+from unicodedata import decimal
 
 import regex
 
@@ -252,12 +254,17 @@ def number(answer: str) -> Fraction | None:
 
 def _bare_number(answer: str) -> str:
     """An answer without the marks around a number."""
-    text = answer.replace("\u2212", "-").strip()
+    text = _in_ascii_digits(answer.replace("\u2212", "-").strip())
     text = _LATEX_SPACES.sub(lambda match: "," if match[0] == "{,}" else "", text)
     text = text.removesuffix(".").strip()
     if len(text) > 1 and text[0] == text[-1] == "$":
         text = text.strip("$").strip()
     return text.removeprefix("\\$").lstrip("$€£").strip()
+
+
+def _in_ascii_digits(text: str) -> str:
+    """A text with the decimal digits of every script as 0 to 9."""
+    return text if text.isascii() else "".join(str(decimal(c, c)) for c in text)
 
 
 def _quotient(above: str, below: str) -> Fraction | None:

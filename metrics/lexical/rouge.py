@@ -253,7 +253,7 @@ class RougeN(Metric):
     stemmer: bool = False
     name: ClassVar[str] = "rouge"
     info: ClassVar[Info] = Info(
-        summary="shared n-grams of words, F1 (needs n=)",
+        summary="shared n-grams of words, F1",
         papers=("lin2004rouge",),
         bounds=(0, 1),
         symmetric=True,

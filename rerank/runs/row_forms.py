@@ -164,7 +164,7 @@ def text_row(ranking: Ranking) -> bytes:
         raise InputError(
             "the chosen text holds a line break",
             where="text",
-            fix="Write --format jsonl, or of votes --format answers",
+            fix="Write --format jsonl" + ", or --format answers" * (ranking.votes is not None),
         )
     return text.encode("utf-8") + b"\n"
 

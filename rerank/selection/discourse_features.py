@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from operator import eq
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,7 +243,7 @@ def _rows_of_group(
             _mean_of([r for r, _ in both], column),
             _mean_of([h for _, h in both], column),
             lower,
-            1 - lower - higher,
+            sum(map(eq, of_r, of_h)) / len(pairs),  # a difference of shares may be -0
             higher,
             tests[column].p,
             len(pairs),

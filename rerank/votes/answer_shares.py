@@ -52,6 +52,13 @@ class Votes(NamedTuple):
         return {"answer": self.answer, "answer_rule": self.rule, "votes": votes}
 
 
+def compares_answers(utility: Utility) -> bool:
+    """Whether one part of a utility compares answers, so that there are votes."""
+    return (
+        sum(bool(weight) and part.answers_of([]) is not None for weight, part in utility.parts) == 1
+    )
+
+
 def votes_of(
     utility: Utility,
     references: Sequence[Candidate],

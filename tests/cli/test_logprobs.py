@@ -556,6 +556,8 @@ def test_a_run_that_stops_at_an_error_gives_one_advice(tmp_path: Path, capsys: C
     assert said.endswith(
         "holds a line break (--max-errors N continues without N such). Write --format jsonl"
     )
+    assert main(["decode", str(source), "-u", "vote", "--format", "text"]) == 3
+    assert capsys.readouterr().err.endswith("Write --format jsonl, or --format answers\n")
     source = one(tmp_path, candidates=["poison"])
     with pytest.raises(StoppedByErrorsError, match=r"Mend it and run again$"):
         scored(source, tmp_path / "out.jsonl")

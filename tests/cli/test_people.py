@@ -192,6 +192,18 @@ def test_what_a_form_has_no_place_for_is_said(
     assert (tmp_path / "folder/human-scores/en-cs_CZ.esa.seg.score").exists()
 
 
+def test_convert_sees_what_the_file_is(
+    capsys: pytest.CaptureFixture[str], released: Path, tmp_path: Path
+) -> None:
+    shown, named = tmp_path / "shown.jsonl", tmp_path / "named.jsonl"
+    arguments = ("convert", released, "--to", "systems", "-o")
+    run(capsys, *arguments, shown)
+    run(capsys, *arguments, named, "--from", "wmt-jsonl")
+    assert shown.read_bytes() == named.read_bytes()
+    no_documents = run(capsys, "convert", "examples/demo.jsonl", "--to", "systems", code=2)
+    assert "systems" in no_documents
+
+
 # -- campaigns --
 
 SAMPLE = ("sample", "examples/systems.jsonl", "-n", "5", "--to", "pearmut")
@@ -319,6 +331,15 @@ def test_pearmut_loads_a_campaign_and_its_annotations_come_back(
         found = tables(capsys, *COMPARE, "examples/systems.jsonl", *arguments)
         (rater,) = found["raters"]
         assert (rater["rater"], rater["ratings"]) == ("annotator-1", 5 * len(SYSTEMS_SHOWN))
+
+
+def test_a_table_of_ratings_is_an_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = tmp_path / "mqm.tsv"
+    head = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity"
+    table.write_text(f"{head}\nA\td\t1\t1\tr\ts\tt\tAccuracy\tMajor\n")
+    judged = ("--human", "mqm", "--judged", table)
+    said = run(capsys, *COMPARE, "examples/systems.jsonl", *judged, code=2)
+    assert "is a table of ratings. Give it as the input" in said
 
 
 SYSTEMS_SHOWN = tuple(

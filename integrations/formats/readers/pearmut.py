@@ -405,7 +405,13 @@ def read_judged_by_pearmut(path: str) -> list[JudgedRow]:
             {} if spans is None else {one.system: [written_span(span_object(s)) for s in spans]}
         )
         rows[place] = JudgedRow(
-            judged.where, judged.item, one.rating.rater, scores, errors, one.rating.seconds
+            judged.where,
+            judged.item,
+            one.rating.rater,
+            scores,
+            errors,
+            one.rating.seconds,
+            texts={one.system: one.text},
         )
     notes.warn()
     return list(rows.values())

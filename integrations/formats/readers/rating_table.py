@@ -9,8 +9,8 @@ is ``mqm``, by the weights below, or ``esa``. Lines stand in any order and are a
 
 An error counts as the longest entry of the weights that it has: SEVERITY/CATEGORY/SUBCATEGORY, SEVERITY/CATEGORY or
 SEVERITY, where ``*`` stands for every severity and gives way to a severity of the same length; case does not matter.
-What has no entry counts 0. The score of a text is minus the sum over its errors, so that 0 is best, as WMT and
-mt-metrics-eval have it.
+What has no entry counts 0, with a warning unless it is neutral. The score of a text is minus the sum over its errors,
+so that 0 is best, as WMT and mt-metrics-eval have it.
 
 Appraise writes CSV without a head and without texts, as WMT24 and WMT25 exported it: annotator, system, segment, kind,
 two languages, score, document, a flag, spans, start and end. These are judgements of documents that are there. A
@@ -88,8 +88,8 @@ def read_mqm_weights(given: Iterable[str]) -> dict[str, float]:
     return weights
 
 
-def weight_of(severity: str, category: str, weights: Mapping[str, float]) -> float:
-    """What one error counts.
+def weight_of(severity: str, category: str, weights: Mapping[str, float]) -> float | None:
+    """What one error counts; None where no entry has it.
 
     >>> weight_of("Minor", "Fluency/Punctuation", WMT_WEIGHTS), weight_of("Major", "Non-translation!", WMT_WEIGHTS)
     (0.1, 25.0)
@@ -100,7 +100,7 @@ def weight_of(severity: str, category: str, weights: Mapping[str, float]) -> flo
             name = "/".join([first, *parts[:length]])
             if name in weights:
                 return weights[name]
-    return 0.0
+    return None
 
 
 _NAMES = {  # other names of a column
@@ -240,7 +240,7 @@ def _add(
     if "severity" in line:
         end = len(one.text)  # where lines differ in white space
         marked = [(min(start, end), min(stop, end), False) for start, stop in spans]
-        _add_error(one, line, marked, source_spans, weights)
+        _add_error(one, line, marked, source_spans, weights, notes)
     else:
         if one.score is not None:
             notes.counts["lines say again what an annotator had scored: the last one counts"] += 1
@@ -253,12 +253,16 @@ def _add_error(
     spans: list[tuple[int, int, bool]],
     source_spans: list[tuple[int, int]],
     weights: Mapping[str, float],
+    notes: Notes,
 ) -> None:
     """Adds the error of a line, if it has one."""
     severity, category = line["severity"].strip(), line.get("category", "").strip()
     if severity.lower() in _NO_ERROR or category.lower() in _NO_ERROR - {""}:
         return
-    one.weight += weight_of(severity, category, weights)
+    weight = weight_of(severity, category, weights)
+    if weight is None and severity.lower() != "neutral":
+        notes.counts[f"errors of severity {severity!r:.40} have no weight, and count 0"] += 1
+    one.weight += weight or 0.0
     about = (severity.lower(), category or None)
     places = spans + [(start, end, True) for start, end in source_spans]
     if not places:

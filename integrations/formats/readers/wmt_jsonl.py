@@ -38,7 +38,7 @@ from ..rated_texts import (
     Notes,
     RatedSegment,
     SpanReading,
-    count_missing,
+    count_doubtful,
     is_reference,
     rated_row,
     rating_number,
@@ -189,8 +189,8 @@ def _survey(file: str, name: str) -> _Survey:
                 if not is_reference(system):
                     systems[system] = None
             limits().check("systems", len(systems), "systems")
-            for given in _by_system(segment).values():
-                _survey_scores(given, place.pair, survey)
+            for system, given in _by_system(segment).items():
+                _survey_scores(given, f"scores.{system:.80}", place.pair, survey)
     source.close()
     return survey
 
@@ -201,11 +201,11 @@ def _is_by_text(segment: Mapping[str, Any]) -> bool:
     return has_text and isinstance(segment.get("system"), str)
 
 
-def _survey_scores(given: Any, pair: str, survey: _Survey) -> None:
+def _survey_scores(given: Any, where: str, pair: str, survey: _Survey) -> None:
     """Looks at the scores of one text."""
     for wave, values in _waves(given).items():
         survey.waves.add(wave)
-        score = _number(values.get("score"), "scores")
+        score = _number(values.get("score"), where)
         errors = values.get("errors")
         is_below = score is not None and score < 0
         if is_below or (isinstance(errors, list) and any(map(_has_category, errors))):
@@ -351,7 +351,7 @@ class _Segments:
                 raise InputError(problem, where=f"document {head['id']!r:.80}")
             segments = sorted(segments, key=lambda one: one[0] or 0)
         row = rated_row(head, [segment for _, segment in segments], systems, dimension)
-        count_missing(row, self.notes)
+        count_doubtful(row, self.notes)
         self.notes.counts.update(self._spans.take())
         return row
 

@@ -110,6 +110,14 @@ def test_mqm_is_told_from_esa_and_pairs_are_asked_for(tmp_path: Path) -> None:
     assert max(s for s in scores if s is not None) <= 0
 
 
+def test_scores_outside_of_their_range_are_counted(tmp_path: Path) -> None:
+    first, second = list(wmt25_segments())[1:3]
+    first["scores"], second["scores"] = {"A": {"human0": 5000}}, {"A": {"human0": 100}}
+    path = write_lines(tmp_path / "x.jsonl", [first, second])
+    with pytest.warns(LeftOutWarning, match="1 scores of esa are outside of 0 to 100"):
+        documents_of(path)
+
+
 def test_what_is_absent_is_counted(tmp_path: Path) -> None:
     rows = list(wmt25_segments())
     del rows[1]["tgt_text"]["B"]
@@ -157,7 +165,7 @@ def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"scores": []}, "scores: found"),
-        ({"scores": {"A": {"human0": "x"}}}, r"scores.*: found 'x', expected a number"),
+        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A: found 'x', expected a number"),
         ({"scores": {"A": {"human0": 1, "errors0": {}}}}, "errors: found"),
         ({"scores": {"A": {"human0": 1, "errors0": [3]}}}, r"errors\[0\]: found 3"),
         ({"scores": {"A": {"human0": 1, "annotator0": 3}}}, "annotator: found 3"),
@@ -244,6 +252,17 @@ def test_weights_can_be_changed(tmp_path: Path) -> None:
     assert document.human["mqm"]["S1"] == (-(10 + 0.1) / 2, -1.0)
     with pytest.raises(InputError, match="--mqm-weights: found 'major'"):
         documents_of(path, mqm_weights=("major",))
+
+
+def test_errors_without_a_weight_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "mqm.tsv"
+    path.write_text(mqm_table().replace("Major", "Grave"), "utf-8")
+    with pytest.warns(
+        LeftOutWarning, match="1 errors of severity 'Grave' have no weight, and count 0"
+    ):
+        documents_of(path, mqm_weights=("grave/non-translation!=25", "grave/source issue=0"))
+    (document,) = documents_of(path, mqm_weights=("grave=5",))  # warnings are errors here
+    assert document.human["mqm"] == {"S1": (-2.55, 0.0), "S2": (0.0, -25.0)}
 
 
 def test_a_table_of_scores_is_esa(tmp_path: Path) -> None:
@@ -413,6 +432,18 @@ def test_blinded_annotations_come_back(tmp_path: Path) -> None:
     assert second is not None
     assert (second.rater, nothing) == ("v", ())
     assert with_means_of_raters(documents, "esa")[1].human == {"esa": {"B": (55.0, None)}}
+
+
+def test_a_text_that_was_not_judged_has_no_ratings(tmp_path: Path) -> None:
+    for text, is_judged in ((" two  texts\n", True), ("two other texts", False)):
+        log = [pearmut_record("u", "e:0", {"B": {"score": 55, "error_spans": []}}, {"B": text})]
+        rows = read_judged_file(str(write_lines(tmp_path / "log.jsonl", log)), "esa")
+        if is_judged:
+            assert with_judged(plain_documents(), rows, "esa")[1].human["esa of u"]
+            continue
+        said = r"log.jsonl:1: e:0: of 'B' 'two other texts' was judged, its text is 'two texts'"
+        with pytest.raises(InputError, match=said):
+            with_judged(plain_documents(), rows, "esa")
 
 
 APPRAISE = (

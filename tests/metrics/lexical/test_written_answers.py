@@ -166,8 +166,9 @@ def test_answers_alone_are_lines(tmp_path: Any, capsys: pytest.CaptureFixture[st
     assert main([*arguments, "-u", "vote"]) == 0
     assert out.read_text() == "5\n\n"
     other = tmp_path / "other.txt"
-    assert main([*arguments[:-1], str(other), "-u", "chrf"]) == 3
-    assert "the utility compares no answers" in capsys.readouterr().err
+    assert main([*arguments[:-1], str(other), "-u", "chrf"]) == 2
+    assert "--format: the utility compares no answers" in capsys.readouterr().err
+    assert not other.exists()
 
 
 def test_explain_and_report_show_answers_and_votes(

@@ -28,6 +28,7 @@ from ...integrations.formats.mtme.eval_set_folder import (
     write_eval_set,
 )
 from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows
+from ...integrations.formats.open_lists import recognised_documents
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -57,7 +58,8 @@ class ConvertOptions:
         prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
             field:prior_weight.
         prior_strength: how much the prior counts.
-        to: documents with outputs of systems instead of candidate lists: {formats:documents}.
+        to: documents with outputs of systems instead of candidate lists: {formats:documents}. The file shows which of
+            these it is itself, where --from does not say.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
@@ -165,6 +167,8 @@ def run_documents(values: Mapping[str, Any]) -> int:
     path = needed(values, "input", "INPUT") if files is None else files.name
     target = documents_of(name, "--to")
     if files is None:
+        if values["input_format"] == "jsonl":  # lists by default; --to is of documents
+            values = {**values, "input_format": recognised_documents(path)}
         documents_of(values["input_format"], "--from")
     if name == "mtme":
         _to_folder(path, values)

@@ -10,6 +10,7 @@ from ...metrics.spec.checked_settings import Rare, settings
 from ...rerank.capabilities import ALL_PAIRS, SINGLE_LISTS, Needs
 from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run import RunSettings
+from ...rerank.votes.answer_shares import compares_answers
 from ..options import Options, build, needed
 from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
 from ..options.engines import GROUPS, engine_in
@@ -76,6 +77,9 @@ def run(arguments: Sequence[str]) -> int:
         values["utility"] = saved.utility
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     utility = metric_in(values, needed(values, "utility", "--utility"))
+    if values["format"] == "answers" and not compares_answers(utility):
+        fix = "Decide by vote, or write --format jsonl"
+        raise InputError("the utility compares no answers", where="--format", fix=fix)
     check_model(values, [utility, shortlist] if shortlist else [utility])
     keep = bool(values["save_utilities"])
     decoder = build(

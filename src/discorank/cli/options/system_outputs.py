@@ -331,8 +331,13 @@ def read_judged_file(path: str, key: str) -> list[JudgedRow]:
     Warns:
         LeftOutWarning: something was left out.
     """
-    if recognised_documents(path) == "pearmut":
+    form = recognised_documents(path)
+    if form == "pearmut":
         return read_judged_by_pearmut(path)
+    if form == "rating-table":
+        taken = "lines as sample writes them, or what Pearmut and Appraise write"
+        fix = f"Give it as the input, as it has the texts too; --judged takes {taken}"
+        raise InputError("is a table of ratings", where=f"--judged {path}", fix=fix)
     if path != "-":
         with closing(LineSource(path)) as source:
             first = next(iter(source), (0, b""))[1]
