@@ -264,11 +264,11 @@ def read_translated(
         asked, 1, drawing
     )  # so that what is over a bound is told by the name that it has here
     counts = _counts(body, True, allowed, drawing)
+    form = form_of(asked)
     if not counts.reason:
-        return replace(_question(counts, True, allowed, drawing), form=form_of(asked))
+        return replace(_question(counts, True, allowed, drawing), form=form)
     question = _question(counts._replace(n=1, wanted=1), True, allowed, drawing)
-    unchosen = {"tools": None, "response_format": None, "unchosen": counts.reason}
-    return replace(question, form=form_of(asked), **unchosen)
+    return replace(question, tools=None, response_format=None, form=form, unchosen=counts.reason)
 
 
 def _check_no_document(own: OwnFields, reason: str) -> None:

@@ -251,7 +251,7 @@ def _text(asked: Mapping[str, Any]) -> dict[str, Any]:
     chat = {} if text.get("verbosity") is None else {"verbosity": text["verbosity"]}
     if kind == "json_object":
         chat["response_format"] = {"type": kind}
-    if kind == "json_schema":
+    if kind == "json_schema" and wanted is not None:
         schema = {key: value for key, value in wanted.items() if key != "type"}
         chat["response_format"] = {"type": kind, "json_schema": schema}
     return chat
@@ -456,8 +456,9 @@ def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for index, item in enumerate(response["output"]):
-        opened = {**item, "status": "in_progress"}
-        opened |= {"arguments": ""} if item["type"] == "function_call" else {"content": []}
+        is_call = item["type"] == "function_call"
+        empty: dict[str, Any] = {"arguments": ""} if is_call else {"content": []}
+        opened = {**item, "status": "in_progress", **empty}
         yield {"type": "response.output_item.added", "output_index": index, "item": opened}
         yield from _item_events(item, {"item_id": item["id"], "output_index": index})
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -480,7 +481,8 @@ def _part_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[
     kind = part["type"]
     key = "refusal" if kind == "refusal" else "text"
     logprobs = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
-    opened = {**part, key: ""} | {name: [] for name in logprobs}
+    opened: dict[str, Any] = {**part, key: ""}
+    opened |= {name: [] for name in logprobs}
     yield {"type": "response.content_part.added", **place, "part": opened}
     yield {"type": f"response.{kind}.delta", **place, "delta": part[key], **logprobs}
     yield {"type": f"response.{kind}.done", **place, key: part[key], **logprobs}
