@@ -260,9 +260,8 @@ def read_translated(
         _check_no_document(read_own_fields(asked, allowed), other.reason)
         return _passing(content, asked, path, other.reason, drawing)
     asked = dict(asked)
-    keep_choices(
-        asked, 1, drawing
-    )  # so that what is over a bound is told by the name that it has here
+    # what is over a bound is told by the name that it has here, not by that of the chat
+    keep_choices(asked, 1, drawing)
     counts = _counts(body, True, allowed, drawing)
     form = form_of(asked)
     if not counts.reason:

@@ -275,6 +275,18 @@ WORDS = st.text(max_size=8)
 CONTENT = WORDS | st.lists(
     st.builds(lambda text: {"type": "text", "text": text}, WORDS), min_size=2, max_size=3
 )
+
+
+def test_what_is_said_and_what_tools_gave_keep_their_order() -> None:
+    result = {"type": "tool_result", "tool_use_id": "a"}
+    content = [{"type": "text", "text": "one"}, result, {"type": "text", "text": "two"}]
+    assert messages_of([{"role": "user", "content": content}]) == [
+        {"role": "user", "content": "one"},
+        {"role": "tool", "tool_call_id": "a", "content": ""},
+        {"role": "user", "content": "two"},
+    ]
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),

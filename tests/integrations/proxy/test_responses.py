@@ -216,6 +216,7 @@ def test_a_text_that_was_cut_off_says_so() -> None:
 
 IMAGE = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]
 FILE = [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]
+THOUGHT = [{"type": "reasoning_text", "text": "well"}]
 ENCRYPTED = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
 
 
@@ -226,6 +227,7 @@ ENCRYPTED = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content":
         ({"input": FILE}, "parts"),
         ({"input": [{"type": "item_reference", "id": "m"}]}, "items"),
         ({"input": [ENCRYPTED]}, "reasoning"),
+        ({"input": [{**ENCRYPTED, "content": THOUGHT}]}, "reasoning"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
         ({"tools": [TOOL], "tool_choice": {"type": "file_search"}}, "tools"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
