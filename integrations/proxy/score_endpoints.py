@@ -334,9 +334,13 @@ def _lists(body: Mapping[str, Any]) -> list[_List]:
         ApiError, InputError: there are none, or one cannot be read.
     """
     given = body.get("lists")
+    keys = ("candidates", "source", "pseudo_references", "context")
+    single = {key: body[key] for key in keys if key in body}
+    if given is not None and single:
+        problem = f"found lists and {', '.join(single)}"
+        raise bad(problem, "lists", "Give several lists, or the keys of one")
     if given is None:
-        keys = ("candidates", "source", "pseudo_references", "context")
-        given = [{key: body[key] for key in keys if key in body}]
+        given = [single]
     if not isinstance(given, list):
         raise bad(f"found {shown(given)}, expected an array", "lists")
     lists = []

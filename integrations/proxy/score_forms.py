@@ -102,9 +102,10 @@ class OwnForm(Form):
         if references is not None:
             entries = enumerate(_array(references, "references"))
             references = [_several(value, f"references[{i}]") for i, value in entries]
-        return Columns(
-            _texts(body.get("hypotheses"), "hypotheses"), references, _sources(body), documents
-        )
+        hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
+        if sources is not None:
+            _as_many(sources, hypotheses, "sources")
+        return Columns(hypotheses, references, sources, documents)
 
     def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
         """A list of results in the order of the request."""
@@ -335,14 +336,15 @@ def _sources(body: Body) -> list[Text | None] | None:
 def _one_or_more(body: Body, key: str) -> list[Any]:
     """A text or an array of texts, as an array."""
     value = body.get(key)
-    return [value] if isinstance(value, str) else _array(value, key)
+    return [value] if isinstance(value, str) else _array(value, key, "a text or an array of texts")
 
 
 def _several(value: Any, where: str) -> list[Text]:
     """One text, or an array of texts."""
     if isinstance(value, str):
         return [value]
-    return _texts(value, where)
+    texts = _array(value, where, "a text or an array of texts")
+    return _texts(texts, where)
 
 
 def _texts(value: Any, where: str) -> list[Text]:
@@ -360,9 +362,9 @@ def _string(value: Any, where: str) -> str:
     return value
 
 
-def _array(value: Any, where: str) -> list[Any]:
+def _array(value: Any, where: str, expected: str = "an array") -> list[Any]:
     if not isinstance(value, list):
-        raise bad(f"found {shown(value)}, expected an array", where)
+        raise bad(f"found {shown(value)}, expected {expected}", where)
     return value
 
 

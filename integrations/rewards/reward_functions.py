@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Literal
 
@@ -309,9 +310,7 @@ class GroupReward(RewardFunction):
         if form not in _FORMS:
             fix = " or ".join(f'"{name}"' for name in _FORMS)
             raise InputError(f"found {form!r}", where="form", fix=fix)
-        if num_generations is not None and num_generations < 2:
-            problem = f"found {num_generations}, expected at least 2"
-            raise InputError(problem, where="num_generations", fix="A text alone has no consensus")
+        _check_group_size(num_generations)
         self.leave_one_out, self.form = leave_one_out, form
         self.num_generations = num_generations
         super().__init__(utility, source, server, on_error)
@@ -348,7 +347,7 @@ class GroupReward(RewardFunction):
         """
         prompts = _column(columns, "prompts", num_texts)
         starts = [i for i in range(num_texts) if not i or prompts[i] != prompts[i - 1]]
-        for start, end in zip(starts, [*starts[1:], num_texts], strict=True):
+        for start, end in pairwise([*starts, num_texts]):
             size = self.num_generations or end - start
             if end - start < 2 or (end - start) % size:
                 expected = self.num_generations or "at least 2"
@@ -448,14 +447,26 @@ def _at(server: str | Scores, metric: MetricLike) -> Scores:
 def _column(columns: Mapping[str, Any], name: str, num_texts: int) -> Sequence[Any]:
     """A column of the data; raises InputError where it is missing, or has not an entry per completion."""
     values = columns.get(name)
-    if not isinstance(values, Sequence) or isinstance(values, str):
+    if values is None:
         names = ", ".join(sorted(columns)) or "none"
         problem = f"no column {name!r}, found {names}"
         raise InputError(problem, where="columns", fix="Name the column of the data that holds it")
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        problem = f"found {excerpt(values)}, expected a list with an entry per completion"
+        raise InputError(problem, where=f"columns.{name}")
     if len(values) != num_texts:
         problem = f"{len(values)} entries for {num_texts} completions"
         raise InputError(problem, where=f"columns.{name}")
     return values
+
+
+def _check_group_size(size: int | None) -> None:
+    """Raises InputError for what is no number of completions of a group."""
+    if size is not None and (type(size) is not int or size < 2):
+        problem = f"found {excerpt(size)}, expected a whole number, at least 2"
+        raise InputError(problem, where="num_generations", fix="A text alone has no consensus")
 
 
 def _references(value: Any, name: str | None) -> list[Any]:
@@ -490,6 +501,6 @@ def _text_of(completion: Any, where: str) -> str:
         if texts and len(texts) == len(parts):
             return "".join(texts)
     if isinstance(content, str):
-        return content
+        return str(content)  # numpy has strings of its own
     problem = f"found {excerpt(completion)}, expected a text or a conversation that ends in one"
     raise InputError(problem, where=where)

@@ -7,7 +7,7 @@ score has an error of its own; there is no number that stands for a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from types import TracebackType
@@ -15,17 +15,20 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...metrics.base import as_long_as
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
 from ...rerank.engines.text_scores import ScoreOutcome
 from ...rerank.lists import finite, list_of, plain, write_list
-from ..server.exchange import Client
+from ..server.exchange import Client, NotJsonError, RefusedError
 from ..server.settings import Connection
 
 Utilities = Sequence[float | None]
 ROWS = 256  # texts of one request
+# refusals of what is too large: a part of it may do
+TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
 # classes of errors by the codes that the server gives them
 _KINDS: Mapping[str, type[DiscorankError]] = {"bad_text": InputError, "not_scored": MetricError}
 
@@ -46,6 +49,9 @@ class Scores:
 
     def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
         require("Scores", "httpx2", "tenacity")
+        if model is not None and not isinstance(model, str):
+            problem = f"found {excerpt(model)}, expected a name that the server knows"
+            raise InputError(problem, where="model", fix="Name it as it was named to serve")
         address = base_url.rstrip("/")
         address = address if address.endswith("/v1") else f"{address}/v1"
         self.connection = Connection(address, **settings)
@@ -114,20 +120,29 @@ class Scores:
         """
         given: dict[str, list[Any] | None] = {
             "hypotheses": [plain(text) for text in hypotheses],
-            "references": None if references is None else [_references(own) for own in references],
+            "references": None
+            if references is None
+            else [_references(own, i) for i, own in enumerate(references)],
             "sources": None if sources is None else [text and plain(text) for text in sources],
             "documents": None if documents is None else list(documents),
         }
-        columns = {name: values for name, values in given.items() if values is not None}
+        columns = {
+            name: as_long_as(hypotheses, values, name, "the server")
+            for name, values in given.items()
+            if values is not None
+        }
         # sentences of a document are context of one another
         step = ROWS if documents is None else max(1, len(hypotheses))
         parts = [
-            {name: values[start : start + step] for name, values in columns.items()}
+            {name: list(values[start : start + step]) for name, values in columns.items()}
             for start in range(0, len(hypotheses), step)
         ]
         outcomes: list[ScoreOutcome] = []
         for part, reply in self._replies("score", parts):
-            outcomes += [_score(result) for result in _results(reply, len(part["hypotheses"]))]
+            if isinstance(reply, InputError):
+                outcomes.append(reply)
+            else:
+                outcomes += [_score(result) for result in _results(reply, len(part["hypotheses"]))]
         return outcomes
 
     def expected(
@@ -143,7 +158,7 @@ class Scores:
             InputError: a list cannot be read, or the request as a whole is refused.
             ResourceError: the server cannot be reached, or answers no more.
         """
-        records = [write_list(list_of(data, number)) for number, data in enumerate(lists)]
+        records = [_record(data, number) for number, data in enumerate(lists)]
         step = max(1, ROWS // 16)
         parts = [
             {"lists": records[start : start + step], "self_pair": self_pair, "matrix": False}
@@ -152,6 +167,9 @@ class Scores:
         outcomes: list[Utilities | DiscorankError] = []
         for part, reply in self._replies("utilities", parts):
             sent = part["lists"]
+            if isinstance(reply, InputError):
+                outcomes.append(reply)
+                continue
             results = _results(reply, len(sent))
             for record, result in zip(sent, results, strict=True):
                 outcomes.append(_expected(result, len(record["candidates"])))
@@ -160,23 +178,65 @@ class Scores:
     def _replies(
         self, path: str, parts: Sequence[dict[str, Any]]
     ) -> Iterator[tuple[dict[str, Any], Any]]:
-        """Every part of a request with its reply, in order; many are under way at a time."""
+        """Every part of a request with its reply, in order; many are under way at a time.
+
+        A part that is refused as a whole for one text in it is asked for in halves; one row has its error as its reply.
+        """
         named = {} if self.model is None else {"model": self.model}
         own = Client(self.connection) if self._client is None else nullcontext(self._client)
         with own as client:
             futures: list[Future[Any]] = []
+
+            def post(part: dict[str, Any]) -> Future[Any]:
+                futures.append(client.post(path, {**named, **part, "errors": "each"}))
+                return futures[-1]
+
             try:
-                for part in parts:
-                    futures.append(client.post(path, {**named, **part, "errors": "each"}))
-                for part, future in zip(parts, futures, strict=True):
-                    yield part, future.result()
+                for part, future in [(part, post(part)) for part in parts]:
+                    yield from _in_halves(part, future, post)
             finally:
                 for future in futures:
                     future.cancel()
 
 
-def _references(texts: Text | Sequence[Text]) -> list[Any]:
-    """The references of a text, as JSON."""
+def _in_halves(
+    part: dict[str, Any], future: Future[Any], post: Callable[[dict[str, Any]], Future[Any]]
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """A part with its reply, or its halves with theirs where it is too large or no JSON, or a row with its error.
+
+    Raises:
+        InputError, ResourceError: it is refused for another reason, or its rows are context of one another.
+    """
+    try:
+        reply = future.result()
+    except (NotJsonError, RefusedError) as error:
+        is_too_large = isinstance(error, RefusedError) and error.details.code in TOO_LARGE
+        if "documents" in part or not (is_too_large or isinstance(error, NotJsonError)):
+            raise
+        reply = error
+    columns = {name: values for name, values in part.items() if isinstance(values, list)}
+    middle = max(map(len, columns.values())) // 2
+    if not isinstance(reply, InputError) or not middle:
+        yield part, reply
+        return
+    for rows in (slice(middle), slice(middle, None)):
+        half = part | {name: values[rows] for name, values in columns.items()}
+        yield from _in_halves(half, post(half), post)
+
+
+def _record(data: Any, number: int) -> dict[str, Any]:
+    """The JSON form of a list; raises InputError, which names it, if it cannot be read."""
+    try:
+        return write_list(list_of(data, number))
+    except InputError as error:
+        raise error.inside(f"lists[{number}]") from None
+
+
+def _references(texts: Text | Sequence[Text], i: int) -> list[Any]:
+    """The references of text i, as JSON; raises InputError for what is no text."""
+    if not isinstance(texts, str | Document | Iterable):
+        problem = f"found {excerpt(texts)}, expected a text or a list of texts"
+        raise InputError(problem, where=f"references[{i}]")
     several = [texts] if isinstance(texts, str | Document) else texts
     return [plain(text) for text in several]
 

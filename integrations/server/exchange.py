@@ -392,7 +392,7 @@ def request_content(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
         problem = f"a request that cannot be written as JSON ({error})"
-        raise InputError(problem, where="server") from None
+        raise NotJsonError(problem, where="server") from None
 
 
 def _check_size(reply: bytes) -> None:
@@ -492,6 +492,10 @@ class _DetailedError(DiscorankError):
         """Itself, with these."""
         self.details = details
         return self
+
+
+class NotJsonError(InputError):
+    """A request that JSON cannot hold."""
 
 
 class RefusedError(_DetailedError, InputError):

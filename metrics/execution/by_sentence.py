@@ -70,7 +70,8 @@ def _sentence_counts(comparison: Comparison) -> set[int]:
         items += (comparison.source,)
     if {type(item.text) for item in items} <= _PLAIN:
         return set()
-    return {_sentence_count(item) for item in items}
+    counts = {_sentence_count(item) for item in items}
+    return set() if counts == {-1} else counts  # strings of numpy's are plain too
 
 
 def _sentence_count(item: Item) -> int:

@@ -439,7 +439,15 @@ def _framed(frame: Any, columns: Sequence[str]) -> Iterable[Any]:
     fitted = ColumnNames.read(columns).fitted(names_of, "data frame", "list")
     keyed = [(i, fitted.keyed(row, i)) for i, row in enumerate(rows, 1)]
     numbered = as_lists(keyed, "data frame") if fitted.is_flat else keyed
-    return [list_of(row, number - 1) for number, row in numbered]
+    return [_list_of_row(row, number) for number, row in numbered]
+
+
+def _list_of_row(row: Any, number: int) -> CandidateList:
+    """The list in a row of a data frame, or in several from one on; errors name the row."""
+    try:
+        return list_of(row, number - 1)
+    except InputError as error:
+        raise error.inside(f"data frame:{number}") from None
 
 
 def _renamed(rows: Iterable[Any], columns: Sequence[str]) -> Iterable[Any]:

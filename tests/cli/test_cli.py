@@ -255,6 +255,14 @@ def test_version(capsys: Captured) -> None:
     assert capsys.readouterr().out.startswith("discorank 0")
 
 
+def test_help_may_stand_before_a_subcommand(capsys: Captured) -> None:
+    for words in (["help"], ["help", "decode"]):
+        assert main(words) == 0
+        asked = capsys.readouterr().out
+        assert main([*words[1:], "--help"]) == 0
+        assert capsys.readouterr().out == asked
+
+
 def test_explain(capsys: Captured) -> None:
     assert (
         main(["explain", DEMO, "-u", "chrf", "--id", "ferry:1", "--format", "json", "--quiet"]) == 0

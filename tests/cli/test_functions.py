@@ -86,6 +86,9 @@ def test_data_frames_and_datasets() -> None:
     assert [ranking.text for ranking in flat] == [BEST, "y y"]
     assert flat[0].candidates[0].fields == {"score": 0.5}
     assert flat[1].candidates[0].fields == {}
+    broken = pandas.DataFrame({"candidates": [TEXTS, None]})
+    with pytest.raises(InputError, match="data frame:2: candidates: no candidates"):
+        discorank.decode(broken, "chrf")
     frame = pandas.DataFrame({"id": [1, 2], "candidates": [TEXTS, OTHERS]})
     assert [ranking.id for ranking in MBRDecoder("chrf").decode(frame)] == ["1", "2"]
     whole = datasets.Dataset.from_dict({"samples": [TEXTS, OTHERS]})

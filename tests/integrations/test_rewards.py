@@ -57,6 +57,7 @@ def test_conversations_and_columns_of_other_names() -> None:
     ("columns", "match"),
     [
         ({"references": REFERENCES}, "no column 'reference', found references"),
+        ({"reference": "a cat"}, "columns.reference: found 'a cat', expected a list"),
         ({"reference": REFERENCES[:2]}, "2 entries for 4 completions"),
         ({"reference": ["a", "b", None, "d"]}, r"completions\[2\]: reference: found None"),
     ],
@@ -64,6 +65,18 @@ def test_conversations_and_columns_of_other_names() -> None:
 def test_columns_that_are_missing_say_so(columns: Any, match: str) -> None:
     with pytest.raises(InputError, match=match):
         discorank.reward("chrf")(COMPLETIONS, **columns)
+
+
+def test_columns_may_be_arrays_and_nothing_gives_nothing() -> None:
+    texts: Any = np.array(["a cat", "dogs"])
+    assert discorank.reward("chrf")(texts, reference=texts) == [100.0, 100.0]
+    assert discorank.group_reward("chrf")(["a", "a"], prompts=np.array(["p", "p"])) == [100.0] * 2
+    assert discorank.reward("chrf")(["a cat"], reference=[[np.str_("a cat")]]) == [100.0]
+    assert discorank.reward("chrf")([], reference=[]) == []
+    assert discorank.group_reward("chrf")([], prompts=[]) == []
+    for size in (1, 2.5, "8"):
+        with pytest.raises(InputError, match=r"num_generations: found .* expected a whole number"):
+            discorank.group_reward("chrf", num_generations=size)  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_scored_raises_or_is_none() -> None:
@@ -164,6 +177,36 @@ def test_a_server_gives_the_same_rewards() -> None:
             assert group(COMPLETIONS, prompts=prompts) == expected
         again = pickle.loads(pickle.dumps(served))
         assert again(COMPLETIONS, reference=REFERENCES) == here(COMPLETIONS, reference=REFERENCES)
+
+
+def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
+    long, no_json, prompts = "a" * 21, "\ud800", ["p", "p", "q", "q", "r", "r"]
+    texts = [long, "a cat", no_json, "a dog", "dogs", "cats"]
+    references = ["a", "a cat", "a", "the dog", "dogs", "dogs"]
+    here = discorank.reward("chrf")(texts, reference=references)
+    expected = discorank.group_reward("chrf")(texts, prompts=prompts)
+    # the last group alone has no more than four pairs with no text that is refused
+    with scoring("chrf", max_text_characters=20, max_pairs=4) as (_, url):
+        reward = discorank.reward("chrf", server=url, on_error="mask")
+        assert reward(texts, reference=references) == [None, here[1], None, *here[3:]]
+        group = discorank.group_reward("chrf", server=url, on_error="mask")
+        assert group(texts, prompts=prompts) == [None] * 4 + expected[4:]
+        several = [texts[3:5], texts[4:], texts[1:4:2]] * 4
+        served = discorank.Scores(url, "chrf").expected(several)
+        assert served == [
+            discorank.group_reward("chrf")(pair, prompts=["p", "p"]) for pair in several
+        ]
+        for bad, problem in ((long, "21 characters"), (no_json, "as JSON")):
+            with pytest.raises(InputError, match=rf"hypotheses\[1\]: .*{problem}"):
+                discorank.Scores(url, "chrf").score(["a", bad, "b"], ["a", "a", "b"])
+        with pytest.raises(InputError, match=r"lists\[1\]: candidates: no candidates"):
+            discorank.Scores(url, "chrf").expected([["a", "b"], []])
+        with pytest.raises(InputError, match="references: 600 references for 256 hypotheses"):
+            discorank.Scores(url, "chrf").score(["a"] * 256, ["a"] * 600)
+        with pytest.raises(InputError, match=r"model: found .*expected a name"):
+            discorank.Scores(url, discorank.load_metric("chrf"))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"references\[1\]: found nan"):
+            discorank.Scores(url, "chrf").score(["a", "b"], ["a", math.nan])  # type: ignore[list-item]
 
 
 def test_a_server_that_is_gone_raises_whatever_is_masked() -> None:

@@ -158,6 +158,8 @@ def _uncollected() -> Iterator[None]:
 
 def _run(arguments: list[str]) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     if arguments and arguments[0] in SUBCOMMANDS:
         # there are libraries that panic when they are half imported
         with put_off(), _uncollected():

@@ -224,6 +224,12 @@ def test_models_health_and_unknown_paths() -> None:
         ("/v1/score", {"hypotheses": ["a"], "references": ["a", "b"]}, "references"),
         ("/v1/score", {"hypotheses": ["a"], "references": [[]]}, "references[0]"),
         ("/v1/score", {"hypotheses": ["a"]}, "references"),
+        (
+            "/v1/score",
+            {"hypotheses": ["a"], "references": ["a"], "sources": ["s", "t"]},
+            "sources",
+        ),
+        ("/v1/utilities", {"candidates": ["a"], "lists": [["b", "c"]]}, "lists"),
         ("/v1/score", {"text_1": ["a", "b"], "text_2": ["a", "b", "c"]}, "text_1"),
         ("/v1/score", {"text_1": "a", "text_2": "a", "errors": "none"}, "errors"),
         ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, "top_n"),
@@ -243,6 +249,17 @@ def test_models_health_and_unknown_paths() -> None:
 def test_what_cannot_be_read_is_refused_with_its_place(path: str, body: Any, param: str) -> None:
     with scoring("chrf") as (_, url):
         assert post(url, path, 400, **body)["error"]["param"] == param
+
+
+def test_what_may_be_one_text_or_several_says_so() -> None:
+    either = "found None, expected a text or an array of texts"
+    with scoring("chrf") as (_, url):
+        for path, body in (
+            ("/v1/score", {"text_1": "a"}),
+            ("/get_reward", {"query": ["a"], "labels": [None]}),
+            ("/v1/reward", {"response": "a"}),
+        ):
+            assert either in post(url, path, 400, **body)["error"]["message"]
 
 
 # failures

@@ -417,3 +417,15 @@ def test_a_linear_form_knows_when_nothing_remains() -> None:
     )
     assert [place.utility for place in plain.ranking] == [1.0, None]
     assert [place.utility for place in short.ranking] == [1.0, None]
+
+
+@pytest.mark.parametrize("name", ["chrf", "bleu", "ter", "meteor", "rouge-l", "vote"])
+def test_strings_of_numpy_are_plain_texts(name: str) -> None:
+    hypotheses, references = ["the cat sat", "a dog", ""], ["the cat sat down", "a dog", "dogs"]
+    metric = load_metric(name)
+    expected = metric.score(hypotheses, references)
+    numpy_texts = list(np.array(hypotheses))
+    assert type(numpy_texts[0]) is not str
+    assert metric.score(numpy_texts, references).tolist() == expected.tolist()
+    mixed = metric.score(hypotheses, list(np.array(references)))
+    assert mixed.tolist() == expected.tolist()
