@@ -1,6 +1,7 @@
 """The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
+POST /v1/responses, /v1/messages              chosen as chats and answered in their forms, or passed through
 POST /v1/score, /v1/rerank, /v1/utilities ... scores, by `score_endpoints`
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
@@ -39,9 +40,11 @@ from .counters import CHOSEN, COPIES, Counters
 from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
+from .messages_form import error_of, read_message
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
-from .replies import as_json, events
+from .replies import answer_body, as_json, events
+from .responses_form import read_response
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
@@ -49,7 +52,8 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 _CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
-_PASSED_HEADERS = ("content-type", "accept", "openai-beta")
+_TRANSLATED = {"responses": read_response, "messages": read_message}
+_PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
 
@@ -116,12 +120,12 @@ class App:
             self._check(request)
             await self._answered(request, send)
         except ApiError as error:
-            await self._refuse(error, send)
+            await self._refuse(error, send, request)
         except ClientDisconnect:
             self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
-            await self._refuse(ApiError(500, "internal error"), send)
+            await self._refuse(ApiError(500, "internal error"), send, request)
 
     def _check(self, request: Any) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
@@ -129,7 +133,8 @@ class App:
         What the address of a request is may not be taken from its headers, which may say anything.
         """
         if self._access is not None and request.scope["path"] != "/healthz":
-            brought = request.headers.get("authorization", "").encode("utf-8", "replace")
+            named = f"Bearer {request.headers.get('x-api-key', '')}"  # as clients of messages do
+            brought = request.headers.get("authorization", named).encode("utf-8", "replace")
             if not hmac.compare_digest(brought, self._access):
                 raise ApiError(401, "the key is missing or wrong", code="invalid_api_key")
         if request.method not in ("GET", "POST"):
@@ -224,7 +229,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
-        if path in _CHOSEN and request.method != "POST":
+        if (path in _CHOSEN or path in _TRANSLATED) and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -240,6 +245,8 @@ class App:
             read: Callable[[], Question | PassThrough] = partial(
                 read_question, content, _CHOSEN[path], behind.allowed, behind.drawing
             )
+        elif path in _TRANSLATED and getattr(behind.drawing, path) == "choose":
+            read = partial(_TRANSLATED[path], content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing)
@@ -250,6 +257,9 @@ class App:
     ) -> None:
         """Sends the choice."""
         answer = await decisions.answer(question, share.take_reply)
+        if question.unchosen:
+            answer = answer.as_passed(question.unchosen)
+            self._counters.passed.labels(question.unchosen).inc()
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
@@ -257,11 +267,11 @@ class App:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
         else:
-            content = as_json(answer.body)
+            content = as_json(answer_body(answer, question))
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
-        no_text = "no-text" if not answer.is_chosen else CHOSEN
+        no_text = question.unchosen or ("no-text" if not answer.is_chosen else CHOSEN)
         self._note_traffic(COPIES if answer.is_copy else no_text)
 
     def _note_traffic(self, kind: str) -> None:
@@ -289,13 +299,15 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send) -> None:
+    async def _refuse(self, error: ApiError, send: Send, request: Any) -> None:
         """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        await self._send(send, error.status, as_json(error.body), error.headers)
+        is_message = request.scope["path"].startswith("/v1/messages")
+        body = error_of(error) if is_message else error.body
+        await self._send(send, error.status, as_json(body), error.headers)
 
     async def _send(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -151,6 +151,16 @@ class PassThrough(NamedTuple):
     content: bytes
 
 
+class ReplyForm(Protocol):
+    """The form of an answer that is not a chat's: made of the reply to the chat that its request became."""
+
+    def body(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer in one piece."""
+
+    def events(self, reply: Mapping[str, Any]) -> Iterator[bytes]:
+        """The answer as a stream of events."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A request for the best of many texts.
@@ -170,6 +180,8 @@ class Question:
         model: the name of the model, as the request has it; empty if it has none.
         logprobs: whether the answer has log-probabilities.
         tools: that candidates may call; None where there are none.
+        form: of the answer, where the request was no chat itself.
+        unchosen: why one candidate is drawn and answers, of a request that was no chat itself; empty if one is chosen.
     """
 
     chat: bool
@@ -186,6 +198,8 @@ class Question:
     model: str = ""
     logprobs: bool = False
     tools: Tools | None = None
+    form: ReplyForm | None = None
+    unchosen: str = ""
 
     def content_with(self, more: Mapping[str, Any]) -> tuple[memoryview, bytes]:
         """The JSON of a request upstream: the content, which may be long and is not copied, and these keys."""
@@ -201,6 +215,82 @@ def read_question(
         ApiError: it cannot be read, or asks for what is not allowed.
     """
     asked = object_of(content)
+    counts = _counts(asked, chat, allowed, drawing)
+    if not counts.reason:
+        return _question(counts, chat, allowed, drawing)
+    path = "chat/completions" if chat else "completions"
+    return _passing(content, asked, path, counts.reason, drawing)
+
+
+class NoChatError(Exception):
+    """A request of another form that asks for something that is not translated, and the reason that is given."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def read_translated(
+    content: bytes,
+    path: str,
+    chat_of: Callable[[Mapping[str, Any]], dict[str, Any]],
+    form_of: Callable[[Mapping[str, Any]], ReplyForm],
+    allowed: Allowed,
+    drawing: DrawingSettings,
+) -> Question | PassThrough:
+    """A request of another form.
+
+    One that could be a chat, but is not chosen (such as one of temperature 0), is asked once, as a chat.
+
+    Args:
+        content: its bytes.
+        path: beneath the address of the server.
+        chat_of: the chat that it means; raises NoChatError where it means more, or ApiError.
+        form_of: the form of its answer.
+        allowed: what it may choose among.
+        drawing: how candidates are drawn.
+
+    Raises:
+        ApiError: it cannot be read, or asks for what is not allowed.
+    """
+    asked = object_of(content)
+    try:
+        body = chat_of(asked)
+    except NoChatError as other:
+        _check_no_document(read_own_fields(asked, allowed), other.reason)
+        return _passing(content, asked, path, other.reason, drawing)
+    asked = dict(asked)
+    # what is over a bound is told by the name that it has here, not by that of the chat
+    keep_choices(asked, 1, drawing)
+    counts = _counts(body, True, allowed, drawing)
+    form = form_of(asked)
+    if not counts.reason:
+        return replace(_question(counts, True, allowed, drawing), form=form)
+    question = _question(counts._replace(n=1, wanted=1), True, allowed, drawing)
+    return replace(question, tools=None, response_format=None, form=form, unchosen=counts.reason)
+
+
+def _check_no_document(own: OwnFields, reason: str) -> None:
+    """Raises ApiError for a document of a request that nothing is chosen for."""
+    if own.document is not None:
+        problem = f"has a document, but passes through ({reason})"
+        raise bad(problem, FIELD, "Leave the document out")
+
+
+class _Counts(NamedTuple):
+    """How a request is drawn: its body, our field, how many candidates and choices, and why none is chosen."""
+
+    body: Mapping[str, Any]
+    own: OwnFields
+    n: int
+    wanted: int
+    reason: str | None
+
+
+def _counts(
+    asked: Mapping[str, Any], chat: bool, allowed: Allowed, drawing: DrawingSettings
+) -> _Counts:
+    """How a request is drawn; raises ApiError if it cannot be read, or asks for what is not allowed."""
     body = dict(asked)
     own = read_own_fields(body, allowed)
     reason = other_than_text(body, chat) or _other_tools(body, chat, drawing)
@@ -211,12 +301,9 @@ def read_question(
     n = max(wanted, own.n or drawing.num_candidates)
     if reason is None and n == 1 and own.document is None:
         reason = "n=1"
-    if reason is None:
-        return _question(body, own, chat, n, wanted, own.utility or allowed.default, drawing)
-    if own.document is not None:
-        raise bad(f"has a document, but passes through ({reason})", FIELD, "Leave the document out")
-    path = "chat/completions" if chat else "completions"
-    return _passing(content, asked, path, reason, drawing)
+    if reason is not None:
+        _check_no_document(own, reason)
+    return _Counts(body, own, n, wanted, reason)
 
 
 def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings) -> PassThrough:
@@ -258,16 +345,9 @@ def _passing(
     return PassThrough(reason, content if result == asked else written(result))
 
 
-def _question(
-    body: Mapping[str, Any],
-    own: OwnFields,
-    chat: bool,
-    n: int,
-    wanted: int,
-    utility: str,
-    drawing: DrawingSettings,
-) -> Question:
+def _question(counts: _Counts, chat: bool, allowed: Allowed, drawing: DrawingSettings) -> Question:
     """The question of a request for plain texts."""
+    body, own, n, wanted, _ = counts
     kept_back = (*_ANSWER_KEYS, *_VARIED_KEYS)
     upstream = {key: value for key, value in body.items() if key not in kept_back}
     tools = tools_of(body) if body.get("tools") else None
@@ -290,7 +370,7 @@ def _question(
         {key: body[key] for key in _VARIED_KEYS if key in body},
         n,
         wanted,
-        utility,
+        own.utility or allowed.default,
         own,
         source_of(body, chat) if own.source is None else own.source,
         None if is_text else wanted_format,

@@ -322,6 +322,10 @@ TOO_DEAR: list[tuple[str, dict[str, Any], str]] = [
     ("completions", {"temperature": 0, "max_tokens": "1000"}, "max_tokens"),
     ("completions", {"temperature": 0, "max_tokens": -1}, "max_tokens"),
     ("responses", {"input": "x", "max_output_tokens": 1_000_000_000}, "max_output_tokens"),
+    ("responses", {"input": "x", "store": True, "max_output_tokens": 101}, "max_output_tokens"),
+    ("messages", {"messages": [], "max_tokens": 1_000_000_000}, "max_tokens"),
+    ("messages", {"container": "c", "max_tokens": 101}, "max_tokens"),
+    ("messages", {"thinking": {"type": "enabled", "budget_tokens": 101}}, "budget_tokens"),
 ]
 
 
