@@ -40,11 +40,11 @@ from .counters import CHOSEN, COPIES, Counters
 from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
-from .messages_form import error_of, read_message
+from .forms.messages_form import error_of, read_message
+from .forms.responses_form import read_response
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
 from .replies import answer_body, as_json, events
-from .responses_form import read_response
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 

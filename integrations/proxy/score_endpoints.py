@@ -37,7 +37,7 @@ from .api_errors import ApiError, bad, shown
 from .counters import Counters
 from .decisions import ChoosingThread
 from .door import BYTES_PER_BYTE, RequestShare
-from .score_forms import ENDPOINTS, Columns, Form, error_body
+from .forms.score_forms import ENDPOINTS, Columns, Form, error_body
 from .settings import ScoreSettings
 
 UTILITIES = "/v1/utilities"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.support.scripted_replies import Script
 from discorank import decode
 from discorank.integrations.proxy.api_errors import ApiError
-from discorank.integrations.proxy.messages_form import (
+from discorank.integrations.proxy.forms.messages_form import (
     chat_of,
     events_of,
     message_of,

@@ -18,17 +18,17 @@ from openai.types.responses import Response, ResponseStreamEvent
 from benchmarks.support.scripted_replies import Script
 from discorank import decode
 from discorank.integrations.proxy.api_errors import ApiError
-from discorank.integrations.proxy.messages_form import chat_of as message_chat_of
-from discorank.integrations.proxy.messages_form import events_of as message_events_of
-from discorank.integrations.proxy.messages_form import message_of
-from discorank.integrations.proxy.questions import NoChatError
-from discorank.integrations.proxy.responses_form import (
+from discorank.integrations.proxy.forms.messages_form import chat_of as message_chat_of
+from discorank.integrations.proxy.forms.messages_form import events_of as message_events_of
+from discorank.integrations.proxy.forms.messages_form import message_of
+from discorank.integrations.proxy.forms.responses_form import (
     ID_PREFIX,
     chat_of,
     events_of,
     messages_of,
     response_of,
 )
+from discorank.integrations.proxy.questions import NoChatError
 
 from ...support.proxying import Proxy, proxying, send
 from .recorded_calls import calling, talking, weather

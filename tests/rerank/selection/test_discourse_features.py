@@ -109,7 +109,12 @@ def test_foci_against_references() -> None:
 
 def test_shares_of_equal_foci_are_not_below_zero() -> None:
     one, two, three = focused("a CAT"), focused("CAT", "a CAT"), focused("CAT", "CAT", "CAT")
-    systems = {"ref": [two] * 2, "a": [one, three], "b": [three] * 2, "c": [three] * 2}
+    systems: dict[str, list[Text]] = {
+        "ref": [two] * 2,
+        "a": [one, three],
+        "b": [three] * 2,
+        "c": [three] * 2,
+    }
     rows = focus_rows(grouped(judged(systems, None), 1, True), Cohesion(nouns="none"))
     assert (rows[0].lower, rows[0].higher) == (5 / 6, 1 / 6)
     assert str(rows[0].equal) == "0.0"

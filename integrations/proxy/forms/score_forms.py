@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from time import time
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DiscorankError, InputError
-from ...metrics.text.texts import Text
-from ...rerank.engines.text_scores import ScoreOutcome
-from ...rerank.lists import plain, read_candidate
-from .api_errors import bad, shown
+from ....metrics.errors import DiscorankError, InputError
+from ....metrics.text.texts import Text
+from ....rerank.engines.text_scores import ScoreOutcome
+from ....rerank.lists import plain, read_candidate
+from ..api_errors import bad, shown
 
 Body = Mapping[str, Any]
 

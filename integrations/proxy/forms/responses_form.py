@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from ..files.reply_choices import value_at
-from .api_errors import bad, shown
-from .questions import (
+from ...files.reply_choices import value_at
+from ..api_errors import bad, shown
+from ..questions import (
     FIELD,
     Allowed,
     NoChatError,
@@ -26,8 +26,8 @@ from .questions import (
     Question,
     read_translated,
 )
-from .replies import as_json
-from .settings import DrawingSettings
+from ..replies import as_json
+from ..settings import DrawingSettings
 
 PATH = "responses"
 ID_PREFIX = "resp_chosen_"  # of answers that were made here, and that no server has kept

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from ..files.reply_choices import value_at
-from .api_errors import ApiError, bad, shown
-from .json_forms import value_of
-from .questions import FIELD, Allowed, NoChatError, PassThrough, Question, read_translated
-from .replies import as_json
-from .settings import DrawingSettings
+from ...files.reply_choices import value_at
+from ..api_errors import ApiError, bad, shown
+from ..json_forms import value_of
+from ..questions import FIELD, Allowed, NoChatError, PassThrough, Question, read_translated
+from ..replies import as_json
+from ..settings import DrawingSettings
 
 PATH = "messages"
 

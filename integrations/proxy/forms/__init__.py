@@ -1,0 +1,1 @@
+"""Requests and answers in the forms of other protocols: Responses, Messages, scores."""
