@@ -142,7 +142,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
         (["decode", DEMO, "-u", "chrf", "-o", "/nowhere/at/all"], "cannot be written"),
         (["decode", DEMO, "-u", "no.such:Metric", "-o", "{out}"], "Is its package installed?"),
-        (["rerank", DEMO, "-m", "logprob + chrf", "-o", "{out}"], "discorank decode -u chrf"),
+        (["rerank", DEMO, "-m", "logprob + chrf", "-o", "{out}"], "as a utility: -u chrf"),
         (["rerank", DEMO, "-m", "logpob", "-o", "{out}"], "Did you mean 'logprob'"),
         (["rerank", DEMO, "-o", "{out}"], "--metric: is missing"),
         (["explane", DEMO], "unknown subcommand 'explane'. Did you mean 'explain'"),
