@@ -70,14 +70,10 @@ class SystemMeans:
         Raises:
             InputError: no score is finite, all are of one system, or there are too many systems.
         """
-        sums: dict[str, _Sum] = {}
+        sums: dict[str, RunningMean] = {}
         for pairs in lists:
-            of_list: dict[str, list[float]] = {}
-            for name, value in pairs:
-                if np.isfinite(value):
-                    of_list.setdefault(name, []).append(value)
-            for name, values in of_list.items():
-                sums.setdefault(name, _Sum()).add(sum(values) / len(values))
+            for name, mean in means_of_list(pairs).items():
+                sums.setdefault(name, RunningMean()).add(mean)
             limits().check("systems", len(sums), "systems of candidates")
         if not sums:
             raise InputError("no candidate has a score that is a number", where="shrink", fix=_MEND)
@@ -87,9 +83,13 @@ class SystemMeans:
             raise InputError(
                 f"{of_one}, whose mean tells none from another", where="shrink", fix=fix
             )
-        means = {name: one.mean for name, one in sums.items()}
-        in_order = sorted(means, key=lambda name: (-means[name].mean, name))
-        return cls({name: means[name] for name in in_order})
+        return cls.in_order({name: one.mean for name, one in sums.items()})
+
+    @classmethod
+    def in_order(cls, means: Mapping[str, SystemMean]) -> SystemMeans:
+        """These means, the best first."""
+        names = sorted(means, key=lambda name: (-means[name].mean, name))
+        return cls({name: means[name] for name in names})
 
     def shrunk(self, values: FloatArray, systems: Sequence[str], share: float) -> FloatArray:
         """The values v(c) of candidates by their standardised scores [N]; what is not finite stays so.
@@ -124,15 +124,32 @@ class SystemMeans:
         return ", ".join(shown[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-class _Sum:
-    """Running sums of a system's mean scores in lists."""
+def means_of_list(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The mean score of every system in a list, by (system, score) of its candidates; without scores that are none."""
+    of_list: dict[str, list[float]] = {}
+    for name, value in pairs:
+        if np.isfinite(value):
+            of_list.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in of_list.items()}
 
-    def __init__(self) -> None:
+
+class RunningMean:
+    """A mean that grows value by value, such as that of a system's mean scores in lists.
+
+    Args:
+        known: the mean of values that came before.
+    """
+
+    def __init__(self, known: SystemMean | None = None) -> None:
         self._count = 0
         self._mean = self._squares = 0.0
+        if known is not None and known.lists > 0:
+            error = (known.high - known.low) / (2 * INTERVAL)
+            self._count, self._mean = known.lists, known.mean
+            self._squares = error * error * known.lists * max(1, known.lists - 1)
 
     def add(self, value: float) -> None:
-        """Takes the mean of one list; Welford's recurrence, which keeps its digits however many there are."""
+        """Takes a value; Welford's recurrence, which keeps its digits however many there are."""
         self._count += 1
         change = value - self._mean
         self._mean += change / self._count
@@ -140,9 +157,9 @@ class _Sum:
 
     @property
     def mean(self) -> SystemMean:
-        """The mean and its interval."""
+        """The mean and its interval; 0 before the first value."""
         variance = self._squares / max(1, self._count - 1)
-        half = INTERVAL * sqrt(variance / self._count)
+        half = INTERVAL * sqrt(variance / max(1, self._count))
         return SystemMean(self._mean, self._mean - half, self._mean + half, self._count)
 
 
@@ -158,15 +175,24 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
         return SystemMeans({name: _alone(name, value) for name, value in spec.items()})
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="system_means", fix=_FIX)
+    rows = means_file(spec)["systems"]
+    return SystemMeans({row["system"]: mean_in(row, str(spec)) for row in rows})
+
+
+def means_file(spec: str | Path) -> Mapping[str, Any]:
+    """The content of a file of means, whose rows `mean_in` reads; errors as `load_means`."""
     data = parse_small_json(read_small_file(spec, _FIX), str(spec), _FIX, unique_members)
     is_known = isinstance(data, Mapping) and data.get("kind") == KIND
     if not is_known or data.get("format") != FORMAT or not isinstance(data.get("systems"), list):
         raise InputError("is no file of system means", where=str(spec), fix=_FIX)
     check(data, str(spec), _EDITED)
     limits().check("systems", len(data["systems"]), f"{spec}: systems")
-    return SystemMeans(
-        dict(_read(row, f"{spec}: systems[{i}]") for i, row in enumerate(data["systems"]))
-    )
+    for i, row in enumerate(data["systems"]):
+        place = f"{spec}: systems[{i}]"
+        mean_in(row, place)
+        if not isinstance(row.get("system"), str):
+            raise InputError(f"found {excerpt(row)}", where=place, fix=_FIX)
+    return data
 
 
 def _alone(name: Any, value: Any) -> SystemMean:
@@ -180,14 +206,14 @@ def _alone(name: Any, value: Any) -> SystemMean:
     return SystemMean(number, number, number, 0)
 
 
-def _read(row: Any, where: str) -> tuple[str, SystemMean]:
-    """A system's row of a file."""
+def mean_in(row: Any, where: str) -> SystemMean:
+    """The mean in a row of a file; raises InputError where there is none."""
     names = ("mean", "low", "high", "lists")
     numbers = [finite(row.get(name)) for name in names] if isinstance(row, Mapping) else [None]
-    if None in numbers or not isinstance(row["system"], str):
+    if None in numbers:
         raise InputError(f"found {excerpt(row)}", where=where, fix=_FIX)
     mean, low, high, lists = (float(number or 0.0) for number in numbers)
-    return row["system"], SystemMean(mean, low, high, int(lists))
+    return SystemMean(mean, low, high, int(lists))
 
 
 def written_means(means: SystemMeans) -> bytes:

@@ -19,7 +19,15 @@ import gc
 import hmac
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +50,7 @@ from .document_streams import DocumentStreams
 from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
 from .forms.messages_form import error_of, read_message
 from .forms.responses_form import read_response
+from .panel import SAVE_SECONDS, Panel, PanelModel, PanelRecord, UpstreamSpec
 from .passing import Message, Send, check_allowed, checked_path, relayed
 from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
 from .replies import answer_body, as_json, events
@@ -59,16 +68,16 @@ _GONE_STATUS = 499  # the status that is counted where the client has gone
 
 
 class Behind(NamedTuple):
-    """The server upstream, and what chooses among its candidates.
+    """The servers upstream, and what chooses among their candidates.
 
     Args:
-        exchange: requests to it.
+        upstreams: the servers, of which the first gets what passes through.
         decisions: what decides.
         allowed: what requests may choose among.
         drawing: how candidates are drawn.
     """
 
-    exchange: Exchange
+    upstreams: Sequence[Upstream]
     decisions: Decisions
     allowed: Allowed
     drawing: DrawingSettings
@@ -78,7 +87,7 @@ class App:
     """Answers requests.
 
     Args:
-        behind: the server upstream and what chooses among its candidates; None where there is none.
+        behind: the servers upstream and what chooses among their candidates; None where there are none.
         scores: what answers requests for scores.
         door: who may come in, and how many.
         access_key: the key that requests must bring, if there is one.
@@ -235,7 +244,9 @@ class App:
         if isinstance(question, Question):
             await self._chosen(behind.decisions, question, share, send)
         else:
-            await self._passed(behind.exchange, request, address, question, share, send)
+            await self._passed(
+                behind.upstreams[0].exchange, request, address, question, share, send
+            )
 
     async def _read(
         self, behind: Behind, request: Any, path: str, content: bytes
@@ -249,7 +260,7 @@ class App:
             read = partial(_TRANSLATED[path], content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
-            read = partial(read_passing, content, path, kind, behind.drawing)
+            read = partial(read_passing, content, path, kind, behind.drawing, behind.allowed.model)
         return await self._run(len(content), read)
 
     async def _chosen(
@@ -263,6 +274,8 @@ class App:
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
+        if answer.costs:
+            headers["x-discorank-models"] = answer.costs
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
@@ -318,8 +331,8 @@ class App:
         has_end: bool = True,
     ) -> None:
         """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
-        if self._behind is not None:
-            content = self._behind.exchange.masked(content)
+        for upstream in () if self._behind is None else self._behind.upstreams:
+            content = upstream.exchange.masked(content)
         whole = {
             "content-type": "application/json",
             **headers,
@@ -375,7 +388,7 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        connection: how the server upstream is reached; None where there is none.
+        connection: how the server upstream is reached, or a panel of several; None where there is none.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.
@@ -390,7 +403,7 @@ class ProxyServer:
 
     def __init__(
         self,
-        connection: Connection | None,
+        connection: Connection | Panel | None,
         deciders: Mapping[str, Decider],
         engine: Engine,
         drawing: DrawingSettings,
@@ -402,28 +415,37 @@ class ProxyServer:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
 
+        self._panel = connection if isinstance(connection, Panel) else None
+        models = _models_of(connection)
+        if self._panel is not None:
+            self._panel.check(deciders.values(), drawing.adaptive)
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
         self._door, self._drawing = door, drawing
         self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
-        used = [] if connection is None else [*deciders.values(), CALLS]
+        used = [*deciders.values(), CALLS] if models else []
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
-        self._exchange = None if connection is None else Exchange(connection)
+        self._report = LimitedReport(report)
+        self._upstreams = [_upstream(model, self._report) for model in models]
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
-        most = max_connections(num_requests, 0 if connection is None else connection.connections)
+        num_upstream = sum(model.connection.connections for model in models)
+        most = max_connections(num_requests, num_upstream)
         window = BatchWindow(scoring.window_seconds)
         self._choosing = ChoosingThread(engine, num_requests, window)
-        self._report = LimitedReport(report)
         counters = Counters()
         choosing, seconds = self._choosing, door.choice_seconds
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
         scores = ScoreEndpoints(utilities, choosing, scoring, seconds, counters)
         behind = None
-        if self._exchange is not None:
-            behind = self._chosen_from(self._exchange, deciders, drawing, counters)
+        if models:
+            own_sizes = tuple(model.spec.n for model in models)
+            names = frozenset(deciders), next(iter(deciders))
+            first = models[0].spec.model
+            allowed = Allowed(*names, drawing.most_candidates, own_sizes, first)
+            behind = self._chosen_from(allowed, deciders, drawing, counters)
         self._app = App(behind, scores, door, access_key, counters, self._report)
         self._socket = _listening(door)
         connections = Connections(most, door.body_seconds)
@@ -431,22 +453,27 @@ class ProxyServer:
 
     def _chosen_from(
         self,
-        exchange: Exchange,
+        allowed: Allowed,
         deciders: Mapping[str, Decider],
         drawing: DrawingSettings,
         counters: Counters,
     ) -> Behind:
-        """The server upstream, and the decisions of requests, with the documents that they keep."""
+        """The servers upstream, and the decisions of requests, with the documents that they keep."""
         door = self._door
         width = max(decider.width for decider in deciders.values())
         documents = DocumentStreams(width, door.max_documents, door.document_seconds)
         counters.watch("documents", "Documents that are kept", lambda: len(documents))
-        upstream, seconds = Upstream(exchange), door.choice_seconds
         decisions = Decisions(
-            deciders, upstream, self._choosing, documents, drawing, seconds, counters
+            deciders,
+            self._upstreams,
+            self._choosing,
+            documents,
+            drawing,
+            door.choice_seconds,
+            counters,
+            self._panel,
         )
-        allowed = Allowed(frozenset(deciders), next(iter(deciders)), drawing.most_candidates)
-        return Behind(exchange, decisions, allowed, drawing)
+        return Behind(self._upstreams, decisions, allowed, drawing)
 
     @property
     def address(self) -> str:
@@ -467,41 +494,62 @@ class ProxyServer:
         """Serves until `stop` is called, and until what is open then is done.
 
         Args:
-            probes: whether the server upstream is asked what it does, and people are told what it does not.
+            probes: whether the servers upstream are asked what they do, and people are told what they do not.
             model: which of its models is asked; the only one if not given.
         """
         asyncio.get_running_loop().set_exception_handler(self._tell)
-        probing = None
-        if probes and self._exchange is not None:
-            probing = asyncio.ensure_future(self._probed(self._exchange, model))
+        probed = self._upstreams if probes else []
+        beside = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
+        if self._panel is not None and self._panel.record.path is not None:
+            beside.append(asyncio.ensure_future(self._recorded(self._panel.record)))
         try:
             await self._server.serve([self._socket])
         finally:
-            if probing is not None:
-                probing.cancel()
-                await asyncio.wait({probing})
-            if self._exchange is not None:
-                await self._exchange.close()
+            for task in beside:
+                task.cancel()
+            if beside:
+                await asyncio.wait(beside)
+            await self._close_upstreams()
             self._app.close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
 
-    async def facts(self, model: str | None) -> ServerFacts:
-        """What the server upstream does; closes its connections, and raises DiscorankError where it cannot be asked."""
+    async def _close_upstreams(self) -> None:
+        """Closes the connections to the servers upstream."""
+        for upstream in self._upstreams:
+            await upstream.exchange.close()
+
+    async def _recorded(self, record: PanelRecord) -> None:
+        """Writes the record of a panel from time to time; people are told where it cannot be."""
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            try:
+                await asyncio.to_thread(record.write, record.changed())
+            except DiscorankError as error:
+                self._report(f"discorank: {error}")
+
+    async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
+        """The name of each server upstream and what it does; closes its connections.
+
+        Raises:
+            DiscorankError: one cannot be asked.
+        """
         self._socket.close()
-        if self._exchange is None:
+        if not self._upstreams:
             raise InputError("there is no server upstream", where="--probe", fix="Add --upstream")
         try:
-            return await self._facts_of(self._exchange, model)
+            for upstream in self._upstreams:
+                yield upstream.name, await self._facts_of(upstream, model)
         finally:
-            await self._exchange.close()
+            await self._close_upstreams()
             self._app.close()
 
-    async def _probed(self, exchange: Exchange, model: str | None) -> None:
-        """Tells people what the server upstream does not do; says nothing of one that is not there yet."""
+    async def _probed(self, upstream: Upstream, model: str | None) -> None:
+        """Tells people what a server upstream does not do; says nothing of one that is not there yet."""
+        name = f"upstream {upstream.name}".rstrip()
         try:
-            facts = await self._facts_of(exchange, model)
+            facts = await self._facts_of(upstream, model)
         except InputError as error:
-            self._report(f"discorank: upstream: not asked what it does: {error}")
+            self._report(f"discorank: {name}: not asked what it does: {error}")
             return
         except DiscorankError:
             return
@@ -509,12 +557,13 @@ class ProxyServer:
         if self._reads_logprobs:
             problems.append(logprobs_problem(facts))
         for problem in filter(None, problems):
-            self._report(f"discorank: upstream: {problem}")
+            self._report(f"discorank: {name}: {problem}")
 
-    async def _facts_of(self, exchange: Exchange, model: str | None) -> ServerFacts:
-        """What the server upstream does with requests as they are made here."""
-        drawing = self._drawing
-        return await facts_of(exchange, model, drawing.further, drawing.sampling_temperature)
+    async def _facts_of(self, upstream: Upstream, model: str | None) -> ServerFacts:
+        """What a server upstream does with requests as they are made here."""
+        drawing, named = self._drawing, upstream.model or model
+        temperature = drawing.sampling_temperature
+        return await facts_of(upstream.exchange, named, drawing.further, temperature)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Tells people of an error that came of no request."""
@@ -525,6 +574,19 @@ class ProxyServer:
     def stop(self) -> None:
         """Lets nobody in any more; what is open is finished."""
         self._server.should_exit = True
+
+
+def _models_of(connection: Connection | Panel | None) -> Sequence[PanelModel]:
+    """The servers upstream."""
+    if isinstance(connection, Connection):
+        return [PanelModel(UpstreamSpec("", connection.base_url), connection)]
+    return [] if connection is None else connection.models
+
+
+def _upstream(model: PanelModel, report: Callable[[str], object]) -> Upstream:
+    """A server upstream, as requests go to it."""
+    spec = model.spec
+    return Upstream(Exchange(model.connection), name=spec.name, model=spec.model, report=report)
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .panel import ModelCost
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 CHOSEN, COPIES, PASSED = "chosen", "copies", "passed"
 OURS = (CHOSEN, COPIES)
@@ -55,6 +62,46 @@ class Traffic:
             return None
         self._said.add(kind)
         return f"{count} of the last {of} requests {what}"
+
+
+class ModelCounters:
+    """The counters of several models, by the names that who runs the server gives them.
+
+    Args:
+        registry: where they are added.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        from prometheus_client import Counter as Count
+        from prometheus_client import Histogram
+
+        def count(name: str, about: str, *labels: str) -> Any:
+            return Count(name, about, ["system", *labels], "discorank", "model", registry=registry)
+
+        self.asked = count("asked", "Requests that a model was asked for, by outcome", "outcome")
+        self.requests = count("requests", "Requests sent to a model")
+        self.candidates = count("candidates", "Candidates of a model")
+        self.tokens = count("tokens", "Tokens of a model, as its server counts", "kind")
+        self.chosen = count("chosen", "Answers by a model")
+        self.seconds = Histogram(
+            "seconds",
+            "Seconds until a model had given all, failed, or was not waited for any more",
+            ["system"],
+            "discorank",
+            "model",
+            buckets=SECONDS,
+            registry=registry,
+        )
+
+    def note(self, cost: ModelCost) -> None:
+        """Counts what a model cost."""
+        name = cost.system
+        self.asked.labels(name, cost.outcome).inc()
+        self.requests.labels(name).inc(cost.requests)
+        self.candidates.labels(name).inc(cost.candidates)
+        self.tokens.labels(name, "prompt").inc(cost.prompt_tokens)
+        self.tokens.labels(name, "completion").inc(cost.completion_tokens)
+        self.seconds.labels(name).observe(cost.seconds)
 
 
 class Counters:
@@ -114,6 +161,11 @@ class Counters:
         self._gauge = Gauge
 
         self.traffic = Traffic()
+
+    @cached_property
+    def models(self) -> ModelCounters:
+        """Those of several models."""
+        return ModelCounters(self.registry)
 
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Adds a number that is asked for when it is read."""

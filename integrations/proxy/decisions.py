@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, perf_counter
@@ -28,19 +28,19 @@ from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine, Result, Task
-from ...rerank.lists import Candidate, CandidateList, finite
+from ...rerank.lists import CandidateList, finite
 from ...rerank.mbr import MBRDecoder
 from ...rerank.stopping_rule import StoppingRule
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
-from ..server.server_probe import LogprobForm
-from .api_errors import ApiError, from_upstream, no_choice
+from .api_errors import ApiError, no_choice
 from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
 from .json_forms import with_form
+from .panel import ModelCost, Panel, header_of, tokens_of
 from .questions import Question
-from .replies import MAX_COUNT, ChosenReply, Decision, untouched
+from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
 from .tool_calls import CallVote, Tools, call_vote
 
@@ -50,25 +50,29 @@ class Decisions:
 
     Args:
         deciders: what chooses, by name.
-        upstream: where candidates come from.
+        upstreams: where candidates come from.
         choosing: the thread that chooses.
         documents: the documents that are known.
         drawing: how candidates are drawn.
         choice_seconds: how long a choice may take.
         counters: of the server.
+        panel: what is kept of several models, and how many are waited for; None where there is one without a name.
     """
 
     def __init__(
         self,
         deciders: Mapping[str, Decider],
-        upstream: Upstream,
+        upstreams: Sequence[Upstream],
         choosing: ChoosingThread,
         documents: DocumentStreams,
         drawing: DrawingSettings,
         choice_seconds: float,
         counters: Counters,
+        panel: Panel | None = None,
     ) -> None:
-        self._deciders, self._upstream, self._choosing = deciders, upstream, choosing
+        self._deciders, self._upstreams, self._choosing = deciders, upstreams, choosing
+        self._record = None if panel is None else panel.record
+        self._quorum = None if panel is None else panel.quorum
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
@@ -83,22 +87,20 @@ class Decisions:
             ApiError: there is none.
         """
         decider = self._deciders[question.utility]
-        form = await self._logprob_form(question) if decider.reads_logprobs else None
-        draw = CandidateDraw(self._upstream, question, self._drawing, form, hold)
+        draw = CandidateDraw(
+            self._upstreams, question, self._drawing, decider.reads_logprobs, hold, self._quorum
+        )
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
         except WordlessError as error:
-            return untouched(error.reply, question)
-        self._count(decision)
-        return decision.answer()
-
-    async def _logprob_form(self, question: Question) -> LogprobForm:
-        """The form that brings log-probabilities, which the request need not ask for."""
-        try:
-            return await self._upstream.logprob_form(question, self._drawing.further)
-        except DiscorankError as error:
-            raise from_upstream(error) from None
+            answer = untouched(error.reply, question)
+        else:
+            self._count(decision)
+            answer = decision.answer()
+        finally:
+            self._note_costs(draw.costs)
+        return replace(answer, costs=header_of(draw.costs))
 
     @asynccontextmanager
     async def _turn(self, question: Question) -> AsyncIterator[DocumentTurn | None]:
@@ -154,8 +156,6 @@ class Decisions:
         start = perf_counter()
         try:
             await draw.draw(size)
-        except DiscorankError as error:
-            raise from_upstream(error) from None
         finally:
             self._counters.draw_seconds.observe(perf_counter() - start)
 
@@ -176,8 +176,8 @@ class Decisions:
         if vote is not None and vote.texts is not None:
             left_out: list[LeftOut] = []
             allowed, num_valid, num_unfinished = vote.numbers, None, 0
-            logprobs = [drawn[number].candidate.logprob for number in allowed]
-            candidates = tuple(map(Candidate, vote.texts, logprobs))
+            compared = zip(allowed, vote.texts, strict=True)
+            candidates = tuple(drawn[number].with_text(text) for number, text in compared)
             decides = decider if vote.by_utility else CALLS
         else:
             numbers = range(len(drawn)) if vote is None else vote.numbers
@@ -196,6 +196,8 @@ class Decisions:
             raise ApiError(503, problem, code="no_choice", retry_seconds=5) from None
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
+        if self._record is not None:
+            ranking = self._record.shrunk(decides, record, ranking)
         replies = dict(draw.replies)
         return Decision(
             question,
@@ -210,6 +212,8 @@ class Decisions:
             num_unfinished=num_unfinished,
             call_vote=vote,
             request_ids=draw.request_ids,
+            costs=draw.costs,
+            decider=decides,
         )
 
     def _call_vote(self, drawn: Sequence[Drawn], tools: Tools) -> CallVote:
@@ -226,11 +230,20 @@ class Decisions:
         if len(decision.drawn) > 1 and decision.num_distinct == 1:
             self._counters.copies.inc()
         for reply in decision.replies.values():
-            usage = reply.get("usage")
-            for kind in ("prompt", "completion"):
-                value = usage.get(f"{kind}_tokens") if isinstance(usage, Mapping) else None
-                if isinstance(value, int) and 0 < value < MAX_COUNT:
-                    self._counters.tokens.labels(kind).inc(value)
+            for kind, count in zip(("prompt", "completion"), tokens_of(reply), strict=True):
+                if count:
+                    self._counters.tokens.labels(kind).inc(count)
+        if self._record is not None and not decision.question.unchosen:
+            self._record.note_choice(decision.decider, decision.ranking, decision.system)
+            self._counters.models.chosen.labels(decision.system).inc()
+
+    def _note_costs(self, costs: Sequence[ModelCost]) -> None:
+        """Counts what each of several models cost."""
+        if self._record is None:
+            return
+        self._record.note_costs(costs)
+        for cost in costs:
+            self._counters.models.note(cost)
 
 
 CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -11,7 +11,14 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad, shown
-from .cost import bounded, bounded_tokens, default_tokens, keep_below, keep_choices
+from .cost import (
+    KEYS_OF_PATH,
+    bounded,
+    bounded_tokens,
+    default_tokens,
+    keep_below,
+    keep_choices,
+)
 from .settings import DrawingSettings
 from .tool_calls import Tools, tools_of
 
@@ -45,11 +52,25 @@ class OwnFields:
 
 
 class Allowed(NamedTuple):
-    """The bounds of requests: names of decoders, and which it is where they name none; most candidates."""
+    """What requests may ask for, and of whom.
+
+    Args:
+        utilities: names of decoders.
+        default: the one where a request names none.
+        most_candidates: of each model.
+        own_sizes: candidates of each of the servers upstream, None where it is as a request says.
+        model: the name that the first of them has for its model; empty for the one that a request says.
+    """
 
     utilities: Collection[str]
     default: str
     most_candidates: int
+    own_sizes: tuple[int | None, ...] = (None,)
+    model: str = ""
+
+    def sizes(self, n: int) -> list[int]:
+        """Candidates of each server, where a request says n."""
+        return [n if own is None else own for own in self.own_sizes]
 
 
 def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
@@ -141,7 +162,7 @@ def _text_of(content: Any) -> str | None:
 
 MAX_MODEL = 256  # characters of a model's name
 _ANSWER_KEYS = (FIELD, "n", "stream", "stream_options")  # what the answer does with the choice
-_VARIED_KEYS = ("seed", "logprobs", "top_logprobs")
+_VARIED_KEYS = ("model", "seed", "logprobs", "top_logprobs")
 
 
 class PassThrough(NamedTuple):
@@ -170,6 +191,7 @@ class Question:
         content: what is asked upstream, as JSON, but for the number of candidates and what differs between requests.
         varied: the rest: keys whose values may be others in each request.
         n: candidates to draw.
+        sizes: of each server upstream; n in all.
         wanted: how many choices the answer has.
         utility: name of the decoder.
         own: the field of ours.
@@ -188,6 +210,7 @@ class Question:
     content: bytes
     varied: Mapping[str, Any]
     n: int
+    sizes: Sequence[int]
     wanted: int
     utility: str
     own: OwnFields
@@ -219,7 +242,7 @@ def read_question(
     if not counts.reason:
         return _question(counts, chat, allowed, drawing)
     path = "chat/completions" if chat else "completions"
-    return _passing(content, asked, path, counts.reason, drawing)
+    return _passing(content, asked, path, counts.reason, drawing, allowed.model)
 
 
 class NoChatError(Exception):
@@ -258,7 +281,7 @@ def read_translated(
         body = chat_of(asked)
     except NoChatError as other:
         _check_no_document(read_own_fields(asked, allowed), other.reason)
-        return _passing(content, asked, path, other.reason, drawing)
+        return _passing(content, asked, path, other.reason, drawing, allowed.model)
     asked = dict(asked)
     # what is over a bound is told by the name that it has here, not by that of the chat
     keep_choices(asked, 1, drawing)
@@ -266,7 +289,11 @@ def read_translated(
     form = form_of(asked)
     if not counts.reason:
         return replace(_question(counts, True, allowed, drawing), form=form)
-    question = _question(counts._replace(n=1, wanted=1), True, allowed, drawing)
+    only = [
+        1,
+        *(0 for _ in allowed.own_sizes[1:]),
+    ]  # the first server answers what nothing is chosen for
+    question = _question(counts._replace(sizes=only, wanted=1), True, allowed, drawing)
     return replace(question, tools=None, response_format=None, form=form, unchosen=counts.reason)
 
 
@@ -278,11 +305,11 @@ def _check_no_document(own: OwnFields, reason: str) -> None:
 
 
 class _Counts(NamedTuple):
-    """How a request is drawn: its body, our field, how many candidates and choices, and why none is chosen."""
+    """How a request is drawn: its body, our field, candidates of each server, choices, and why none is chosen."""
 
     body: Mapping[str, Any]
     own: OwnFields
-    n: int
+    sizes: list[int]
     wanted: int
     reason: str | None
 
@@ -294,19 +321,25 @@ def _counts(
     body = dict(asked)
     own = read_own_fields(body, allowed)
     reason = other_than_text(body, chat) or _other_tools(body, chat, drawing)
-    reason = reason or _no_samples(body, drawing)
+    is_greedy = _is_greedy(body, drawing)
+    if is_greedy and len(allowed.own_sizes) == 1:
+        reason = reason or "temperature=0"
     if reason is None:
         keep_below(body, ("n",), drawing.most_candidates, drawing, "are drawn")
     wanted = _number(body, "n")
-    n = max(wanted, own.n or drawing.num_candidates)
-    if reason is None and n == 1 and own.document is None:
+    sizes = allowed.sizes(max(wanted, own.n or drawing.num_candidates))
+    if is_greedy:  # a model would say the same again, but others say something else
+        sizes = [1 for _ in sizes]
+    if reason is None and sum(sizes) == 1 and own.document is None:
         reason = "n=1"
     if reason is not None:
         _check_no_document(own, reason)
-    return _Counts(body, own, n, wanted, reason)
+    return _Counts(body, own, sizes, wanted, reason)
 
 
-def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings) -> PassThrough:
+def read_passing(
+    content: bytes, path: str, kind: str, drawing: DrawingSettings, model: str = ""
+) -> PassThrough:
     """A request to another path.
 
     Args:
@@ -314,6 +347,7 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
         path: beneath the address of the server.
         kind: the type that the request says its content has.
         drawing: the bounds of what it may ask for.
+        model: the name that the server has for its model; empty for the one that the request says.
 
     Raises:
         ApiError: it cannot be read, or asks for what is not allowed.
@@ -322,7 +356,7 @@ def read_passing(content: bytes, path: str, kind: str, drawing: DrawingSettings)
     is_form = kind.startswith("multipart/form-data") and content.startswith(b"--")
     if not content or is_form:
         return PassThrough("path", content)
-    return _passing(content, object_of(content), path, "path", drawing)
+    return _passing(content, object_of(content), path, "path", drawing, model)
 
 
 def object_of(content: bytes) -> dict[str, Any]:
@@ -337,17 +371,24 @@ def object_of(content: bytes) -> dict[str, Any]:
 
 
 def _passing(
-    content: bytes, asked: dict[str, Any], path: str, reason: str, drawing: DrawingSettings
+    content: bytes,
+    asked: dict[str, Any],
+    path: str,
+    reason: str,
+    drawing: DrawingSettings,
+    model: str,
 ) -> PassThrough:
-    """A request that passes through: its bytes as they came, unless a bound or a field of ours changes it."""
+    """A request that passes through: its bytes as they came, unless a bound, a model or a field of ours changes it."""
     kept = {key: value for key, value in asked.items() if key != FIELD}
+    if model and path in KEYS_OF_PATH:
+        kept["model"] = model
     result = bounded(kept, path, drawing)
     return PassThrough(reason, content if result == asked else written(result))
 
 
 def _question(counts: _Counts, chat: bool, allowed: Allowed, drawing: DrawingSettings) -> Question:
     """The question of a request for plain texts."""
-    body, own, n, wanted, _ = counts
+    body, own, sizes, wanted, _ = counts
     kept_back = (*_ANSWER_KEYS, *_VARIED_KEYS)
     upstream = {key: value for key, value in body.items() if key not in kept_back}
     tools = tools_of(body) if body.get("tools") else None
@@ -358,8 +399,9 @@ def _question(counts: _Counts, chat: bool, allowed: Allowed, drawing: DrawingSet
         upstream["temperature"] = drawing.sampling_temperature
     keep_choices(upstream, wanted, drawing)
     path = "chat/completions" if chat else "completions"
-    tokens = bounded_tokens(upstream, path, default_tokens(n, wanted, drawing))
-    n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
+    tokens = bounded_tokens(upstream, path, default_tokens(sum(sizes), wanted, drawing))
+    n = _affordable(sum(sizes), wanted, tokens, drawing.max_request_tokens)
+    sizes = _shared(sizes, n)
     content = written(upstream)  # what cannot be sent is refused before anything is drawn
     options, model = body.get("stream_options"), body.get("model")
     wanted_format = body.get("response_format")
@@ -368,7 +410,8 @@ def _question(counts: _Counts, chat: bool, allowed: Allowed, drawing: DrawingSet
         chat,
         content,
         {key: body[key] for key in _VARIED_KEYS if key in body},
-        n,
+        sum(sizes),
+        sizes,
         wanted,
         own.utility or allowed.default,
         own,
@@ -406,11 +449,25 @@ def _number(values: Mapping[str, Any], key: str) -> int:
     return number
 
 
-def _no_samples(body: Mapping[str, Any], drawing: DrawingSettings) -> str | None:
-    """Why all candidates would be the same; None if they may differ."""
+def _is_greedy(body: Mapping[str, Any], drawing: DrawingSettings) -> bool:
+    """Whether all candidates of a model would be the same."""
     temperature = body.get("temperature")
-    is_greedy = temperature == 0 and not isinstance(temperature, bool)
-    return "temperature=0" if is_greedy and drawing.sampling_temperature is None else None
+    is_zero = temperature == 0 and not isinstance(temperature, bool)
+    return is_zero and drawing.sampling_temperature is None
+
+
+def _shared(sizes: Sequence[int], n: int) -> list[int]:
+    """Candidates of each server, n in all at most: the largest share is lowered first.
+
+    >>> _shared([4, 4, 1], 7)
+    [3, 3, 1]
+    """
+    shared = list(sizes)
+    while sum(shared) > n:
+        largest = max(shared)
+        place = len(shared) - 1 - shared[::-1].index(largest)
+        shared[place] -= 1
+    return shared
 
 
 def _affordable(n: int, wanted: int, tokens: int | None, budget: int | None) -> int:

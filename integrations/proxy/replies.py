@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...rerank.choice import RankedText, Ranking
+from ...rerank.decider import Decider
 from ...rerank.lists import finite
-from .candidate_draw import Drawn, LeftOut
+from .candidate_draw import Call, Drawn, LeftOut
+from .panel import MAX_COUNT, SYSTEM, ModelCost
 from .questions import FIELD, Question
 from .tool_calls import CallVote, calls_of
-
-MAX_COUNT = 1 << 53  # more is no count; up to here, floats are exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class ChosenReply:
         is_chosen: whether it was chosen among others.
         request_id: that the server upstream gave the request that brought it.
         is_copy: whether all candidates were the same.
+        costs: of each model, in one line; empty where there is one without a name.
     """
 
     body: dict[str, Any]
@@ -33,6 +34,7 @@ class ChosenReply:
     is_chosen: bool = True
     request_id: str | None = None
     is_copy: bool = False
+    costs: str = ""
 
     def as_passed(self, reason: str) -> ChosenReply:
         """The same as the answer of the one candidate that was drawn."""
@@ -48,7 +50,7 @@ class Decision:
     Args:
         question: the request.
         drawn: the candidates in the order of the requests upstream.
-        replies: what the server answered, by number of the request.
+        replies: what the servers answered, by request.
         ranking: the decision.
         allowed: numbers of the candidates that were chosen among, in the order of the ranking's list.
         rounds: how often candidates were drawn.
@@ -57,21 +59,30 @@ class Decision:
         left_out: choices of the replies that were not chosen among, as they could not be used.
         num_unfinished: candidates that were not chosen among, as they were cut off and others were not.
         call_vote: the vote, where candidates may call tools.
-        request_ids: that the server gave the requests, by their numbers.
+        request_ids: that the servers gave the requests.
+        costs: of each model; none where there is one without a name.
+        decider: what made the ranking.
     """
 
     question: Question
     drawn: Sequence[Drawn]
-    replies: Mapping[int, Mapping[str, Any]]
+    replies: Mapping[Call, Mapping[str, Any]]
     ranking: Ranking
     allowed: Sequence[int]
     rounds: int
     hides_logprobs: bool
+    decider: Decider
     num_valid: int | None = None
     left_out: Sequence[LeftOut] = ()
     num_unfinished: int = 0
     call_vote: CallVote | None = None
-    request_ids: Mapping[int, str] = field(default_factory=dict)
+    request_ids: Mapping[Call, str] = field(default_factory=dict)
+    costs: Sequence[ModelCost] = ()
+
+    @property
+    def system(self) -> str:
+        """The name of the model whose candidate answers; empty where there is one without a name."""
+        return self.drawn[self.chosen[0]].call.system
 
     @property
     def num_distinct(self) -> int:
@@ -96,12 +107,19 @@ class Decision:
     @property
     def header(self) -> str:
         """How it was decided, in one line."""
-        parts = {"n": len(self.drawn), "distinct": self.num_distinct, "rounds": self.rounds}
+        parts: dict[str, int | str] = {
+            "n": len(self.drawn),
+            "distinct": self.num_distinct,
+            "rounds": self.rounds,
+        }
         further = {"left-out": len(self.left_out), "unfinished": self.num_unfinished}
         if self.call_vote is not None:
             names = ("calls", "talk", "invalid", "unchecked")
             further |= {name: self.call_vote.votes[name] for name in names}
         parts |= {name: count for name, count in further.items() if count}
+        if self.costs:
+            answered = sum(cost.outcome == "answered" for cost in self.costs)
+            parts |= {"system": self.system, "models": f"{answered}/{len(self.costs)}"}
         return "; ".join(["chosen", *(f"{name}={count}" for name, count in parts.items())])
 
     def choices(self) -> list[dict[str, Any]]:
@@ -129,6 +147,8 @@ class Decision:
             "flags": list(ranking.flags),
             "usage": list(self._usages()),
         }
+        if self.costs:
+            about |= {SYSTEM: self.system, "models": [cost.as_json() for cost in self.costs]}
         if self.question.response_format is not None:
             about["valid"] = self.num_valid
         if self.num_unfinished:
@@ -136,7 +156,7 @@ class Decision:
         if self.call_vote is not None:
             about["tools"] = {"decided": self.call_vote.decided, **self.call_vote.votes}
         if self.left_out:
-            about["left_out"] = [one._asdict() for one in self.left_out]
+            about["left_out"] = [one.as_json() for one in self.left_out]
         if self.question.own.explain:
             about["candidates"] = [self._explained(*ranked) for ranked in self.ranked]
         return about
@@ -154,6 +174,8 @@ class Decision:
             numbers = [i for i, drawn in enumerate(self.drawn) if drawn.call == call]
             usage = reply.get("usage")
             known = {"request_id": self.request_ids[call]} if call in self.request_ids else {}
+            if call.system:
+                known[SYSTEM] = call.system
             yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {}), **known}
 
     def _explained(self, number: int, ranked: RankedText) -> dict[str, Any]:
@@ -162,6 +184,7 @@ class Decision:
         calls = calls_of(drawn.choice) if self.question.tools is not None else ()
         return {
             "index": number,
+            **({SYSTEM: drawn.call.system} if drawn.call.system else {}),
             "count": ranked.count,
             "utility": ranked.utility,
             "text": drawn.candidate.text,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ import httpx2
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.app import ProxyServer
+from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec, kept_record
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.registry import load_metric
@@ -70,15 +72,49 @@ def proxying(
     """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
-        settings = {"base_url": url or upstream.url, **(connection or {})}
-        yield from _running(upstream, chosen, engine, settings, door or {}, drawing, probes)
+        settings = {**CONNECTING, "base_url": url or upstream.url, **(connection or {})}
+        reached = Connection(**settings)
+        yield from _running(upstream, chosen, engine, reached, door or {}, drawing, probes)
+
+
+@contextmanager
+def panelling(
+    scripts: Mapping[str, Script],
+    *,
+    deciders: dict[str, Decider] | None = None,
+    connection: dict[str, Any] | None = None,
+    quorum: int | None = None,
+    path: Path | None = None,
+    specs: Mapping[str, Mapping[str, Any]] | None = None,
+    probes: bool = False,
+    **drawing: Any,
+) -> Iterator[tuple[Proxy, dict[str, ScriptedUpstream]]]:
+    """A proxy on a free port before a scripted server of each name, and these servers.
+
+    `specs` has the rest of what is given with each name; `path`: where the record is kept.
+    """
+    chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
+    with ExitStack() as stack:
+        upstreams = {
+            name: stack.enter_context(upstream_running(script)) for name, script in scripts.items()
+        }
+        models = []
+        for name, upstream in upstreams.items():
+            spec = UpstreamSpec(name, upstream.url, **(specs or {}).get(name, {}))
+            settings = {**CONNECTING, "base_url": upstream.url, **(connection or {})}
+            models.append(PanelModel(spec, Connection(**settings, key_variable=spec.key_variable)))
+        record = stack.enter_context(kept_record([*scripts], next(iter(chosen.values())), path))
+        panel = Panel(models, record, quorum)
+        first = next(iter(upstreams.values()))
+        for proxy in _running(first, chosen, None, panel, {}, drawing, probes):
+            yield proxy, upstreams
 
 
 def _running(
     upstream: ScriptedUpstream,
     deciders: dict[str, Decider],
     engine: Engine | None,
-    connection: dict[str, Any],
+    reached: Connection | Panel,
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
@@ -86,7 +122,7 @@ def _running(
     """The proxy, stopped at the end."""
     reports: list[str] = []
     server = ProxyServer(
-        Connection(**{**CONNECTING, **connection}),
+        reached,
         deciders,
         engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),

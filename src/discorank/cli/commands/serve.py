@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
+from ...integrations.proxy.panel import (
+    Panel,
+    PanelModel,
+    PanelSettings,
+    UpstreamSpec,
+    kept_record,
+    read_upstreams,
+    totals_in,
+)
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import Rare, setting_names, settings
+from ...metrics.spec.checked_settings import Converted, Rare, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -26,11 +38,14 @@ from ...rerank.capabilities import (
     SEVERAL_PLACES,
     SINGLE_LISTS,
     SYSTEMS,
+    refuse_conflicts,
 )
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
+from ...rerank.shrinkage import Shrinkage, means_file
 from ...rerank.votes.confidence import SIGNS
+from ...tables import Column, Table, between, decimals, shown, whole, words
 from ..options import Options, build, flag_of, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
@@ -41,10 +56,44 @@ RERANK = "rerank"  # the name of the decoder that features make
 # what there is no use for without a server upstream
 _OF_UPSTREAM = frozenset(
     name
-    for component in (MBRDecoder, Reranker, DrawingSettings, Connection, ProbeOptions)
+    for component in (
+        MBRDecoder,
+        Reranker,
+        DrawingSettings,
+        Connection,
+        ProbeOptions,
+        PanelSettings,
+    )
     for name in setting_names(component)
 ) | {"allow_utility", "allow_path", "probe_model"}
+# what has no effect where a utility alone chooses
+_FOR_FEATURES = frozenset(setting_names(Shrinkage))
+REPORT_COLUMNS = (
+    words("model", "system"),
+    whole("asked", "asked"),
+    whole("failed", "failed"),
+    whole("dropped", "dropped"),
+    whole("chosen", "chosen"),
+    decimals("share", "share", 3),
+    whole("as good", "best"),
+    Column("gap", ("gap",)),
+    whole("N", "gaps"),
+    Column("own mean", ("own",)),
+    Column("95 %", ("low", "high"), between),
+    whole("N", "lists"),
+    whole("candidates", "candidates"),
+    whole("prompt tokens", "prompt_tokens"),
+    whole("tokens", "completion_tokens"),
+    decimals("seconds", "mean_seconds", 3),
+)
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
+
+
+def listed(value: Any) -> Any:
+    """One text as a list of one; none as an empty one; anything else as it is."""
+    if isinstance(value, str):
+        return (value,)
+    return () if value is None else value
 
 
 @settings
@@ -53,14 +102,16 @@ class ServeOptions:
 
     Args:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
-            it, scores by the metrics of -m are answered alone.
+            it, scores by the metrics of -m are answered alone. Of several, NAME=URL of each, and behind it what there
+            is of ,model=NAME (on that server), ,n=NUMBER (of its candidates) and ,key=VARIABLE (that holds its key):
+            each is asked, and the choice is among the candidates of all.
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
 
     heading: ClassVar = "server"
 
-    upstream: str | None = None
+    upstream: Annotated[tuple[str, ...], Converted(listed)] = ()
     allow_utility: tuple[str, ...] = ()
     probe_model: Annotated[str | None, Rare()] = None
 
@@ -71,6 +122,7 @@ OPTIONS = Options(
     "metrics answer requests for scores too, and without a server upstream these alone.",
     [
         ServeOptions,
+        PanelSettings,
         MBRDecoder,
         FeatureOptions,
         Reranker,
@@ -82,10 +134,10 @@ OPTIONS = Options(
         CodeOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=["base_url"],  # that is --upstream
+    hidden=["base_url", "system_field"],  # these are --upstream, and the name in it
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
-    lacks=(SEVERAL_PLACES, SYSTEMS),
+    lacks=(SEVERAL_PLACES,),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
     first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
@@ -93,6 +145,7 @@ OPTIONS = Options(
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
         "serve --upstream http://localhost:8000/v1 -u chrf --deadline 3s --port 8080",
+        "serve --upstream a=http://localhost:8000/v1,model=small b=http://localhost:8001/v1 -u vote --deadline 3s",
     ],
 )
 
@@ -100,19 +153,19 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    connection, deciders = None, {}
-    if values["upstream"] is None:
-        utilities = _scored(values)
-    else:
-        connection = build(Connection, values, base_url=values["upstream"])
-        deciders = _deciders(values)
-        utilities = _loaded(deciders)
+    if values["panel_report"]:
+        print(_panel_report(needed(values, "panel_file", "--panel-file", "models.json")))
+        return 0
+    specs = read_upstreams(build(ServeOptions, values).upstream)
+    _check_names(values, specs)
+    deciders = _deciders(values) if specs else {}
+    utilities = _loaded(deciders) if specs else _scored(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     scoring = build(ScoreSettings, values)
-    with engine_in(values) as engine:
-        server = ProxyServer(connection, deciders, engine, drawing, door, say, utilities, scoring)
+    with _upstream(values, specs, deciders) as upstream, engine_in(values) as engine:
+        server = ProxyServer(upstream, deciders, engine, drawing, door, say, utilities, scoring)
         if values["probe"]:
-            print(table_of(asyncio.run(server.facts(values["probe_model"]))))
+            asyncio.run(_probed(server, values["probe_model"]))
             return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
@@ -120,6 +173,87 @@ def run(arguments: Sequence[str]) -> int:
         asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
+
+
+def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
+    """Raises InputError for options that have no effect, or no sense, beside these servers upstream."""
+    given = OPTIONS.given(values)
+    if any(spec.name for spec in specs):
+        if values["key_variable"] is not None:
+            problem = "would send one key to every server"
+            fix = "Name the variable of each, NAME=URL,key=VARIABLE"
+            raise InputError(problem, where="--key-variable", fix=fix)
+        for name in _FOR_FEATURES.intersection(given):
+            if not values["metric"]:
+                raise InputError("is for features", where=flag_of(name), fix="Give them, -m METRIC")
+        if values["prior"] is not None and not (values["utility"] or values["allow_utility"]):
+            raise InputError(
+                "is for a utility", where="--prior", fix=f"Add -m {EXPECTED} -u UTILITY"
+            )
+        return
+    for name in given:
+        if specs and name in setting_names(PanelSettings):
+            fix = "Write --upstream NAME=URL for each, or leave it out"
+            raise InputError("is for upstreams with names", where=flag_of(name), fix=fix)
+    marks = {flag_of(name): OPTIONS.marks[name] for name in given}
+    refuse_conflicts(marks, "a server upstream without a name", lacks=(SYSTEMS,))
+
+
+@contextmanager
+def _upstream(
+    values: Mapping[str, Any], specs: Sequence[UpstreamSpec], deciders: Mapping[str, Decider]
+) -> Iterator[Connection | Panel | None]:
+    """How the server upstream is reached, or the panel of several, whose record is kept while it serves."""
+    connections = [
+        build(Connection, values, base_url=spec.url, key_variable=_key_variable(values, spec))
+        for spec in specs
+    ]
+    if not any(spec.name for spec in specs):
+        yield connections[0] if connections else None
+        return
+    models = [PanelModel(*pair) for pair in zip(specs, connections, strict=True)]
+    is_kept = values["panel_file"] is not None and not values["probe"]
+    path = Path(values["panel_file"]) if is_kept else None
+    names = [spec.name for spec in specs]
+    with kept_record(names, next(iter(deciders.values())), path) as record:
+        yield Panel(models, record, values["quorum"])
+
+
+def _key_variable(values: Mapping[str, Any], spec: UpstreamSpec) -> str | None:
+    """The environment variable that holds the key of a server."""
+    return spec.key_variable if spec.name else values["key_variable"]
+
+
+async def _probed(server: ProxyServer, model: str | None) -> None:
+    """Prints what each server upstream does."""
+    async for name, facts in server.facts(model):
+        print(f"{name}:\n{table_of(facts)}" if name else table_of(facts))
+
+
+def _panel_report(path: str) -> str:
+    """How often each model was chosen and by how much, the most often first, as a table."""
+    data = means_file(path)
+    totals = totals_in(data, path)
+    num_chosen = sum(one.chosen for one in totals.values())
+    rows = []
+    for name in sorted(totals, key=lambda name: -totals[name].chosen):
+        one = totals[name]
+        gap, own = one.gap.mean, one.own.mean
+        rows.append({
+            **vars(one),
+            "system": name,
+            "share": one.chosen / max(1, num_chosen),
+            "gap": gap.mean if gap.lists else None,
+            "gaps": gap.lists,
+            "own": own.mean if own.lists else None,
+            "low": own.low if own.lists > 1 else None,
+            "high": own.high if own.lists > 1 else None,
+            "lists": own.lists,
+            "mean_seconds": one.seconds / max(1, one.asked),
+        })  # fmt: skip
+    scores = json.dumps(data.get("scored_by"), ensure_ascii=False)
+    title = f"{num_chosen} answers; own means of {scores}"
+    return shown([Table(title, REPORT_COLUMNS, rows)], "table").rstrip()
 
 
 async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
