@@ -172,13 +172,14 @@ class Decisions:
         start = perf_counter()
         vote, decides = None, decider
         if question.tools is not None:
-            vote = await asyncio.to_thread(self._call_vote, drawn, question.tools)
+            weights = _prior_weights(drawn, decider)
+            vote = await asyncio.to_thread(self._call_vote, drawn, question.tools, weights)
         if vote is not None and vote.texts is not None:
             left_out: list[LeftOut] = []
             allowed, num_valid, num_unfinished = vote.numbers, None, 0
             compared = zip(allowed, vote.texts, strict=True)
             candidates = tuple(drawn[number].with_text(text) for number, text in compared)
-            decides = decider if vote.by_utility else CALLS
+            decides = decider if vote.by_utility else _votes_like(decider)
         else:
             numbers = range(len(drawn)) if vote is None else vote.numbers
             usable, left_out = _usable(drawn, numbers, decider)
@@ -216,11 +217,13 @@ class Decisions:
             decider=decides,
         )
 
-    def _call_vote(self, drawn: Sequence[Drawn], tools: Tools) -> CallVote:
+    def _call_vote(
+        self, drawn: Sequence[Drawn], tools: Tools, weights: Sequence[float] | None
+    ) -> CallVote:
         """The vote over candidates that may call tools."""
         choices = [one.choice for one in drawn]
-        drawing = self._drawing
-        return call_vote(choices, tools, drawing.ignore_arguments, drawing.argument_text)
+        ignored, text_key = self._drawing.ignore_arguments, self._drawing.argument_text
+        return call_vote(choices, tools, ignored, text_key, weights)
 
     def _count(self, decision: Decision) -> None:
         """Counts what was drawn for a decision."""
@@ -247,6 +250,22 @@ class Decisions:
 
 
 CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
+
+
+def _prior_weights(drawn: Sequence[Drawn], decider: Decider) -> Sequence[float] | None:
+    """What the votes of candidates count by the prior of a decider; None where it has none."""
+    if not isinstance(decider, MBRDecoder) or decider.pool.prior is None:
+        return None
+    weights: list[float] = decider.pool.weights_of([one.candidate for one in drawn]).tolist()
+    return weights
+
+
+def _votes_like(decider: Decider) -> MBRDecoder:
+    """The vote over calls, with the prior of a decider."""
+    if not isinstance(decider, MBRDecoder) or decider.pool.prior is None:
+        return CALLS
+    pool = decider.pool
+    return CALLS.with_settings(prior=pool.prior, prior_strength=pool.prior_strength)
 
 
 def _usable(

@@ -170,6 +170,7 @@ def call_vote(
     tools: Tools,
     ignored: Sequence[str] = (),
     text_key: str | None = None,
+    weights: Sequence[float] | None = None,
 ) -> CallVote:
     """The vote over candidates that may call tools.
 
@@ -178,11 +179,13 @@ def call_vote(
         tools: of the request.
         ignored: arguments that do not count.
         text_key: the argument whose text a utility is to choose by, where candidates agree in the others.
+        weights: of the candidates' votes; 1 each if not given.
 
     Raises:
         ApiError: no candidate may answer.
     """
     calls = [calls_of(choice) for choice in choices]
+    weights = [1.0] * len(calls) if weights is None else weights
     verdicts = [verdict(one, tools) for one in calls]
     is_checked = "valid" in [judged for judged, one in zip(verdicts, calls, strict=True) if one]
     usual = ("valid",) if is_checked else ("valid", "unchecked")
@@ -199,19 +202,19 @@ def call_vote(
     if not valid:
         problem = f"none of {len(choices)} candidates calls the tools as the request and their schemas say"
         raise ApiError(503, problem, code="no_choice", retry_seconds=5)
-    if len(talking) > len(calling):
+    if _weight(talking, weights) > _weight(calling, weights):
         return CallVote("talk", talking, None, False, calling, votes)
-    names = _grouped(calling, [names_key(calls[number]) for number in calling])
+    names = _grouped(calling, [names_key(calls[number]) for number in calling], weights)
     same_names, *other_names = names
     keys = [arguments_key(calls[number], ignored) for number in same_names]
-    votes |= {"same_tools": len(same_names), "same_arguments": len(_grouped(same_names, keys)[0])}
+    same_arguments, *_ = _grouped(same_names, keys, weights)
+    votes |= {"same_tools": len(same_names), "same_arguments": len(same_arguments)}
     rest = [number for group in other_names for number in group] + talking
     if text_key is None:
         return CallVote("calls", same_names, keys, False, rest, votes)
     left_out = (*ignored, text_key)
-    alike, *unlike = _grouped(
-        same_names, [arguments_key(calls[number], left_out) for number in same_names]
-    )
+    other_keys = [arguments_key(calls[number], left_out) for number in same_names]
+    alike, *unlike = _grouped(same_names, other_keys, weights)
     others = [number for group in unlike for number in group] + rest
     texts = [_text_of(calls[number], text_key) for number in alike]
     if any(text is None for text in texts):
@@ -227,12 +230,19 @@ def _kind(choice: Mapping[str, Any], calls: Sequence[ToolCall], ignored: Sequenc
     return str(choice["message"].get("content"))
 
 
-def _grouped(numbers: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
-    """Numbers of one key together, the most first, then those that come first."""
+def _weight(numbers: Iterable[int], weights: Sequence[float]) -> float:
+    """The votes of some candidates together."""
+    return sum(weights[number] for number in numbers)
+
+
+def _grouped(
+    numbers: Sequence[int], keys: Sequence[str], weights: Sequence[float]
+) -> list[list[int]]:
+    """Numbers of one key together, those with the most votes first, then those that come first."""
     groups: dict[str, list[int]] = {}
     for number, key in zip(numbers, keys, strict=True):
         groups.setdefault(key, []).append(number)
-    return sorted(groups.values(), key=len, reverse=True)
+    return sorted(groups.values(), key=lambda group: _weight(group, weights), reverse=True)
 
 
 def _name(call: ToolCall) -> str:

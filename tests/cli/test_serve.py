@@ -23,6 +23,8 @@ from ..support.proxying import send
 from ..support.waiting import PATIENCE_SECONDS, wait_until
 from .test_stopping import handled
 
+PANEL = ("--upstream", "a=http://x/v1", "b=http://y/v1")
+
 
 @contextmanager
 def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
@@ -141,6 +143,25 @@ def test_metrics_score_without_a_server_upstream() -> None:
         (["--upstream", "http://x/v1", "-u", "chrf", "--port", "70000"], "port"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--host", "no.such.host"], "cannot listen"),
         (["--upstream", "http://x/v1", "-u", "chrf", "--key-variable", "NOT_SET_X"], "is not set"),
+        (
+            ["--upstream", "http://x/v1", "-m", "length", "--shrink", "0.5"],
+            "--shrink: needs candidates that name their systems, which a server upstream without a name does not",
+        ),
+        (
+            ["--upstream", "http://x/v1", "-u", "chrf", "--quorum", "1"],
+            "--quorum: is for upstreams",
+        ),
+        (["-m", "chrf", "--quorum", "1"], "--quorum: is for a server upstream"),
+        ([*PANEL, "-u", "chrf", "--quorum", "3"], "quorum: 3 of 2 models"),
+        ([*PANEL, "-u", "chrf", "--adaptive"], "adaptive: draws from one model until"),
+        ([*PANEL, "-u", "chrf", "--shrink", "0.5"], "--shrink: is for features"),
+        ([*PANEL, "-m", "length", "--prior", "x.json"], "--prior: is for a utility"),
+        ([*PANEL, "-u", "chrf", "--key-variable", "X"], "would send one key to every server"),
+        ([*PANEL, "http://z/v1", "-u", "chrf"], "found 'http://z/v1' without a name"),
+        (["--upstream", "a=x", "-u", "chrf"], "base_url: is no http address"),
+        (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X is not set"),
+        (["--panel-report"], "--panel-file: is missing"),
+        (["--panel-report", "--panel-file", "not-there.json"], "not-there.json"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -148,6 +169,44 @@ def test_what_cannot_be_served_is_refused(
 ) -> None:
     assert main(["serve", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_panel_serves_and_its_report_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "models.json")
+    with upstream_running() as one, upstream_running() as other:
+        second = f"b={other.url},model=B,n=2"
+        words = ("--upstream", second, "-m", "length", "-n", "3", "--shrink", "0.5", "--panel-file", path)
+        with served(f"a={one.url}", *words) as (process, url):
+            reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0
+    assert reply.json()["discorank"]["n"] == 5
+    assert reply.headers["x-discorank-models"].startswith("a; answered; n=3")
+    assert (one.seen[0].body["model"], other.seen[0].body["model"]) == ("m", "B")
+    assert main(["serve", "--panel-report", "--panel-file", path]) == 0
+    title, head, *rows = capsys.readouterr().out.splitlines()
+    assert title == '1 answers; own means of {"features": {"length": 1.0}}'
+    assert head.split()[:5] == ["model", "asked", "failed", "dropped", "chosen"]
+    chosen = reply.json()["discorank"]["system"]
+    assert [row.split()[:5] for row in rows] == [
+        [chosen, "1", "0", "0", "1"],
+        ["ab".replace(chosen, ""), "1", "0", "0", "0"],
+    ]
+
+
+def test_each_server_of_a_panel_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
+    with upstream_running() as one, upstream_running(Script(ignores_n=True)) as other:
+        words = ["--upstream", f"a={one.url}", f"b={other.url}", "-u", "chrf", "--port", "0"]
+        assert main(["serve", *words, "--probe"]) == 0
+    tables = capsys.readouterr().out.splitlines()
+    assert [line for line in tables if line.startswith(("a:", "b:", "n "))] == [
+        "a:",
+        "n                  yes      several candidates for one request",
+        "b:",
+        "n                  no       one, whatever is asked",
+    ]
 
 
 def test_without_the_extra_it_says_what_to_install(

@@ -1,0 +1,557 @@
+"""Several models behind serve: slow, wrong and dying ones, quorum and deadline, priors and means, costs, the record."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.support.scripted_replies import Script
+from discorank.integrations.proxy.panel import (
+    PanelRecord,
+    UpstreamSpec,
+    kept_record,
+    read_upstreams,
+)
+from discorank.metrics.errors import InputError, ResumeError
+from discorank.rerank.decider import decide_all
+from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.pool import Pool
+from discorank.rerank.prior import Prior, SystemPrior
+from discorank.rerank.reranker import Reranker
+from discorank.rerank.shrinkage import RunningMean, SystemMeans, load_means
+
+from ...support.proxying import Proxy, panelling, send
+from ...support.waiting import wait_until
+from .recorded_calls import talking, weather
+from .test_tool_calls import TOOLS
+
+RIGHT = "The answer is 12."
+VOTE: Any = {"vote": MBRDecoder(utility="vote", nbest=None)}
+LENGTH: Any = {"rerank": Reranker({"length": 1.0}, nbest=None)}
+
+
+def ask(proxy: Proxy, path: str = "chat/completions", **body: Any) -> Any:
+    asked = {"model": "asked", "messages": [{"role": "user", "content": "What is 5 + 7?"}], **body}
+    return send("POST", f"{proxy.url}/{path}", json=asked)
+
+
+def text(reply: Any) -> str:
+    assert reply.status_code == 200, reply.text
+    said: str = reply.json()["choices"][0]["message"]["content"]
+    return said
+
+
+def outcomes(reply: Any) -> dict[str, tuple[str, int]]:
+    """What became of each model, and how many candidates it gave."""
+    models = reply.json()["discorank"]["models"]
+    return {one["system"]: (one["outcome"], one["candidates"]) for one in models}
+
+
+def saying(*texts: Any, **more: Any) -> Script:
+    """A model that says these, one after the other, whatever it is asked."""
+
+    def answer(body: Mapping[str, Any], number: int) -> list[Any]:
+        return [texts[i % len(texts)] for i in range(body.get("n") or 1)]
+
+    return Script(answer=answer, **more)
+
+
+def dead() -> Script:
+    return saying(RIGHT, fault=lambda body, number: "status-500")
+
+
+def wrong() -> Script:
+    """A model that is wrong, each time in another way."""
+    return saying(*(f"The answer is {number}." for number in range(20, 36)))
+
+
+def prior(**means: float) -> Prior:
+    systems = tuple((name, SystemPrior(mean, 0.1, mean, 9, 3)) for name, mean in means.items())
+    return Prior(systems, 1.0, 1.0, 1.0, "h", True, True, 9, 3, "x")
+
+
+# slow, wrong and dying
+
+
+def test_one_slow_one_wrong_one_dying() -> None:
+    """The slow one never answers, the wrong one never agrees, the dying one breaks off half way: its half wins."""
+    never = threading.Event()
+    dying = saying(RIGHT, fault=lambda body, number: "few" if number == 0 else "reset")
+    scripts = {"slow": saying(RIGHT, gate=never), "wrong": wrong(), "dying": dying}
+    with panelling(scripts, deciders=VOTE, deadline_seconds="700ms") as (proxy, upstreams):
+        start = time.monotonic()
+        reply = ask(proxy)
+        assert text(reply) == RIGHT
+        assert time.monotonic() - start >= 0.7
+        wait_until(lambda: upstreams["slow"].num_open == 0)  # nobody waits for it any more
+    assert outcomes(reply) == {
+        "slow": ("dropped", 0),
+        "wrong": ("answered", 4),
+        "dying": ("answered", 2),
+    }
+    assert reply.json()["discorank"]["system"] == "dying"
+    assert "; system=dying; models=2/3" in reply.headers["x-discorank"]
+
+
+def test_a_dead_model_fails_nobody_and_is_tried_once_a_request() -> None:
+    scripts = {"dead": dead(), "wrong": wrong(), "late": saying(RIGHT, latency_seconds=0.1)}
+    with panelling(scripts, deciders=VOTE, deadline_seconds="60s") as (proxy, upstreams):
+        replies = [ask(proxy) for _ in range(3)]
+        # the time before it is known as failing has its repetitions, the others have none
+        assert upstreams["dead"].num_requests == 3 + 1 + 1
+        upstreams["dead"].script.fault = None
+        back = ask(proxy)
+        assert outcomes(back)["dead"] == ("answered", 4)
+    for reply in replies:
+        assert text(reply) == RIGHT
+        assert outcomes(reply) == {
+            "dead": ("failed", 0),
+            "wrong": ("answered", 4),
+            "late": ("answered", 4),
+        }
+    said = [line for line in proxy.reports if "dead" in line]
+    assert "status 500" in said[0]
+    assert said[1:] == ["discorank: upstream dead: answers again"]
+
+
+def test_a_quorum_does_not_wait_for_others() -> None:
+    never = threading.Event()
+    scripts = {"slow": saying("no", gate=never), "a": saying(RIGHT), "b": saying(RIGHT)}
+    with panelling(scripts, deciders=VOTE, quorum=2) as (proxy, upstreams):
+        reply = ask(proxy)
+        wait_until(lambda: upstreams["slow"].num_open == 0)
+    assert text(reply) == RIGHT
+    assert outcomes(reply)["slow"] == ("dropped", 0)
+
+
+def test_a_quorum_that_cannot_be_had_is_no_reason_to_fail() -> None:
+    with panelling({"a": saying(RIGHT), "dead": dead(), "b": dead()}, quorum=2) as (proxy, _):
+        assert text(ask(proxy)) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [
+        (("status-500", "status-500"), 502),
+        (("status-400", "status-500"), 502),
+        (("status-400",) * 2, 400),
+    ],
+)
+def test_where_all_fail_the_error_has_the_words_of_each(faults: Sequence[str], status: int) -> None:
+    def failing(fault: str) -> Script:
+        return saying(RIGHT, fault=lambda body, number: fault)
+
+    scripts = dict(zip("ab", map(failing, faults), strict=True))
+    with panelling(scripts) as (proxy, _):
+        reply = ask(proxy)
+    assert reply.status_code == status
+    message = reply.json()["error"]["message"]
+    assert f"a: upstream: {faults[0].replace('-', ' ')}" in message
+    assert f"b: upstream: {faults[1].replace('-', ' ')}" in message
+
+
+def test_after_the_deadline_the_first_candidate_is_waited_for() -> None:
+    scripts = {"a": saying(RIGHT, latency_seconds=0.2), "b": saying("no", gate=threading.Event())}
+    with panelling(scripts, deadline_seconds="10ms") as (proxy, _):
+        assert text(ask(proxy)) == RIGHT
+
+
+def test_a_model_without_the_log_probabilities_that_are_read_fails_alone() -> None:
+    scripts = {"none": saying("a much longer text", logprobs=False), "some": saying("short")}
+    by_logprob: Any = {"rerank": Reranker({"logprob": 1.0}, nbest=None)}
+    with panelling(scripts, deciders=by_logprob) as (proxy, _):
+        reply = ask(proxy)
+    assert text(reply) == "short"
+    assert outcomes(reply) == {"none": ("failed", 0), "some": ("answered", 4)}
+    assert any("none" in line and "no log-probabilities" in line for line in proxy.reports)
+
+
+# what goes to each
+
+
+def test_each_is_asked_by_its_own_name_for_its_own_number() -> None:
+    scripts = {"a": saying("x y z"), "b": saying("x y"), "c": saying("x")}
+    specs = {"a": {"model": "A-7b", "n": 2}, "b": {"model": "B"}}
+    with panelling(scripts, specs=specs) as (proxy, upstreams):
+        reply = ask(proxy, seed=3, discorank={"n": 3, "explain": True})
+        bodies = {name: one.seen[0].body for name, one in upstreams.items()}
+        for one in upstreams.values():
+            one.seen.clear()
+        ask(proxy, messages=[{"role": "user", "content": [{"type": "image_url"}]}])
+        ask(proxy, "embeddings", input="x", model="embedder")
+        passed = {
+            name: [seen.body["model"] for seen in one.seen] for name, one in upstreams.items()
+        }
+    asked = {name: (body["model"], body["n"], body["seed"]) for name, body in bodies.items()}
+    assert asked == {"a": ("A-7b", 2, 3), "b": ("B", 3, 3), "c": ("asked", 3, 3)}
+    about = reply.json()["discorank"]
+    assert about["n"] == 8
+    assert [(one["system"], one["candidates"]) for one in about["usage"]] == [
+        ("a", [0, 1]),
+        ("b", [2, 3, 4]),
+        ("c", [5, 6, 7]),
+    ]
+    assert {one["text"]: one["system"] for one in about["candidates"]} == {
+        "x y z": "a",
+        "x y": "b",
+        "x": "c",
+    }
+    # what is not chosen goes to the first
+    assert passed == {"a": ["A-7b", "embedder"], "b": [], "c": []}
+
+
+def test_one_candidate_of_each_is_a_choice_also_without_sampling() -> None:
+    scripts = {"a": saying("the red boat"), "b": saying("a red boat"), "c": saying("the red boat")}
+    with panelling(scripts, num_candidates=1) as (proxy, _):
+        one = ask(proxy)
+    with panelling(scripts) as (proxy, upstreams):
+        greedy = ask(proxy, temperature=0)
+        assert [one.seen[0].body["n"] for one in upstreams.values()] == [1, 1, 1]
+    for reply in (one, greedy):
+        assert text(reply) == "the red boat"
+        assert reply.json()["discorank"]["n"] == 3
+
+
+def test_all_models_together_keep_within_the_tokens_of_a_request() -> None:
+    scripts = {"a": saying("x"), "b": saying("y"), "c": saying("z")}
+    with panelling(scripts, max_request_tokens=100) as (proxy, upstreams):
+        for tokens in (None, 10, 30):
+            ask(proxy, **({} if tokens is None else {"max_tokens": tokens}))
+        bodies = [[seen.body for seen in one.seen] for one in upstreams.values()]
+    totals = [
+        sum(body["n"] * body["max_tokens"] for body in of_request)
+        for of_request in zip(*bodies, strict=True)
+    ]
+    assert totals[:2] == [12 * 8, 10 * 10]
+    assert totals[2] == 3 * 30
+
+
+def test_each_server_gets_its_own_key_and_none_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_A", "secret-of-a")
+    monkeypatch.setenv("KEY_B", "secret-of-b")
+    scripts = {"a": saying("it is secret-of-b"), "b": saying("it is secret-of-a"), "c": saying("x")}
+    specs = {"a": {"key_variable": "KEY_A"}, "b": {"key_variable": "KEY_B"}}
+    with panelling(scripts, specs=specs) as (proxy, upstreams):
+        reply = ask(proxy, discorank={"explain": True})
+        keys = {name: one.seen[0].headers.get("authorization") for name, one in upstreams.items()}
+    assert keys == {"a": "Bearer secret-of-a", "b": "Bearer secret-of-b", "c": None}
+    assert "secret-of" not in reply.text
+
+
+# other forms, tools, streams
+
+
+def test_a_stream() -> None:
+    with (
+        panelling({"a": saying("no"), "b": saying(RIGHT), "c": saying(RIGHT)}, deciders=VOTE) as (
+            proxy,
+            _,
+        ),
+        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+    ):
+        messages: Any = [{"role": "user", "content": "p"}]
+        events = list(client.chat.completions.create(model="m", messages=messages, stream=True))
+    assert "".join(event.choices[0].delta.content or "" for event in events) == RIGHT
+
+
+def test_responses_and_messages() -> None:
+    scripts = {"a": saying("no"), "b": saying(RIGHT), "dead": dead(), "c": saying(RIGHT)}
+    message = {"model": "m", "max_tokens": 20, "messages": [{"role": "user", "content": "p"}]}
+    with (
+        panelling(scripts, deciders=VOTE) as (proxy, _),
+        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+    ):
+        assert client.responses.create(model="m", input="p").output_text == RIGHT
+        with client.responses.stream(model="m", input="p") as stream:
+            assert stream.get_final_response().output_text == RIGHT
+        reply = send("POST", f"{proxy.url}/messages", json=message)
+        streamed = send("POST", f"{proxy.url}/messages", json={**message, "stream": True})
+    assert reply.json()["content"][0]["text"] == RIGHT
+    assert "; models=3/4" in reply.headers["x-discorank"]
+    assert RIGHT in streamed.text
+    assert "event: message_stop" in streamed.text
+
+
+def test_the_first_answers_what_is_not_chosen_as_a_chat() -> None:
+    tool = {"name": "weather", "input_schema": {"type": "object"}}
+    message = {"max_tokens": 20, "messages": [{"role": "user", "content": "p"}], "tools": [tool]}
+    scripts = {"a": saying("no"), "b": saying(RIGHT)}
+    with panelling(scripts, specs={"a": {"model": "A"}}, tool_calls="pass") as (proxy, upstreams):
+        reply = send("POST", f"{proxy.url}/messages", json={"model": "m", **message})
+    assert reply.json()["content"][0]["text"] == "no"
+    assert reply.headers["x-discorank"] == "passed-through; reason=tools"
+    assert (upstreams["a"].seen[0].body["model"], upstreams["b"].seen) == ("A", [])
+
+
+def test_calls_of_tools_are_voted_over_all_models() -> None:
+    scripts = {
+        "a": saying(weather("Rome")),
+        "b": saying(weather("Oslo")),
+        "c": saying(talking("I cannot know")),
+        "d": saying(weather("Oslo")),
+    }
+    with panelling(scripts, num_candidates=2) as (proxy, _):
+        reply = ask(proxy, tools=TOOLS)
+    assert called(reply) == {"city": "Oslo"}
+    about = reply.json()["discorank"]
+    assert (about["tools"]["calls"], about["tools"]["talk"], about["system"]) == (6, 2, "b")
+    for best, winner in (("a", {"city": "Rome"}), ("c", None)):
+        means = dict.fromkeys(scripts, 1.0) | {best: -1.0}
+        vote = MBRDecoder(utility="vote", nbest=None, pool=Pool(prior=prior(**means)))
+        with panelling(scripts, deciders={"vote": vote}, num_candidates=2) as (proxy, _):
+            assert called(ask(proxy, tools=TOOLS)) == winner
+
+
+def called(reply: Any) -> Any:
+    """The arguments of the call that answers; None where it talks."""
+    calls = reply.json()["choices"][0]["message"].get("tool_calls")
+    return calls and json.loads(calls[0]["function"]["arguments"])
+
+
+# costs
+
+
+def test_costs_stand_in_headers_in_the_answer_and_in_counters() -> None:
+    scripts = {"a": saying("one two three"), "dead": dead(), "b": saying("one two")}
+    with panelling(scripts, connection={"retries": 0}) as (proxy, _):
+        reply = ask(proxy)
+        counters = send("GET", f"{proxy.server.address}/metrics").text
+    about = reply.json()["discorank"]
+    a, dead_one, b = about["models"]
+    assert (a["requests"], a["completion_tokens"], b["completion_tokens"]) == (1, 12, 8)
+    assert "status 500" in dead_one["problem"]
+    assert reply.json()["usage"]["completion_tokens"] == 20
+    costs = reply.headers["x-discorank-models"].split(", ")
+    assert [cost.split("; ")[:3] for cost in costs] == [
+        ["a", "answered", "n=4"],
+        ["dead", "failed", "n=0"],
+        ["b", "answered", "n=4"],
+    ]
+    assert all(0 < float(cost.rpartition("seconds=")[2]) < 60 for cost in costs)
+    lines = counters.splitlines()
+    for line in (
+        'discorank_model_asked_total{outcome="failed",system="dead"} 1.0',
+        'discorank_model_tokens_total{kind="completion",system="a"} 12.0',
+        'discorank_model_requests_total{system="b"} 1.0',
+        'discorank_model_seconds_count{system="a"} 1.0',
+        f'discorank_model_chosen_total{{system="{about["system"]}"}} 1.0',
+    ):
+        assert line in lines
+
+
+# priors and means
+
+
+def test_a_prior_weighs_the_candidates_of_each_model() -> None:
+    scripts = {"good": saying("12"), "bad": saying("13"), "worse": saying("13")}
+    vote = MBRDecoder(utility="vote", nbest=None, pool=Pool(prior=prior(good=-1, bad=1, worse=1)))
+    with panelling(scripts, deciders=VOTE) as (proxy, _):
+        assert text(ask(proxy)) == "13"
+    with panelling(scripts, deciders={"vote": vote}) as (proxy, _):
+        assert text(ask(proxy)) == "12"
+    unknown = {"good": saying("12"), "other": saying("x")}
+    with (
+        pytest.raises(InputError, match="unknown system in the prior 'other'"),
+        panelling(unknown, deciders={"vote": vote}),
+    ):
+        pass
+
+
+def test_scores_are_moved_towards_the_mean_of_their_model() -> None:
+    """The longest text wins; that of a model whose texts were short before does not, where its mean counts more."""
+    shrinking: Any = {"rerank": Reranker({"length": 1.0}, shrink=0.9, nbest=None)}
+    for deciders, winner in ((LENGTH, "short"), (shrinking, "long")):
+        scripts = {"short": saying("a"), "long": saying("a b c d"), "middle": saying("a b")}
+        with panelling(scripts, deciders=deciders) as (proxy, upstreams):
+            for _ in range(4):
+                assert ask(proxy).json()["discorank"]["system"] == "long"
+            upstreams["short"].script.answer = lambda body, number: ["a b c d e f"] * body["n"]
+            assert ask(proxy).json()["discorank"]["system"] == winner
+
+
+def lists_of(values: Sequence[Mapping[str, Sequence[float]]]) -> list[CandidateList]:
+    return [
+        CandidateList(
+            str(number),
+            tuple(
+                Candidate(f"{name} {place} {number}", None, {"system": name, "x": value})
+                for name, of_system in of_list.items()
+                for place, value in enumerate(of_system)
+            ),
+        )
+        for number, of_list in enumerate(values)
+    ]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {name: st.lists(st.integers(-9, 9), min_size=1, max_size=3) for name in "abc"}
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_means_that_grow_choose_as_two_passes_over_all_that_came(
+    values: list[dict[str, list[int]]],
+) -> None:
+    lists = lists_of(values)
+    reranker = Reranker({"field:x": 1.0}, shrink=0.75, nbest=None)
+    record = PanelRecord("abc", reranker)
+    for number, one in enumerate(lists):
+        (first,) = decide_all(reranker, [one])
+        shrunk = record.shrunk(reranker, one, first)
+        expected = list(reranker.decode(lists[: number + 1]))[-1]
+        assert shrunk.index == expected.index
+        assert shrunk.utilities == pytest.approx(expected.utilities)
+
+
+# the record
+
+
+@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(-1e3, 1e3))
+def test_a_mean_goes_on_from_what_is_kept_of_it(values: list[float], last: float) -> None:
+    whole, begun = RunningMean(), RunningMean()
+    for value in values:
+        whole.add(value)
+        begun.add(value)
+    again = RunningMean(begun.mean)
+    assert again.mean.mean == begun.mean.mean
+    for one in (whole, again):
+        one.add(last)
+    for name in ("mean", "low", "high"):
+        expected = getattr(whole.mean, name)
+        assert getattr(again.mean, name) == pytest.approx(expected, abs=1e-6)
+    assert again.mean.lists == len(values) + 1
+
+
+def test_a_record_is_kept_from_one_start_to_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "models.json"
+    shrinking: Any = {"rerank": Reranker({"length": 1.0}, shrink=0.5, nbest=None)}
+    scripts = {"a": saying("one"), "b": saying("one two"), "dead": dead()}
+    with panelling(scripts, deciders=shrinking, path=path) as (proxy, _):
+        for _ in range(3):
+            ask(proxy)
+    rows = {row["system"]: row for row in json.loads(path.read_text())["systems"]}
+    assert [rows["b"][name] for name in ("asked", "answered", "chosen", "best", "lists")] == [3] * 5
+    assert rows["b"]["gap"]["lists"] == 3
+    assert rows["b"]["mean"] == pytest.approx(1.0)
+    assert [rows["dead"][name] for name in ("asked", "failed", "candidates", "chosen")] == [
+        3,
+        3,
+        0,
+        0,
+    ]
+    # a panel of others goes on, and forgets none
+    scripts = {"c": saying("one two three"), "b": saying("one two")}
+    with panelling(scripts, deciders=shrinking, path=path) as (proxy, _):
+        ask(proxy)
+    rows = {row["system"]: row for row in json.loads(path.read_text())["systems"]}
+    assert {name: row["asked"] for name, row in rows.items()} == {"a": 3, "b": 4, "dead": 3, "c": 1}
+    assert rows["b"]["mean"] == pytest.approx((3 * 1.0 - 1.0) / 4)
+    # it is a file of system means as well
+    means = load_means(path)
+    assert isinstance(means, SystemMeans)
+    assert means.systems["b"].lists == 4
+
+
+def test_a_record_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "models.json"
+    chrf, vote = MBRDecoder(utility="chrf"), MBRDecoder(utility="vote")
+    with (
+        kept_record("ab", chrf, path),
+        pytest.raises(ResumeError, match="another process"),
+        kept_record("ab", chrf, path),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match=r"has means of .*chrf.*, but .*vote.* chooses"),
+        kept_record("ab", vote, path),
+    ):
+        pass
+    content = path.read_text()
+    path.write_text(content.replace('"asked": 0', '"asked": 1', 1))
+    with pytest.raises(InputError, match="damaged or was edited"), kept_record("ab", chrf, path):
+        pass
+    data = json.loads(content)
+    del data["checksum"]
+    data["systems"][1]["chosen"] = -1
+    path.write_text(json.dumps(data))
+    with (
+        pytest.warns(UserWarning, match="no .checksum."),
+        pytest.raises(InputError, match=r"b\.chosen: found -1, expected a count"),
+        kept_record("ab", chrf, path),
+    ):
+        pass
+
+
+def test_who_is_chosen_by_how_much_and_who_was_as_good() -> None:
+    decoder = MBRDecoder(utility="chrf", nbest=None)
+    record = PanelRecord(("a", "b", "c"), decoder)
+    texts = [("a", "the red boat"), ("b", "the red boat"), ("c", "a bus")]
+    candidates = tuple(Candidate(text, None, {"system": name}) for name, text in texts)
+    (ranking,) = decide_all(decoder, [CandidateList("1", candidates)])
+    record.note_choice(decoder, ranking, "a")
+    totals = record.totals
+    assert {name: (one.chosen, one.best) for name, one in totals.items()} == {
+        "a": (1, 1),
+        "b": (0, 1),
+        "c": (0, 0),
+    }
+    assert totals["a"].gap.mean.mean == pytest.approx(ranking.gap)
+    own = {name: one.own.mean.mean for name, one in totals.items()}
+    assert own["a"] == own["b"] > 0 > own["c"]
+    # a decoder that a request names counts choices, but its scores are others
+    record.note_choice(replace(decoder), ranking, "a")
+    assert (totals["a"].chosen, totals["a"].own.mean.lists) == (2, 1)
+
+
+# what is given
+
+
+def test_how_upstreams_are_written() -> None:
+    assert read_upstreams(["http://x/v1?a=b"]) == (UpstreamSpec("", "http://x/v1?a=b"),)
+    assert read_upstreams(["a=http://x/v1,n=3,key=K", "b.2=http://y/v1,model=org/m:8b"]) == (
+        UpstreamSpec("a", "http://x/v1", "", 3, "K"),
+        UpstreamSpec("b.2", "http://y/v1", "org/m:8b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["http://x/v1", "b=http://y/v1"], "found 'http://x/v1' without a name"),
+        (["a=http://x/v1", "a=http://y/v1"], "a comes twice"),
+        (["a=http://x/v1,n=0"], "--upstream a: found n=0, expected a whole number from 1"),
+        (["a=http://x/v1,n=two"], "found n=two"),
+        (["a=http://x/v1,modle=x"], "unknown key 'modle'. Did you mean 'model'?"),
+        (["a=http://x/v1,model"], "found 'model'"),
+        (["a=http://x/v1,n=1,n=2"], "found 'n=2'"),
+        ([f"a{i}=http://x/v1" for i in range(2000)], "2000"),
+    ],
+)
+def test_upstreams_that_cannot_be_read(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_upstreams(texts)
+    assert message in str(raised.value)
+
+
+def test_each_server_is_probed_at_the_start() -> None:
+    scripts = {"same": saying("x"), "other": Script()}
+    with panelling(scripts, probes=True, specs={"other": {"model": "O"}}) as (proxy, upstreams):
+        wait_until(lambda: bool(proxy.reports) and upstreams["other"].num_requests >= 4)
+    assert [line.partition(": answers with")[0] for line in proxy.reports] == [
+        "discorank: upstream same: server: scripted"
+    ]
+    assert {seen.body.get("model") for seen in upstreams["other"].seen} == {"O"}
