@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +119,15 @@ def proxy_process(upstream: Served, *options: str) -> Iterator[Served]:
     command = [sys.executable, "-m", "discorank", "serve", "--upstream", upstream.url]
     command += ["--port", "0", "-u", "chrf", "-n", "16"]
     with _running([*command, *options], "stderr") as served:
+        yield served
+
+
+@contextmanager
+def panel_process(urls: Mapping[str, str], *options: str) -> Iterator[Served]:
+    """`discorank serve` before several models by their names."""
+    named = [f"{name}={url}" for name, url in urls.items()]
+    command = [sys.executable, "-m", "discorank", "serve", "--upstream", *named]
+    with _running([*command, "--port", "0", "--skip-probe", *options], "stderr") as served:
         yield served
 
 

@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 
 def lines(block: str) -> list[list[str]]:
-    return [shlex.split(line) for line in block.splitlines() if line]
+    return [shlex.split(line) for line in block.replace("\\\n", "").splitlines() if line]
 
 
 @contextlib.contextmanager
@@ -74,10 +74,12 @@ def test_python(address: str) -> None:
 def test_commands_of_serve_have_these_options(capsys: pytest.CaptureFixture[str]) -> None:
     commands = [words for block in blocks("sh") for words in lines(block)]
     ours = [words[1:] for words in commands if words[0] == "discorank"]
-    assert len(ours) == 9
+    assert len(ours) == 11
     for words in ours:
         assert main([*words, "--print-config"]) == 0
-        assert "upstream: http://localhost:" in capsys.readouterr().out
+        assert re.search(
+            "upstream:\n- (small=)?http://localhost:|panel_report: true", capsys.readouterr().out
+        )
 
 
 def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
