@@ -192,7 +192,8 @@ def means_file(spec: str | Path) -> Mapping[str, Any]:
         mean_in(row, place)
         if not isinstance(row.get("system"), str):
             raise InputError(f"found {excerpt(row)}", where=place, fix=_FIX)
-    return data
+    content: Mapping[str, Any] = data
+    return content
 
 
 def _alone(name: Any, value: Any) -> SystemMean:

@@ -31,7 +31,7 @@ MAX_MODELS = 64  # of which is known how they give log-probabilities
 _PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
-class Call(NamedTuple):
+class UpstreamCall(NamedTuple):
     """A request upstream: the numbers of the server and of the request among those to it, and the model's name."""
 
     server: int
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 class LeftOut(NamedTuple):
     """A choice of a reply that could not be used: the request, its place in the reply, and why."""
 
-    call: Call
+    call: UpstreamCall
     choice: int
     reason: str
 
@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
 
     candidate: Candidate
     choice: Mapping[str, Any]
-    call: Call
+    call: UpstreamCall
 
     def with_text(self, text: str) -> Candidate:
         """The candidate as one of this text, such as an argument of its call."""
@@ -98,7 +98,7 @@ class Upstream:
         clock: tells the time, in seconds.
         name: of its model among others; empty where there is one server without a name.
         model: what the server calls it; empty for what a request says.
-        report: takes what is worth telling people.
+        report: takes what is worth telling people, if anybody is to be told.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Upstream:
         clock: Callable[[], float] = monotonic,
         name: str = "",
         model: str = "",
-        report: Callable[[str], object] = str,
+        report: Callable[[str], object] | None = None,
     ) -> None:
         self.exchange, self.name, self.model = exchange, name, model
         self._report = report
@@ -151,6 +151,8 @@ class Upstream:
         if (problem is not None) == self.is_failing:
             return
         self.is_failing = problem is not None
+        if self._report is None:
+            return
         words = "answers again" if problem is None else problem.report or problem.message
         self._report(f"discorank: upstream {self.name}: {words}")
 
@@ -177,6 +179,7 @@ class _Share:
         settings: how candidates are drawn.
         reads_logprobs: whether log-probabilities are asked for, whether the request does or not.
         most_at_once: for how many candidates one request to the server may be; None for all.
+        retries: how often a request is repeated at most; as the connection says if not given.
     """
 
     def __init__(
@@ -187,10 +190,11 @@ class _Share:
         settings: DrawingSettings,
         reads_logprobs: bool,
         most_at_once: int | None,
+        retries: int | None,
     ) -> None:
         self.number, self.upstream, self.name = number, upstream, upstream.name
         self._question, self._settings = question, settings
-        self._reads_logprobs = reads_logprobs
+        self._reads_logprobs, self._retries = reads_logprobs, retries
         self._path = "chat/completions" if question.chat else "completions"
         self.drawing = Drawing(0, self._body, most_at_once)
         self.fatal: DiscorankError | ApiError | None = None
@@ -236,9 +240,9 @@ class _Share:
         if self.name and self.outcome != "dropped":
             self.upstream.note(self.problem if self.outcome == "failed" else None)
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> UpstreamCall:
         """A request to it."""
-        return Call(self.number, number, self.name)
+        return UpstreamCall(self.number, number, self.name)
 
     def requests(self, hold: Hold | None) -> list[tuple[asyncio.Task[Any], int, int]]:
         """The requests that are lacking, under way: number, and for how many candidates each is."""
@@ -261,9 +265,7 @@ class _Share:
             asked = body if self._question.logprobs else {}
             body = {**body, **form.keys, **asked}
         content = self._question.content_with(body)
-        # others answer meanwhile: what failed before is not waited for again
-        retries = 0 if self.upstream.is_failing else None
-        exchange = self.upstream.exchange
+        exchange, retries = self.upstream.exchange, self._retries
         return await exchange.reply_to(self._path, content, retries, surrogates=True, hold=hold)
 
     def _body(self, call: int, n: int) -> dict[str, Any]:
@@ -355,16 +357,21 @@ class CandidateDraw:
         # of several, those that are late are left out as they are: one request each brings all of its share
         is_one = len(upstreams) == 1
         most_at_once = settings.most_at_once if is_one else settings.candidates_per_request
-        self._shares = [
-            _Share(number, upstream, question, settings, reads_logprobs, most_at_once)
-            for number, upstream in enumerate(upstreams)
-            if question.sizes[number]
-        ]
+        # where others work, nobody waits for the repetitions of one that failed when it was asked last
+        others_work = not all(upstream.is_failing for upstream in upstreams)
+        self._shares = []
+        for number, upstream in enumerate(upstreams):
+            retries = 0 if upstream.is_failing and others_work else None
+            if question.sizes[number]:
+                share = _Share(
+                    number, upstream, question, settings, reads_logprobs, most_at_once, retries
+                )
+                self._shares.append(share)
         self._sizes = question.sizes
         self._quorum = min(quorum or len(self._shares), len(self._shares))
         self._under_way: dict[asyncio.Task[Any], tuple[_Share, int, int]] = {}
-        self.replies: dict[Call, Mapping[str, Any]] = {}
-        self.request_ids: dict[Call, str] = {}  # that upstream gave them
+        self.replies: dict[UpstreamCall, Mapping[str, Any]] = {}
+        self.request_ids: dict[UpstreamCall, str] = {}  # that upstream gave them
         self.costs: Sequence[ModelCost] = ()  # of each model, as it was when drawing ended
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
@@ -465,7 +472,7 @@ class CandidateDraw:
             problem=share.problem.message if outcome == "failed" else "",
         )
 
-    def _choice(self, call: Call, candidate: Candidate) -> Mapping[str, Any]:
+    def _choice(self, call: UpstreamCall, candidate: Candidate) -> Mapping[str, Any]:
         """The choice that a candidate was."""
         choice: Mapping[str, Any] = self.replies[call]["choices"][candidate.fields[_PLACE]]
         return choice

@@ -141,7 +141,8 @@ def _read_upstream(text: str) -> UpstreamSpec:
     n = given.get("n")
     if n is not None and not re.fullmatch("[1-9][0-9]{0,5}", n):
         raise InputError(f"found n={n:.20}, expected a whole number from 1", where=where, fix=_FIX)
-    return UpstreamSpec(name, url, given.get("model", ""), n and int(n), given.get("key"))  # type: ignore[arg-type]
+    size = None if n is None else int(n)
+    return UpstreamSpec(name, url, given.get("model", ""), size, given.get("key"))
 
 
 class ModelCost(NamedTuple):
@@ -168,8 +169,8 @@ class ModelCost(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """As the answer tells it."""
-        told = {name: value for name, value in self._asdict().items() if value != ""}
-        return {**told, "seconds": round(self.seconds, 4)}
+        known = {name: value for name, value in self._asdict().items() if value != ""}
+        return {**known, "seconds": round(self.seconds, 4)}
 
 
 def header_of(costs: Iterable[ModelCost]) -> str:

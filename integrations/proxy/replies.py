@@ -10,7 +10,7 @@ from typing import Any
 from ...rerank.choice import RankedText, Ranking
 from ...rerank.decider import Decider
 from ...rerank.lists import finite
-from .candidate_draw import Call, Drawn, LeftOut
+from .candidate_draw import UpstreamCall, Drawn, LeftOut
 from .panel import MAX_COUNT, SYSTEM, ModelCost
 from .questions import FIELD, Question
 from .tool_calls import CallVote, calls_of
@@ -66,7 +66,7 @@ class Decision:
 
     question: Question
     drawn: Sequence[Drawn]
-    replies: Mapping[Call, Mapping[str, Any]]
+    replies: Mapping[UpstreamCall, Mapping[str, Any]]
     ranking: Ranking
     allowed: Sequence[int]
     rounds: int
@@ -76,7 +76,7 @@ class Decision:
     left_out: Sequence[LeftOut] = ()
     num_unfinished: int = 0
     call_vote: CallVote | None = None
-    request_ids: Mapping[Call, str] = field(default_factory=dict)
+    request_ids: Mapping[UpstreamCall, str] = field(default_factory=dict)
     costs: Sequence[ModelCost] = ()
 
     @property

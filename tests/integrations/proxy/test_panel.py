@@ -161,6 +161,12 @@ def test_where_all_fail_the_error_has_the_words_of_each(faults: Sequence[str], s
     assert f"b: upstream: {faults[1].replace('-', ' ')}" in message
 
 
+def test_repetitions_stay_where_all_fail() -> None:
+    with panelling({"a": dead(), "b": dead()}) as (proxy, upstreams):
+        assert [ask(proxy).status_code for _ in range(2)] == [502, 502]
+        assert upstreams["a"].num_requests == 2 * 3
+
+
 def test_after_the_deadline_the_first_candidate_is_waited_for() -> None:
     scripts = {"a": saying(RIGHT, latency_seconds=0.2), "b": saying("no", gate=threading.Event())}
     with panelling(scripts, deadline_seconds="10ms") as (proxy, _):
