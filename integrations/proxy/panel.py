@@ -356,8 +356,8 @@ class PanelRecord:
         """
         data = means_file(str(self.path))
         if data.get("scored_by") != self.scored_by:
-            found, expected = excerpt(data.get("scored_by")), excerpt(self.scored_by)
-            problem = f"has means of {found}, but {expected} chooses"
+            kept, own = excerpt(data.get("scored_by")), excerpt(self.scored_by)
+            problem = f"has means of {kept}, but {own} chooses"
             raise InputError(problem, where=str(self.path), fix="Name another file")
         self.totals |= totals_in(data, str(self.path))
         limits().check("systems", len(self.totals), f"{self.path}: systems")

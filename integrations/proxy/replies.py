@@ -10,7 +10,7 @@ from typing import Any
 from ...rerank.choice import RankedText, Ranking
 from ...rerank.decider import Decider
 from ...rerank.lists import finite
-from .candidate_draw import UpstreamCall, Drawn, LeftOut
+from .candidate_draw import Drawn, LeftOut, UpstreamCall
 from .panel import MAX_COUNT, SYSTEM, ModelCost
 from .questions import FIELD, Question
 from .tool_calls import CallVote, calls_of
