@@ -136,7 +136,9 @@ def test_a_quorum_does_not_wait_for_others() -> None:
 
 
 def test_a_quorum_that_cannot_be_had_is_no_reason_to_fail() -> None:
-    with panelling({"a": saying(RIGHT), "dead": dead(), "b": dead()}, quorum=2) as (proxy, _):
+    """Nor is a failure an answer."""
+    scripts = {"a": saying(RIGHT, latency_seconds=0.3), "dead": dead(), "b": dead()}
+    with panelling(scripts, quorum=2, connection={"retries": 0}) as (proxy, _):
         assert text(ask(proxy)) == RIGHT
 
 
@@ -521,6 +523,11 @@ def test_who_is_chosen_by_how_much_and_who_was_as_good() -> None:
     # a decoder that a request names counts choices, but its scores are others
     record.note_choice(replace(decoder), ranking, "a")
     assert (totals["a"].chosen, totals["a"].own.mean.lists) == (2, 1)
+    # nor do those of one model alone tell anything of it
+    texts = [Candidate(text, None, {"system": "a"}) for text in ("a bus", "a boat")]
+    (ranking,) = decide_all(decoder, [CandidateList("2", tuple(texts))])
+    record.note_choice(decoder, ranking, "a")
+    assert (totals["a"].chosen, totals["a"].own.mean.lists) == (3, 1)
 
 
 # what is given
