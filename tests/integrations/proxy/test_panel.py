@@ -190,7 +190,7 @@ def test_a_model_without_the_log_probabilities_that_are_read_fails_alone() -> No
 
 def test_each_is_asked_by_its_own_name_for_its_own_number() -> None:
     scripts = {"a": saying("x y z"), "b": saying("x y"), "c": saying("x")}
-    specs = {"a": {"model": "A-7b", "n": 2}, "b": {"model": "B"}}
+    specs: dict[str, Any] = {"a": {"model": "A-7b", "n": 2}, "b": {"model": "B"}}
     with panelling(scripts, specs=specs) as (proxy, upstreams):
         reply = ask(proxy, seed=3, discorank={"n": 3, "explain": True})
         bodies = {name: one.seen[0].body for name, one in upstreams.items()}
@@ -235,7 +235,7 @@ def test_all_models_together_keep_within_the_tokens_of_a_request() -> None:
     scripts = {"a": saying("x"), "b": saying("y"), "c": saying("z")}
     with panelling(scripts, max_request_tokens=100) as (proxy, upstreams):
         for tokens in (None, 10, 30):
-            ask(proxy, **({} if tokens is None else {"max_tokens": tokens}))
+            ask(proxy, max_tokens=tokens)
         bodies = [[seen.body for seen in one.seen] for one in upstreams.values()]
     totals = [
         sum(body["n"] * body["max_tokens"] for body in of_request)
