@@ -101,10 +101,8 @@ class ServeOptions:
     """Where candidates come from, and what may be chosen.
 
     Args:
-        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
-            it, scores by the metrics of -m are answered alone. Of several, NAME=URL of each, and behind it what there
-            is of ,model=NAME (on that server), ,n=NUMBER (of its candidates) and ,key=VARIABLE (that holds its key):
-            each is asked, and the choice is among the candidates of all.
+        upstream: the address of the server that generates, such as http://localhost:8000/v1; without it, -m METRIC alone
+            answers scores. To choose among several, NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
@@ -144,8 +142,7 @@ OPTIONS = Options(
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
-        "serve --upstream http://localhost:8000/v1 -u chrf --deadline 3s --port 8080",
-        "serve --upstream a=http://localhost:8000/v1,model=small b=http://localhost:8001/v1 -u vote --deadline 3s",
+        "serve --upstream a=http://localhost:8000/v1 b=http://localhost:8001/v1 -u vote --deadline 3s",
     ],
 )
 
