@@ -1,4 +1,4 @@
-"""The four tasks of the quick start: how many lines of one's own each needs. That they run is seen with the other pages."""
+"""The four tasks of the quick start: how many lines of one's own each needs."""
 
 from __future__ import annotations
 
