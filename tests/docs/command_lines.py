@@ -62,7 +62,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("discorank generate sources.jsonl", "docs/choosing-figures.md", MEASURES),
     ("discorank decode examples/demo.jsonl -u comet", "docs/ray.md", CLUSTER),
     ("from discorank import MBRDecoder", "docs/ray.md", CLUSTER),
-    ("import ray", "docs/parquet.md", DATASETS),
+    ("import ray", "docs/file-formats.md", DATASETS),
     ("discorank decode examples/demo.jsonl -u 'combination", "docs/security.md", OWN_CODE),
     ("# length.py", "docs/writing-a-metric.md", METRIC),
 )
