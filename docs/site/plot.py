@@ -67,7 +67,7 @@ def dots(title: str, label: str, rows: list[list[str]], is_log: bool) -> str:
     """A row per label: a dot, and its interval as a line."""
     values = [float(word) for row in rows for word in row[1:4] if word]
     marks = ticks(min(values), max(values), is_log)
-    left = min(240, 20 + 8 * max(len(row[0]) for row in rows))
+    left = min(240, 36 + 8 * max(len(row[0]) for row in rows))
     place = axis(marks, left, WIDTH - RIGHT - 30, is_log)
     bottom = 44 + 28 * len(rows)
     parts = [text(16, 26, title)]
