@@ -17,7 +17,11 @@ from pathlib import Path
 from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[2]
-REFERENCE = {"file-formats", "security", "reliability"}  # the others are made from the code
+GROUPS = {  # of pages of docs/ that are no guide
+    "design": "design",
+    "metrics": "tables from the code",
+    **dict.fromkeys(("file-formats", "security", "reliability"), "reference"),
+}
 COMMENT = re.compile(r"\A---\n.*?\n---\n|<!--.*?-->", re.DOTALL)
 BLOCK = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)|<img\b[^>]*>")
@@ -28,7 +32,7 @@ ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 FILE_NAME = re.compile(
     r"`?[\w./-]+(?:\.(?:md|py|json|jsonl|yaml|toml|cff|svg|tsv|html|js)|/)(?:#[\w-]*)?`?"
 )
-ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|vs|cf|approx|resp|[A-Z])\.")
+ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|vs|cf|approx|resp)\.")
 END = re.compile(r"(?<=[.!?])[)\"'*_”’]*\s+(?=[\"'“(*_\[]*[A-Z0-9`])")
 
 
@@ -36,7 +40,7 @@ END = re.compile(r"(?<=[.!?])[)\"'*_”’]*\s+(?=[\"'“(*_\[]*[A-Z0-9`])")
 class Page:
     """What is counted of one page."""
 
-    group: str  # guide, reference, results, README, design
+    group: str  # README, guide, results, reference, design
     name: str
     words: int
     sentences: list[str] = field(repr=False)
@@ -91,16 +95,15 @@ def pages_of(docs: Path) -> list[Page]:
     """Every page that people write: guide, reference, results, README and design."""
     found = [page_of(docs.parent / "README.md", "README")]
     for path in sorted(docs.glob("*.md")):
-        group = "reference" if path.stem in REFERENCE else "guide"
-        found.append(page_of(path, "design" if path.stem == "design" else group))
+        found.append(page_of(path, GROUPS.get(path.stem, "guide")))
     found += [page_of(path, "results") for path in sorted(docs.glob("results/*.md"))]
-    order = ("README", "guide", "reference", "results", "design")
+    order = ("README", "guide", "results", "reference", "tables from the code", "design")
     return sorted(found, key=lambda page: order.index(page.group))
 
 
 def table(pages: list[Page]) -> str:
     """A line per page, and one per group."""
-    form = "{:10}  {:26}  {:>6}  {:>9}  {:>5}  {:>7}  {:>8}  {:>5}  {}"
+    form = "{:20}  {:24}  {:>6}  {:>9}  {:>5}  {:>7}  {:>8}  {:>5}  {}"
     head = (
         "group",
         "page",
