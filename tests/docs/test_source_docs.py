@@ -23,9 +23,12 @@ GOLDEN = ROOT / "tests" / "golden"
 TINY = str(GOLDEN / "docmetrics" / "models" / "tiny-xlmr")
 
 
+def text_of(path: str) -> str:
+    return (ROOT / "docs" / path).read_text(encoding="utf-8")
+
+
 def blocks(path: str, language: str) -> list[str]:
-    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```", text_of(path), re.MULTILINE | re.DOTALL)
 
 
 def commands(path: str) -> list[list[str]]:
@@ -42,25 +45,22 @@ def rows(path: str) -> list[dict[str, Any]]:
 
 def with_tiny_model(words: list[str]) -> list[str]:
     """A command whose metric with a model runs with a tiny one."""
-    if "doc-comet" in words:
-        models = GOLDEN / "docmetrics" / "models"
-        where = {
-            "models/wmt22-comet-da": str(models / "tiny-comet-ref"),
-            "models/xlm-roberta-large": TINY,
-        }
-        return [where.get(word, word) for word in words]
-    changed = {"doc-bertscore": f'doc-bertscore(model="{TINY}",layer=2)'}
-    return [changed.get(word, word) for word in words]
+    return [
+        word.replace("doc-bertscore", f'doc-bertscore(model="{TINY}",layer=2)') for word in words
+    ]
 
 
-def test_a_fairseq_log_decodes_as_described(clone: Path) -> None:
-    found = commands("fairseq.md")
-    assert [words[0] for words in found] == ["decode", "convert", "decode"]
+def test_lists_of_other_tools_decode_as_described(clone: Path) -> None:
+    found = [words for words in commands("n-best-lists.md") if "--output-format" not in words]
+    assert len(found) == 13
     for words in found:
         assert main([*with_tiny_model(words), "--quiet"]) == 0
-    assert (
-        len(rows("chosen.jsonl")) == len(rows("lists.jsonl")) == len(rows("in-context.jsonl")) == 12
-    )
+        if "-u" in words or "-m" in words:
+            chosen = [row["id"] for row in rows(words[words.index("-o") + 1])]
+            begin = "de-" if "batch" in words else ""
+            numbers = [f"{begin}{n}" for n in range(4 if "lm-eval" in words else 12)]
+            assert chosen == (["bakery", "library"] if "--columns" in words else numbers)
+    assert len(rows("lists.jsonl")) == 12
     about = json.loads(Path("in-context.jsonl.run.json").read_text())
     assert about["settings"]["strategy"] == "sequential"
 
@@ -71,7 +71,7 @@ def test_the_hub_interface_works_as_described(
     from discorank.integrations.fairseq import hub
 
     monkeypatch.setattr(hub, "load", lambda *given, **options: Hub())
-    (code,) = blocks("fairseq.md", "python")
+    (code,) = blocks("n-best-lists.md", "python")
     exec(code, {})
     assert sorted(capsys.readouterr().out) == sorted("the dog finds your cat .\n")
 
@@ -82,18 +82,18 @@ def write_rows(name: str, values: list[dict[str, Any]]) -> None:
 
 
 def test_nbest_lists_go_back_as_described(clone: Path) -> None:
-    found = commands("n-best-back.md")
-    assert [words[0] for words in found] == [
-        "decode",
-        "rerank",
-        "decode",
-        "decode",
-        "convert",
-        "convert",
-    ]
+    found = [words for words in commands("n-best-lists.md") if "--output-format" in words]
+    assert len(found) == 6
     for words in found:
         assert main([*words, "--quiet"]) == 0
-    assert Path("with-mbr.moses").read_text().count("discorank= ") == 72
+    lists = Path("with-mbr.moses").read_text()
+    assert lists.count("discorank= ") == 72
+    (shown,) = re.findall(r"^0 \|\|\| .*$", text_of("n-best-lists.md"), re.MULTILINE)
+    begin, _, end = shown.partition("discorank= 69.30")
+    assert any(
+        line.startswith(f"{begin}discorank= 69.3") and line.endswith(end)
+        for line in lists.splitlines()
+    )
     assert Path("ranked.marian").read_text().count("rank= ") == 72
     assert Path("best-first.out").read_text().count("F-0\tdiscorank= ") > 1
     assert len(Path("best-first.txt").read_text().splitlines()) == 72
@@ -108,17 +108,6 @@ def test_training_data_are_exported_as_described(clone: Path) -> None:
     assert {row["chosen"] for row in rows("pairs.jsonl")} == best
     content = rows("sft.jsonl")[0]["prompt"][0]["content"]
     assert content.startswith("Translate into English: Die Fähre")
-
-
-def test_other_lists_decode_as_described(clone: Path) -> None:
-    found = commands("candidate-lists.md")
-    assert len(found) == 15
-    for words in found[6:]:  # those before make or convert lists
-        assert main([*with_tiny_model(words), "--quiet"]) == 0
-        chosen = rows(words[words.index("-o") + 1])
-        begin = "de-" if "batch" in words else ""
-        expected = [f"{begin}{n}" for n in range(4 if "lm-eval" in words else 12)]
-        assert [row["id"] for row in chosen] == expected
 
 
 def translated(seen: Seen, number: int) -> Reply:
