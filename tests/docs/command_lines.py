@@ -59,7 +59,6 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
     ("comet-mbr", "docs/coming-from-other-tools.md", OTHERS),
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),
-    ("discorank generate sources.jsonl", "docs/choosing-figures.md", MEASURES),
     ("discorank decode examples/demo.jsonl -u comet", "docs/ray.md", CLUSTER),
     ("from discorank import MBRDecoder", "docs/ray.md", CLUSTER),
     ("import ray", "docs/parquet.md", DATASETS),

@@ -19,14 +19,14 @@ PAGE = ROOT / "docs" / "choosing.md"
 ROWS = {
     "best.jsonl": 48,
     "in-context.jsonl": 48,
-    "consensus.jsonl": 48,
     "chosen.jsonl": 48,
     "to-judge.jsonl": 20,
     "best-sample.jsonl": 3,
     "reranked.jsonl": 3,
     "translated.jsonl": 3,
-    "summaries.jsonl": 6,
-    "central.jsonl": 2,
+    "shortlist.jsonl": 3,
+    "budget.jsonl": 3,
+    "quarter.jsonl": 3,
 }
 
 
