@@ -102,7 +102,9 @@ def test_nbest_lists_go_back_as_described(clone: Path) -> None:
 
 
 def test_training_data_are_exported_as_described(clone: Path) -> None:
-    for words in commands("training-data.md"):
+    for words in commands("training.md"):
+        if words[0] == "serve":
+            continue
         assert main([*words, "--quiet"]) == 0
     best = {row["text"] for row in rows("run.jsonl")}
     assert {row["chosen"] for row in rows("pairs.jsonl")} == best
