@@ -18,6 +18,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(f"docs/results/{page.name}" for page in (ROOT / "docs" / "results").glob("*.md")),
 )
 
 INSTALLS = "installs packages"
@@ -54,8 +55,6 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("# environment.py", "docs/rewards.md", TRAINERS),
     ("discorank serve", "docs/voting.md", SERVES),
     ("", "docs/generators.md", OWN),
-    ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
-    ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("pearmut ", "docs/comparing-systems.md", OTHERS),
     ("discorank compare examples/systems.jsonl -m chrf --human esa --judged", "", PEOPLE),
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
