@@ -29,13 +29,14 @@ STYLE = """<style>
 </style>"""
 
 
-def picture(title: str, height: float, parts: list[str]) -> str:
+def picture(title: str, height: float, parts: list[str], width: float = WIDTH) -> str:
     """An SVG in the common look."""
+    size = f'width="{width:g}" height="{height:g}"'
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width:g} {height:g}" '
         f'font-family="system-ui, sans-serif" font-size="15" role="img" aria-label="{escape(title)}">'
     )
-    paper = f'<rect class="paper" width="{WIDTH}" height="{height:g}" rx="8"/>'
+    paper = f'<rect class="paper" {size} rx="8"/>'
     return "\n".join([head, STYLE, paper, *parts, "</svg>\n"])
 
 
