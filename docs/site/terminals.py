@@ -39,7 +39,7 @@ RECORDINGS = {
     "demo": Recording(
         "discorank demo: a text is chosen among ten systems, the choice is explained, the systems are compared",
         ("discorank demo",),
-        16,
+        18,
     ),
     "explain": Recording(
         "discorank explain: the chosen text, its expected utility, and the candidates that it agrees with most",
