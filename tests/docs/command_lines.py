@@ -60,7 +60,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),
     ("discorank decode examples/demo.jsonl -u comet", "docs/runs.md", CLUSTER),
     ("from discorank import MBRDecoder", "docs/runs.md", CLUSTER),
-    ("import ray", "docs/parquet.md", DATASETS),
+    ("import ray", "docs/file-formats.md", DATASETS),
     ("discorank decode examples/demo.jsonl -u 'combination", "docs/security.md", OWN_CODE),
     ("# length.py", "docs/writing-a-metric.md", METRIC),
 )

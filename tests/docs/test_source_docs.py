@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.integrations.server.server_probe import PROMPTS
 
 from ..support.fairseq_hub import Hub
+from ..support.judging import prompt_of
 from ..support.serving import Reply, Seen, serving
 
 ROOT = Path(__file__).parents[2]
@@ -120,31 +120,21 @@ def translated(seen: Seen, number: int) -> Reply:
     return Reply({"choices": choices[: seen.body["n"]]})
 
 
-def test_server_samples_decode_with_a_combination_as_described(
-    clone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = blocks("servers.md", "python")
+def test_the_few_shot_example_is_that_of_the_bundled_file() -> None:
+    (example,) = blocks("hugging-face.md", "json")
+    assert (ROOT / "examples" / "few-shot-german.jsonl").read_text(encoding="utf-8") == example
+
+
+def test_texts_of_a_server_are_chosen_from_as_described(clone: Path) -> None:
+    (code,) = blocks("servers.md", "python")
     with serving(translated) as server:
-        code = (first + second).replace("http://localhost:8000/v1", server.url)
+        code = code.replace("http://localhost:8000/v1", server.url)
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=False
         )
         assert done.stderr == ""
         assert done.stdout.splitlines() == ["The dog sleeps."] * 2
-        assert [seen.path for seen in server.seen] == ["/v1/chat/completions"] * 2 + [
-            "/v1/completions"
-        ] * 2
-    lists = rows("lists.jsonl")
-    assert [(row["id"], row["document"], row["position"]) for row in lists] == [
-        ("talk:0", "talk", 0),
-        ("talk:1", "talk", 1),
-    ]
-    assert lists[0]["candidates"][0] == {"text": "The dog sleeps.", "logprob": -0.5}
-    train, words, _, _ = commands("servers.md")
-    capsys.readouterr()
-    assert main([*train, "--quiet"]) == 0
-    assert main([*words, "--quiet"]) == 0
-    assert [row["text"] for row in rows("chosen.jsonl")] == ["The dog sleeps."] * 2
+        assert [seen.path for seen in server.seen] == ["/v1/chat/completions"] * 2
 
 
 def test_a_server_is_drawn_from_on_the_command_line_as_described(
@@ -152,16 +142,14 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     inputs = [{"id": str(i), "source": f"Satz {i}"} for i in range(12)]
-    (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in inputs))
-    *_, words, _ = commands("servers.md")
-    words = [word.removeprefix("examples/") for word in words]
+    write_rows("inputs.jsonl", inputs)
+    words = next(words for words in commands("servers.md") if words[0] == "generate")
+    words = [word.removeprefix("examples:") for word in words]
 
     def dying(seen: Seen, number: int) -> Reply:
-        return (
-            Reply({"detail": "gone"}, 404)
-            if seen.body["prompt"].endswith("Satz 7")
-            else translated(seen, number)
-        )
+        if prompt_of(seen).endswith("Satz 7"):
+            return Reply({"detail": "gone"}, 404)
+        return translated(seen, number)
 
     def told(url: str) -> list[str]:
         return [url if word.startswith("http") else word for word in words]
@@ -173,9 +161,9 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
     assert [row["id"] for row in rows("drawn.jsonl")] == [str(i) for i in range(7)]
     with serving(translated) as server:
         assert main([*told(server.url), "--quiet"]) == 0
-        prompts = [seen.body["prompt"] for seen in server.seen]
-        asked = sorted(prompt for prompt in prompts if prompt != PROMPTS[0])
-        assert asked == sorted(f"German: Satz {i}" for i in range(7, 12))
+        prompts = [prompt_of(seen) for seen in server.seen]
+        asked = sorted(prompt for prompt in prompts if "Satz" in prompt)
+        assert asked == sorted(f"Translate into German: Satz {i}" for i in range(7, 12))
         assert {(seen.body["temperature"], seen.body["top_p"]) for seen in server.seen} == {
             (1.0, 1.0)
         }
@@ -191,7 +179,7 @@ def test_a_server_scores_on_the_command_line_as_described(
     monkeypatch.chdir(tmp_path)
     record = {"id": "a", "source": "Hund", "candidates": ["one", "the longest one"]}
     write_rows("demo.jsonl", [record])
-    *_, words = commands("servers.md")
+    words = next(words for words in commands("servers.md") if "score-server-qe" in " ".join(words))
 
     def lengths(seen: Seen, number: int) -> Reply:
         scores = [len(text) for text in seen.body["text_2"]]
@@ -199,7 +187,7 @@ def test_a_server_scores_on_the_command_line_as_described(
 
     with serving(lengths) as server:
         told = [word.replace("http://localhost:8000/v1", server.url) for word in words]
-        told = [word.removeprefix("examples/") for word in told]
+        told = [word.removeprefix("examples:") for word in told]
         assert main([*told, "--quiet"]) == 0
     assert {seen.body["model"] for seen in server.seen} == {"bge-reranker-v2-m3"}
     assert [row["text"] for row in rows("reranked.jsonl")] == ["the longest one"]
