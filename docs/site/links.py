@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "DECISIONS.md": "decisions.md",
 }
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 COMMENT = re.compile(r"^<!--.*?-->$", re.MULTILINE | re.DOTALL)
