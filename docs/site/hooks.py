@@ -22,7 +22,7 @@ from links import (
     source_pages,
     target_of,
 )
-from metric_pages import metric_pages, navigation
+from metric_pages import metric_names, metric_pages, navigation, room_of
 
 SEARCH = "assets/javascripts/search_from_disk.js"
 STYLE = "assets/stylesheets/site.css"
@@ -56,12 +56,22 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Links of the pages in docs/ as they are in the site; what search finds a page by stands in mkdocs.yml."""
-    keywords = config.extra["keywords"].get(page.file.src_uri)
-    if keywords:
-        page.meta["tags"] = keywords
+    keywords = config.extra["keywords"] | metric_names()
+    page.meta["tags"] = list(keywords.get(page.file.src_uri, []))
+    page.meta["search"] = {"boost": search_boost(page.file.src_uri)}
     source = f"docs/{page.file.src_uri}"
     is_written = (ROOT / source).exists() and page.file.generated_by is None
     return for_site(source, markdown) if is_written else markdown
+
+
+def search_boost(page: str) -> float:
+    """How much a page counts in search: the guide before the references, metrics without a model before others."""
+    if page in ("api.md", "command-line.md", *OUTSIDE.values()):
+        return 0.1
+    folder, _, name = page.rpartition("/")
+    if folder == "metrics" and room_of(name.removesuffix(".md")) == "lexical":
+        return 0.9
+    return 0.6 if folder or page == "design.md" else 1
 
 
 def _linked_files() -> list[str]:

@@ -74,8 +74,18 @@ def navigation() -> list[dict[str, list[dict[str, str]]]]:
     rooms: dict[str, list[dict[str, str]]] = {}
     for first, names in names_by_page().items():
         title = facts()["rooms"][room_of(first)]["title"]
-        rooms.setdefault(title, []).append({", ".join(names): f"metrics/{first}.md"})
+        rooms.setdefault(title, []).append({", ".join(titled(names)): f"metrics/{first}.md"})
     return [{title: pages} for title, pages in rooms.items()]
+
+
+def metric_names() -> dict[str, tuple[str, ...]]:
+    """The names in the title of every page, by where it stands in the site."""
+    return {f"metrics/{first}.md": titled(names) for first, names in names_by_page().items()}
+
+
+def titled(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that the title of their page has: without those in context, such as doc-comet."""
+    return tuple(name for name in names if not name.startswith("doc-"))
 
 
 def metric_pages() -> dict[str, str]:
@@ -88,7 +98,7 @@ def metric_page(first: str) -> str:
     names = names_by_page()[first]
     cls = metric_class(first)
     parts = [
-        f"# {', '.join(names)}\n",
+        f"# {', '.join(titled(names))}\n",
         f"{cls.info.summary[0].upper()}{cls.info.summary[1:]}.\n",
         table([["", ""], *fact_rows(first)]),
         f"## Example\n\n{example_of(first)}",

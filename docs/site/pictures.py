@@ -2,7 +2,7 @@
 
     python -m docs.site.pictures [NAME ...]
 
-Needs the extras report, minilm and discourse. Each picture is a PNG of docs/pictures/, and its first command is on a page.
+Needs the extras report, minilm and discourse. Each is a PNG of docs/pictures/, and a page shows its first command.
 """
 
 from __future__ import annotations
