@@ -59,6 +59,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     keywords = config.extra["keywords"] | metric_names()
     page.meta["tags"] = list(keywords.get(page.file.src_uri, []))
     page.meta["search"] = {"boost": search_boost(page.file.src_uri)}
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
     source = f"docs/{page.file.src_uri}"
     is_written = (ROOT / source).exists() and page.file.generated_by is None
     return for_site(source, markdown) if is_written else markdown

@@ -192,20 +192,18 @@ def range_of(low: float, high: float) -> str:
 def example_of(first: str) -> str:
     """A call of `discorank.score` and its value, where it is known."""
     own, info = facts_of(first), metric_class(first).info
-    lines = [
-        "import discorank",
-        "",
-        f"hypotheses = [{json.dumps(own['hypothesis'], ensure_ascii=False)}]",
-    ]
-    arguments = ["hypotheses"]
-    for column, is_read in (("references", info.needs_references), ("sources", info.needs_source)):
-        if is_read:
-            text = json.dumps(own[column.removesuffix("s")], ensure_ascii=False)
-            lines.append(f"{column} = [{text}]")
-            arguments.append(f"{column}={column}")
+    columns = ["hypothesis"]
+    columns += ["reference"] * info.needs_references + ["source"] * info.needs_source
+    lines = ["import discorank\n"]
+    for column in columns:
+        sentences = re.split(r"(?<=\. )", own[column])
+        lines.append(f"{column} = (")
+        lines += [f"    {json.dumps(sentence, ensure_ascii=False)}" for sentence in sentences]
+        lines.append(")")
+    given = [f"{column}s=[{column}]" for column in columns[1:]]
     spec = own.get("example", first)
-    quoted = f"'{spec}'" if '"' in spec else f'"{spec}"'
-    lines.append(f"scores = discorank.score({', '.join(arguments)}, metrics={quoted})")
+    metric = f"metrics='{spec}'" if '"' in spec else f'metrics="{spec}"'
+    lines.append(f"scores = discorank.score({', '.join(['[hypothesis]', *given, metric])})")
     lines.append("print(round(scores.corpus, 4))")
     code = "\n".join(lines)
     shown = f"```python\n{code}\n```\n"
