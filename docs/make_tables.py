@@ -113,7 +113,7 @@ def with_tables(text: str) -> str:
     return text
 
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "metrics.md", ROOT / "docs" / "limits.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "metrics.md", ROOT / "docs" / "security.md")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(f"docs/results/{page.name}" for page in (ROOT / "docs" / "results").glob("*.md")),
 )
 
 INSTALLS = "installs packages"
@@ -52,15 +53,13 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("from datasets", "docs/training.md", TRAINERS),
     ("# environment.py", "docs/training.md", TRAINERS),
     ("discorank serve", "docs/voting.md", SERVES),
-    ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
-    ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("pearmut ", "docs/comparing-systems.md", OTHERS),
     ("discorank compare examples/systems.jsonl -m chrf --human esa --judged", "", PEOPLE),
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
     ("comet-mbr", "docs/coming-from-other-tools.md", OTHERS),
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),
-    ("discorank decode examples/demo.jsonl -u comet", "docs/ray.md", CLUSTER),
-    ("from discorank import MBRDecoder", "docs/ray.md", CLUSTER),
+    ("discorank decode examples/demo.jsonl -u comet", "docs/runs.md", CLUSTER),
+    ("from discorank import MBRDecoder", "docs/runs.md", CLUSTER),
     ("import ray", "docs/file-formats.md", DATASETS),
     ("discorank decode examples/demo.jsonl -u 'combination", "docs/security.md", OWN_CODE),
     ("# length.py", "docs/writing-a-metric.md", METRIC),
