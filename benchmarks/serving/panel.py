@@ -1,11 +1,11 @@
 """A panel of three models, one slow, one wrong, one dying: how soon it answers and how often it is right.
 
-    python -m benchmarks.serving.panel [--requests 200]
+    python -m benchmarks.serving.panel [--requests 120]
 
 Scripted models answer questions with a number each, 4 candidates of each question. The slow one is right in 80 % of its
 candidates and takes 1 to 2 seconds; the wrong one is right in 30 %, and where it is wrong half of its candidates agree;
 the dying one is right in 70 %, and from the middle of the questions on its replies are cut (a reset). `vote` chooses.
-Each row is a run over the same questions, 8 at a time: one model alone, and the panel without and with a quorum, a
+Each row is a run over the same questions, 4 at a time: one model alone, and the panel without and with a quorum, a
 deadline, and a prior over the models. An answer without a choice counts as wrong; the interval is Wilson's, 95 %.
 """
 
@@ -29,7 +29,7 @@ from ..support.scripted_replies import Script
 from ..support.scripted_upstream import ScriptedUpstream, upstream_running
 from .asking import Asking, Reply, Served, load_average, panel_process, quantile
 
-OPEN = 8
+OPEN = 4
 SHARES = {"slow": 0.8, "wrong": 0.3, "dying": 0.7}  # of right candidates
 DEADLINE = ("--deadline", "700ms")
 QUORUM = ("--quorum", "2")
@@ -129,7 +129,7 @@ def show(name: str, names: Sequence[str], num_requests: int, *words: str) -> Non
 def main() -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=120)
     num_requests = parser.parse_args().requests
     print(f"load before: {load_average()}; {num_requests} requests each, {OPEN} open")
     print(f"{'':36}{'p50 s':>8}{'p95 s':>8}{'max s':>8}{'right':>8}{'':17}{'failed':>8}")

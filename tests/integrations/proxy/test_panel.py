@@ -534,8 +534,8 @@ def test_who_is_chosen_by_how_much_and_who_was_as_good() -> None:
     record.note_choice(replace(decoder), ranking, "a")
     assert (totals["a"].chosen, totals["a"].own.mean.lists) == (2, 1)
     # nor do those of one model alone tell anything of it
-    texts = [Candidate(text, None, {"system": "a"}) for text in ("a bus", "a boat")]
-    (ranking,) = decide_all(decoder, [CandidateList("2", tuple(texts))])
+    alone = tuple(Candidate(text, None, {"system": "a"}) for text in ("a bus", "a boat"))
+    (ranking,) = decide_all(decoder, [CandidateList("2", alone)])
     record.note_choice(decoder, ranking, "a")
     assert (totals["a"].chosen, totals["a"].own.mean.lists) == (3, 1)
 
