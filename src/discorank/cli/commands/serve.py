@@ -102,7 +102,7 @@ class ServeOptions:
 
     Args:
         upstream: the address of the server that generates, such as http://localhost:8000/v1; without it, -m METRIC
-            alone answers scores. To choose among several, NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
+            alone answers scores. Of several models NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
