@@ -96,13 +96,13 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
             'discorank[server]"',
         ),
         (
-            "httpx2",
+            "aiohttp",
             ["decode", "DEMO", "-u", 'judge(model="x",base_url="http://h")'],
             'discorank[server]"',
         ),
         ("pyarrow", ["convert", "DEMO", "-o", "x.parquet"], 'discorank[arrow]"'),
     ],
-    ids=["torch", "minilm", "nltk", "ray", "starlette", "httpx2", "pyarrow"],
+    ids=["torch", "minilm", "nltk", "ray", "starlette", "aiohttp", "pyarrow"],
 )
 def test_commands_name_what_to_install(
     missing: str, arguments: list[str], message: str, tmp_path: Path
