@@ -31,6 +31,7 @@ EXTRA_OF = {
     "aiohttp": "server",
     "starlette": "server",
     "uvicorn": "server",
+    "httptools": "server",
     "prometheus_client": "server",
     "jsonschema": "server",
 }

@@ -367,7 +367,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-PACKAGES = ("starlette", "uvicorn", "prometheus_client", "jsonschema", "aiohttp")
+PACKAGES = ("starlette", "uvicorn", "prometheus_client", "jsonschema", "aiohttp", "httptools")
 STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
 
 
