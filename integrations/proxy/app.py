@@ -347,18 +347,26 @@ async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) 
     """
     from starlette.requests import ClientDisconnect
 
-    working = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_disconnected(receive))
+    working = asyncio.current_task()
+    watching = asyncio.ensure_future(_disconnected(receive))
+    has_gone = False
+
+    def drop(watching: asyncio.Task[None]) -> None:
+        nonlocal has_gone
+        if working is not None and not watching.cancelled():
+            has_gone = True
+            working.cancel()
+
+    watching.add_done_callback(drop)
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-            return
-        raise ClientDisconnect
+        await answer
+    except asyncio.CancelledError:
+        if has_gone and working is not None and not working.uncancel():
+            raise ClientDisconnect from None
+        raise
     finally:
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.wait({working, gone})
+        watching.remove_done_callback(drop)
+        watching.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:
