@@ -29,7 +29,6 @@ EXTRA_OF = {
     "datasets": "datasets",
     "pandas": "pandas",
     "aiohttp": "server",
-    "starlette": "server",
     "uvicorn": "server",
     "httptools": "server",
     "prometheus_client": "server",

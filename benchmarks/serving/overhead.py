@@ -2,11 +2,11 @@
 
     python -m benchmarks.serving.overhead [--requests 600] [--per-second 20] [--open 32]
 
-Chats, n = 16, chrF, texts of 40 words (some 50 tokens). Every way is measured twice, with 20 requests a second that come
-by a clock, whether those before are answered or not, and with 32 open at all times. First the scripted server takes 100
-to 200 ms for a reply, and says in its usage how long it took; what is added is the time of the answer at the client
-less that of the slowest reply. Then it takes no time, and the server that is measured has one core for itself. The same
-client asks the scripted server itself, for what it and the client cost alone, and through a server that passes
+Chats, n = 16, chrF, texts of 40 words (some 50 tokens). Every way is measured twice, with 20 requests a second that
+come by a clock, whether those before are answered or not, and with 32 open at all times. First the scripted server
+takes 100 to 200 ms for a reply, and says in its usage how long it took; what is added is the time of the answer at the
+client less that of the slowest reply. Then it takes no time, and the server that is measured has one core for itself.
+The same client asks the scripted server itself, for what it and the client cost alone, and through a server that passes
 everything on (`bare_proxy`), for what HTTP costs.
 """
 
@@ -142,7 +142,9 @@ def main() -> None:
     parser.add_argument("--open", type=int, default=32)
     options = parser.parse_args()
     print(f"load before: {load_average()}; {options.requests} requests each")
-    print(f"{'':36}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'CPU ms':>8}{'a second':>10}{'CPU ms':>8}")
+    print(
+        f"{'':36}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'CPU ms':>8}{'a second':>10}{'CPU ms':>8}"
+    )
     for way in WAYS:
         print(f"{way:36}{late(way, options)}{most(way, options)}", flush=True)
     print(f"load after: {load_average()}")

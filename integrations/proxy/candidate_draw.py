@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -25,6 +26,7 @@ from .tool_calls import calls_of
 TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
 IGNORED_SECONDS = 60.0  # until one is made again
 MAX_MODELS = 64  # of which is known how they give log-probabilities
+_PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
 class LeftOut(NamedTuple):
@@ -36,16 +38,15 @@ class LeftOut(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A candidate, the choice that it was, the number of the request that brought it, and its place in the reply."""
+    """A candidate, the choice that it was, and the number of the request that brought it."""
 
     candidate: Candidate
     choice: Mapping[str, Any]
     call: int
-    place: int = 0
 
     def left_out(self, reason: str) -> LeftOut:
         """The same as a choice that could not be used."""
-        return LeftOut(self.call, self.place, reason)
+        return LeftOut(self.call, int(self.candidate.fields[_PLACE]), reason)
 
 
 def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputError:
@@ -151,7 +152,6 @@ class CandidateDraw:
         self._fatal: DiscorankError | None = None
         self._wordless: Mapping[str, Any] | None = None
         self._refused_n = False  # and nothing came since
-        self._places: dict[int, list[int]] = {}  # in its reply of each candidate, by number of the request
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
         self.request_ids: dict[int, str] = {}  # that upstream gave them
         self.failed: list[LeftOut] = []  # choices without a text that can be used
@@ -187,12 +187,12 @@ class CandidateDraw:
             done, _ = await asyncio.wait(
                 self._under_way, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
             )
-            if not done and self._has_drawn:
+            if not done and self.drawn:
                 return
             for task in done:
                 self._take(task)
             self._send()
-        if self._has_drawn:
+        if self.drawn:
             return
         if self._wordless is not None:
             raise WordlessError(self._wordless)
@@ -205,18 +205,19 @@ class CandidateDraw:
         return is_late or self._drawing.given_up or self._fatal is not None
 
     @property
-    def _has_drawn(self) -> bool:
-        return any(self._drawing.candidates_of.values())
-
-    @property
     def drawn(self) -> list[Drawn]:
         """The candidates so far, in the order of the requests."""
-        drawn = []
-        for call, candidates in sorted(self._drawing.candidates_of.items()):
-            for candidate, place in zip(candidates, self._places[call], strict=True):
-                choice = self.replies[call]["choices"][place]
-                drawn.append(Drawn(candidate, choice, call, place))
-        return drawn
+        calls = sorted(self._drawing.candidates_of)
+        return [
+            Drawn(candidate, self._choice(call, candidate), call)
+            for call in calls
+            for candidate in self._drawing.candidates_of[call]
+        ]
+
+    def _choice(self, call: int, candidate: Candidate) -> Mapping[str, Any]:
+        """The choice that a candidate was."""
+        choice: Mapping[str, Any] = self.replies[call]["choices"][candidate.fields[_PLACE]]
+        return choice
 
     def _seconds_left(self) -> float | None:
         """Seconds until the time is up; there is always time for one candidate."""
@@ -269,21 +270,24 @@ class CandidateDraw:
                 _calling(choice, text)
                 for choice, text in zip(reply.get("choices") or [], texts, strict=False)
             ] or texts
+        choices = [
+            replace(text, fields={**text.fields, _PLACE: place})
+            if isinstance(text, Candidate)
+            else text
+            for place, text in enumerate(texts)
+        ]
         self.replies[call] = reply
         self.failed += [
             LeftOut(call, place, error.problem)
             for place, error in enumerate(texts)
             if isinstance(error, InputError)
         ]
-        self._drawing.take(call, n, texts)
-        self._places[call] = [
-            place for place, text in enumerate(texts[:n]) if isinstance(text, Candidate)
-        ]
+        self._drawing.take(call, n, choices)
         if not self._drawing.candidates_of[call]:
             self._note_wordless(reply)
             return
         if self._refused_n or n > 1:
-            is_one = len(texts) == 1
+            is_one = len(choices) == 1
             self._upstream.gave(is_one)
             self._drawing.one_at_a_time |= is_one
             self._refused_n = False

@@ -16,7 +16,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MAX_BESIDE = 1 << 16  # bytes of a request beside its body, whose frames have a sixteenth of its bytes more
+MAX_BESIDE = (
+    1 << 16
+)  # bytes of a request beside its body, whose frames have a sixteenth of its bytes more
 READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
 FEW_CHUNKS = 256  # of a body; each of more has at least so many bytes, on average:
 CHUNK_BYTES = 1024

@@ -263,7 +263,7 @@ class Exchange:
         return f"{self._connection.base_url.rstrip('/')}/{path}"
 
     def _wait_seconds(self, attempt: int, named_seconds: float | None) -> float:
-        """How long to wait after an attempt, the first of which is 1: as the server says, or twice as long each time."""
+        """How long to wait after an attempt, counted from 1: as the server says, or twice as long each time."""
         if named_seconds is not None:
             return min(named_seconds, LONGEST_WAIT_SECONDS)
         first_seconds = self._connection.backoff_seconds

@@ -91,7 +91,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         ("nltk", ["decode", "DEMO", "-u", "meteor"], 'pip install "discorank[rouge]"'),
         ("ray", ["decode", "DEMO", "-u", "chrf", "--engine", "ray"], 'discorank[ray]"'),
         (
-            "starlette",
+            "uvicorn",
             ["serve", "--upstream", "http://localhost:1", "-u", "chrf"],
             'discorank[server]"',
         ),
@@ -102,7 +102,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         ),
         ("pyarrow", ["convert", "DEMO", "-o", "x.parquet"], 'discorank[arrow]"'),
     ],
-    ids=["torch", "minilm", "nltk", "ray", "starlette", "aiohttp", "pyarrow"],
+    ids=["torch", "minilm", "nltk", "ray", "uvicorn", "aiohttp", "pyarrow"],
 )
 def test_commands_name_what_to_install(
     missing: str, arguments: list[str], message: str, tmp_path: Path
