@@ -5,8 +5,8 @@
 Chats, n = 16, chrF, texts of 40 words (some 50 tokens). Every way is measured twice, with 20 requests a second that
 come by a clock, whether those before are answered or not, and with 32 open at all times. First the scripted server
 takes 100 to 200 ms for a reply, and says in its usage how long it took; what is added is the time of the answer at the
-client less that of the slowest reply. Then it takes no time, and the server that is measured has one core for itself.
-The same client asks the scripted server itself, for what it and the client cost alone, and through a server that passes
+client less that of the slowest reply. Then it takes no time. The server that is measured has one core for itself. The
+same client asks the scripted server itself, for what it and the client cost alone, and through a server that passes
 everything on (`bare_proxy`), for what HTTP costs.
 """
 
@@ -103,12 +103,22 @@ def added_ms(reply: Reply) -> float:
     return 1000 * (reply.seconds - slowest)
 
 
+def pin_apart(way: str, served: Served, upstream: Served) -> None:
+    """Gives the server that is measured a core for itself, where there is another one for the rest."""
+    last = (os.cpu_count() or 1) - 1
+    if way != "no proxy" and last:
+        pin(served.pid, last)
+        pin(upstream.pid, 0)
+        pin(os.getpid(), 0)
+
+
 def late(way: str, options: argparse.Namespace) -> str:
     """The first cells of a row: milliseconds added, and of the processor's time."""
     with (
         upstream_process("--latency", "0.1", "--slowest", "0.1", "--times", *WORDS) as upstream,
         server_of(way, upstream) as served,
     ):
+        pin_apart(way, served, upstream)
         before = processor_seconds(served.pid)
         replies = asyncio.run(by_the_clock(served, way, options.requests, options.per_second))
         used = 1000 * (processor_seconds(served.pid) - before) / (options.requests + WARM)
@@ -121,16 +131,11 @@ def most(way: str, options: argparse.Namespace) -> str:
     """The last cells: answers a second on one core, and milliseconds of the processor's time."""
     with upstream_process(*WORDS) as upstream, server_of(way, upstream) as served:
         asyncio.run(all_open(served, way, options.requests // 4, options.open))  # warm
-        if way != "no proxy":
-            last = max(os.sched_getaffinity(0))
-            pin(served.pid, last)
-            for other in (upstream.pid, os.getpid()):
-                os.sched_setaffinity(other, os.sched_getaffinity(0) - {last} or {last})
+        pin_apart(way, served, upstream)
         before, start = processor_seconds(served.pid), perf_counter()
         asyncio.run(all_open(served, way, options.requests, options.open))
         seconds = perf_counter() - start
         used = 1000 * (processor_seconds(served.pid) - before) / options.requests
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
     return f"{options.requests / seconds:10.0f}{used:8.2f}"
 
 
