@@ -41,9 +41,9 @@ from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .door import (
     ClientGoneError,
+    HttpRequest,
     LimitedReport,
     Receive,
-    Request,
     RequestRoom,
     RequestShare,
     Scope,
@@ -120,7 +120,7 @@ class App:
         """Answers a request."""
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
+        request = HttpRequest(scope, receive)
         try:
             self._check(request)
             await self._answered(request, send)
@@ -132,7 +132,7 @@ class App:
             self._report(f"discorank: internal error: {type(error).__name__}")
             await self._refuse(ApiError(500, "internal error"), send, request)
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: HttpRequest) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
 
         What the address of a request is may not be taken from its headers, which may say anything.
@@ -150,7 +150,7 @@ class App:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
-    async def _answered(self, request: Request, send: Send) -> None:
+    async def _answered(self, request: HttpRequest, send: Send) -> None:
         """Sends the answer to a request, whose body is read when there is room for it."""
         path, method = request.path, request.method
         if path in ("/healthz", "/metrics"):
@@ -164,7 +164,7 @@ class App:
             await _while_connected(answer, request.receive)
 
     async def _worked_at(
-        self, request: Request, path: str, content: bytes, share: RequestShare, send: Send
+        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
     ) -> None:
         """Sends what the model says, as soon as there is a place to be worked at.
 
@@ -181,7 +181,7 @@ class App:
         await send({"type": "http.response.body"})
 
     async def _scored(
-        self, request: Request, path: str, content: bytes, share: RequestShare, send: Send
+        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
     ) -> Behind | None:
         """Sends scores, but for the end of the answer; or returns the server upstream that is to answer instead.
 
@@ -225,7 +225,7 @@ class App:
     async def _of_model(
         self,
         behind: Behind,
-        request: Request,
+        request: HttpRequest,
         path: str,
         content: bytes,
         share: RequestShare,
@@ -243,7 +243,7 @@ class App:
             await self._passed(behind.exchange, request, address, question, share, send)
 
     async def _read(
-        self, behind: Behind, request: Request, path: str, content: bytes
+        self, behind: Behind, request: HttpRequest, path: str, content: bytes
     ) -> Question | PassThrough:
         """What a request asks for."""
         if path in _CHOSEN:
@@ -288,7 +288,7 @@ class App:
     async def _passed(
         self,
         exchange: Exchange,
-        request: Request,
+        request: HttpRequest,
         path: str,
         passed: PassThrough,
         share: RequestShare,
@@ -304,7 +304,7 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send, request: Request) -> None:
+    async def _refuse(self, error: ApiError, send: Send, request: HttpRequest) -> None:
         """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report

@@ -148,7 +148,9 @@ class Decisions:
                 if is_last or question.tools is None:
                     raise  # else candidates that may answer may come
             else:
-                if is_last or await asyncio.to_thread(_is_safe, rule, decider, decision):
+                if rule is None or is_last:
+                    return decision
+                if await asyncio.to_thread(_is_safe, rule, decider, decision):
                     return decision
             await self._drawn(draw, num_drawn + missing)
             rounds += 1

@@ -31,7 +31,7 @@ class ClientGoneError(Exception):
     """The client of a request has gone."""
 
 
-class Request:
+class HttpRequest:
     """A request, of which the head has come.
 
     Args:

@@ -127,7 +127,7 @@ def proxy_of(address: str) -> str | None:
 
 
 LONGEST_WAIT_SECONDS = 60.0
-MOST_DOUBLED = 64  # times that a wait is twice as long: more would be no float
+MAX_DOUBLINGS = 64  # times that a wait is twice as long: more would be no float
 FEW_BYTES = 1 << 16  # of JSON, which are read in a moment
 
 
@@ -267,7 +267,7 @@ class Exchange:
         if named_seconds is not None:
             return min(named_seconds, LONGEST_WAIT_SECONDS)
         first_seconds = self._connection.backoff_seconds
-        growing = first_seconds * 2.0 ** min(attempt - 1, MOST_DOUBLED)
+        growing = first_seconds * 2.0 ** min(attempt - 1, MAX_DOUBLINGS)
         # by chance, so that requests that failed together are not repeated together
         return min(growing + uniform(0, first_seconds), LONGEST_WAIT_SECONDS)
 
