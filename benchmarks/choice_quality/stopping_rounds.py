@@ -209,7 +209,8 @@ def segments_of(path: Path, number: int) -> list[list[str]]:
 
 def answers_as_calls(lists: Sequence[Sequence[str]]) -> list[list[tuple[str, str] | None]]:
     """The answer of each text as the value of a call."""
-    vote, calls = load_metric("vote"), []
+    calls = []
+    ((_, vote),) = load_metric("vote").parts
     for texts in lists:
         answers = vote.answers_of(list(texts)) or []
         calls.append([None if answer is None else ("answer", answer.key) for answer in answers])

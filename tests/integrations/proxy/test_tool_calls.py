@@ -338,7 +338,7 @@ def test_at_bound_b_at_most_b_of_votes_over_calls_end_otherwise() -> None:
         texts = list(vote.texts or ("talk",))
         return max(dict.fromkeys(texts), key=texts.count)
 
-    bounds, lists = (0.03, 0.1, 0.3), simulated_calls(80)
+    bounds, lists = (0.03, 0.1, 0.3), simulated_calls(50)
     others, drawn = np.zeros(3), np.zeros(3)
     for choices in lists:
         ends = dict.fromkeys(bounds, 16)
