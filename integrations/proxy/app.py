@@ -31,7 +31,7 @@ from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
-from ..server.exchange import FEW_BYTES, Exchange
+from ..server.exchange import FEW_BYTES, Exchange, Sender
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
 from ..server.settings import Connection
 from .api_errors import ApiError
@@ -383,6 +383,7 @@ class ProxyServer:
         report: takes what went wrong here, for people.
         utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
         scoring: how.
+        local: the model that is the server upstream itself, in place of connections to one.
 
     Raises:
         DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
@@ -398,6 +399,7 @@ class ProxyServer:
         report: Callable[[str], object],
         utilities: Mapping[str, Utility] | None = None,
         scoring: ScoreSettings | None = None,
+        local: Sender | None = None,
     ) -> None:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
@@ -410,7 +412,7 @@ class ProxyServer:
         used = [] if connection is None else [*deciders.values(), CALLS]
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
-        self._exchange = None if connection is None else Exchange(connection)
+        self._exchange = None if connection is None else Exchange(connection, local)
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
         most = max_connections(num_requests, 0 if connection is None else connection.connections)

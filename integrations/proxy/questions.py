@@ -125,11 +125,11 @@ def source_of(body: Mapping[str, Any], chat: bool) -> str | None:
     messages = body.get("messages")
     for message in reversed(messages if isinstance(messages, list) else []):
         if isinstance(message, Mapping) and message.get("role") == "user":
-            return _text_of(message.get("content"))
+            return text_of_content(message.get("content"))
     return None
 
 
-def _text_of(content: Any) -> str | None:
+def text_of_content(content: Any) -> str | None:
     """The text of a message, whose parts stand in lines."""
     if isinstance(content, str):
         return content

@@ -12,13 +12,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import Thread
 from time import time
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.log import LOG
@@ -131,6 +131,22 @@ class ConnectionPools:
         return self._pools[-1]
 
 
+class Sender(Protocol):
+    """What sends requests and gives replies, as `ConnectionPools`."""
+
+    def stream(
+        self,
+        method: str,
+        url: str,
+        content: bytes | AsyncIterator[bytes],
+        headers: Mapping[str, str],
+    ) -> AbstractAsyncContextManager[Any]:
+        """The response to a request, which is open within the block: its status_code, headers and aiter_raw."""
+
+    async def close(self) -> None:
+        """Closes what is open."""
+
+
 LONGEST_WAIT_SECONDS = 60.0
 FEW_BYTES = 1 << 16  # of JSON, which are read in a moment
 
@@ -155,13 +171,14 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
+        connections: what sends requests; connections over HTTP if not given.
 
     Raises:
         InputError: the key cannot be had.
         ModelLoadError: a package of the extra is not installed.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, connections: Sender | None = None) -> None:
         require("server", "httpx2", "tenacity")
         self._connection = connection
         self._key = connection.key()
@@ -169,7 +186,7 @@ class Exchange:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         self._slots = asyncio.Semaphore(connection.connections)
-        self._pools = ConnectionPools(headers)
+        self._pools = connections or ConnectionPools(headers)
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -1,5 +1,6 @@
 """``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates.
 
+``discorank serve --generator MODEL -u UTILITY``: the same, where the model is in this process.
 ``discorank serve -m METRIC ...``: scores over HTTP, with a server upstream or without one.
 """
 
@@ -12,6 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
+from ...integrations.proxy.local_model import (
+    ADDRESS,
+    LocalModel,
+    LocalModelSettings,
+    loaded_model,
+)
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
@@ -44,6 +51,8 @@ _OF_UPSTREAM = frozenset(
     for component in (MBRDecoder, Reranker, DrawingSettings, Connection, ProbeOptions)
     for name in setting_names(component)
 ) | {"allow_utility", "allow_path", "probe_model"}
+_OF_GENERATOR = setting_names(LocalModelSettings)
+_OF_HTTP = ("key_variable", "backoff_seconds")  # what is of no use to a model in this process
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -54,6 +63,8 @@ class ServeOptions:
     Args:
         upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1; without
             it, scores by the metrics of -m are answered alone.
+        generator: a small model that generates in this process, in place of a server: a folder, a GGUF file, a name on
+            the hub, or what a package brings: smollm2 (Apache-2.0) or gemma3-270m (Gemma terms of use).
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
@@ -61,6 +72,7 @@ class ServeOptions:
     heading: ClassVar = "server"
 
     upstream: str | None = None
+    generator: str | None = None
     allow_utility: tuple[str, ...] = ()
     probe_model: Annotated[str | None, Rare()] = None
 
@@ -71,6 +83,7 @@ OPTIONS = Options(
     "metrics answer requests for scores too, and without a server upstream these alone.",
     [
         ServeOptions,
+        LocalModelSettings,
         MBRDecoder,
         FeatureOptions,
         Reranker,
@@ -88,11 +101,20 @@ OPTIONS = Options(
     lacks=(SEVERAL_PLACES, SYSTEMS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
-    first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
+    first=[
+        "upstream",
+        "generator",
+        "utility",
+        "num_candidates",
+        "port",
+        "deadline_seconds",
+        "adaptive",
+    ],
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
         "serve --upstream http://localhost:8000/v1 -u chrf --deadline 3s --port 8080",
+        "serve --generator smollm2 -u chrf -n 8 --max-new-tokens 64",
     ],
 )
 
@@ -101,25 +123,57 @@ def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
     connection, deciders = None, {}
-    if values["upstream"] is None:
+    _check_upstream(values)
+    local = None
+    address = values["upstream"] if values["generator"] is None else ADDRESS
+    if address is None:
         utilities = _scored(values)
     else:
-        connection = build(Connection, values, base_url=values["upstream"])
+        connection = build(Connection, values, base_url=address)
         deciders = _deciders(values)
         utilities = _loaded(deciders)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     scoring = build(ScoreSettings, values)
+    if values["generator"] is not None:
+        local = _local_model(values)
     with engine_in(values) as engine:
-        server = ProxyServer(connection, deciders, engine, drawing, door, say, utilities, scoring)
+        server = ProxyServer(
+            connection, deciders, engine, drawing, door, say, utilities, scoring, local
+        )
         if values["probe"]:
             print(table_of(asyncio.run(server.facts(values["probe_model"]))))
             return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
+        asks = local is None and not values["skip_probe"]  # of the model here it is known
+        asyncio.run(_served(server, asks, values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
+
+
+def _check_upstream(values: Mapping[str, Any]) -> None:
+    """Raises InputError for options of a server upstream beside a model in this process, or the other way round."""
+    given = OPTIONS.given(values)
+    if values["generator"] is None:
+        name = next((name for name in given if name in _OF_GENERATOR), None)
+        if name is not None:
+            fix = "Leave it out, or add --generator"
+            raise InputError("is for a model in this process", where=flag_of(name), fix=fix)
+    elif values["upstream"] is not None:
+        fix = "Leave one of them out"
+        raise InputError("stands beside --upstream", where="--generator", fix=fix)
+    else:
+        name = next((name for name in given if name in _OF_HTTP), None)
+        if name is not None:
+            problem = "is for a server upstream"
+            raise InputError(problem, where=flag_of(name), fix="Leave it out")
+
+
+def _local_model(values: Mapping[str, Any]) -> LocalModel:
+    """The model in this process."""
+    generation = build(LocalModelSettings, values)
+    return loaded_model(values["generator"], generation, values["device"], values["dtype"])
 
 
 async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
