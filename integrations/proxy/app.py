@@ -43,7 +43,15 @@ from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connect
 from .forms.messages_form import error_of, read_message
 from .forms.responses_form import read_response
 from .passing import Message, Send, check_allowed, checked_path, relayed
-from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
+from .questions import (
+    Allowed,
+    PassThrough,
+    Question,
+    object_of,
+    read_chat,
+    read_completion,
+    read_passing,
+)
 from .replies import answer_body, as_json, events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
@@ -51,8 +59,14 @@ from .settings import DoorSettings, DrawingSettings, ScoreSettings
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
-_CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
-_TRANSLATED = {"responses": read_response, "messages": read_message}
+Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
+# the paths whose answers are chosen, by what reads their requests
+READERS: Mapping[str, Reader] = {
+    "chat/completions": read_chat,
+    "completions": read_completion,
+    "responses": read_response,
+    "messages": read_message,
+}
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
@@ -229,7 +243,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
-        if (path in _CHOSEN or path in _TRANSLATED) and request.method != "POST":
+        if path in READERS and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -241,12 +255,9 @@ class App:
         self, behind: Behind, request: Any, path: str, content: bytes
     ) -> Question | PassThrough:
         """What a request asks for."""
-        if path in _CHOSEN:
-            read: Callable[[], Question | PassThrough] = partial(
-                read_question, content, _CHOSEN[path], behind.allowed, behind.drawing
-            )
-        elif path in _TRANSLATED and getattr(behind.drawing, path) == "choose":
-            read = partial(_TRANSLATED[path], content, behind.allowed, behind.drawing)
+        read: Callable[[], Question | PassThrough]
+        if path in READERS and getattr(behind.drawing, path, "choose") == "choose":
+            read = partial(READERS[path], content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing)

@@ -193,7 +193,7 @@ def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
         InputError: no metric is named, or an option is of no use without a server upstream.
     """
     if not values["metric"]:
-        fix = "Name a server that generates, or metrics that answer scores, -m METRIC"
+        fix = "Name a server or --generator, or metrics that answer scores, -m METRIC"
         raise InputError("is missing", where="--upstream", fix=fix)
     for name in OPTIONS.given(values):
         if name in _OF_UPSTREAM:
