@@ -6,7 +6,8 @@
 
 LISTS are candidate lists with references, as ``discorank generate`` makes them of the questions of `questions` with
 ``--top-logprobs 20``; of lists without confidence the rows that need it are left out. Intervals of 95 % are by a
-bootstrap of questions. Temperatures of weights were not tuned. Behind a comma of a file's name stands what it is
+bootstrap of questions. "Tuned" temperatures of weights are those that do best on the other half of the questions, as
+CISC has it (Taubenfeld et al. 2025). Behind a comma of a file's name stands what it is
 called: ``lists.jsonl,smollm2``.
 """
 
@@ -33,6 +34,8 @@ from .stopping_votes import beta_rule, replayed
 
 RESAMPLES = 2000
 TEMPERATURES = {"mean-logprob": 0.2, "certainty": 1.0, "tail-entropy": 0.5, "bottom-window": 1.0}
+GRID = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # temperatures among which is tuned
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 1.01)
 VOTE = Vote()
 Chosen = Callable[[CandidateList], float]  # the chance that what is chosen from a list is right
@@ -104,13 +107,32 @@ def choosers(records: Sequence[CandidateList]) -> Iterator[tuple[str, Chosen]]:
     yield "vote of 4", lambda record: by(MBRDecoder("vote"))(first(record, 4))
     yield "vote of 16", by(MBRDecoder("vote"))
     yield "MBR, chrf", by(MBRDecoder("chrf"))
-    known = [name for name in SIGNS if all(name in c.fields for r in records for c in r.candidates)]
-    for name in known:
+    for name in confidences(records):
         temperature = TEMPERATURES[name]
         decoder = MBRDecoder("vote", weights=name, temperature=temperature)
         yield f"vote by {name}, temperature {temperature:g}", by(decoder)
         yield f"the surest by {name}", surest(name)
     yield "pass@16", any_sample
+
+
+def confidences(records: Sequence[CandidateList]) -> list[str]:
+    """The features of confidence that all candidates have."""
+    return [name for name in SIGNS if all(name in c.fields for r in records for c in r.candidates)]
+
+
+def right(records: Sequence[CandidateList], chosen: Chosen, number: int = 16) -> FloatArray:
+    """Whether what is chosen from the first candidates is right, [records]."""
+    return np.array([chosen(first(record, number)) for record in records])
+
+
+def tuned(records: Sequence[CandidateList], name: str, number: int = 16) -> FloatArray:
+    """As `right` of votes by a confidence, whose temperature is the best of the other half of the questions."""
+    decoders = [MBRDecoder("vote", weights=name, temperature=t) for t in GRID]
+    values = np.array([right(records, by(decoder), number) for decoder in decoders])
+    # kinds of questions take turns
+    half = np.arange(len(records)) // 3 % 2
+    best = [values[:, half != own].mean(axis=1).argmax() for own in (0, 1)]
+    return np.where(half == 0, values[best[0]], values[best[1]])
 
 
 def first(record: CandidateList, number: int) -> CandidateList:
@@ -136,7 +158,10 @@ def accuracy(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
     values: dict[str, dict[str, FloatArray]] = {}
     for name, lists in records.items():
         for rule, chosen in choosers(lists):
-            values.setdefault(rule, {})[name] = np.array([chosen(record) for record in lists])
+            values.setdefault(rule, {})[name] = right(lists, chosen)
+        for confidence in confidences(lists):
+            rule = f"vote by {confidence}, tuned"
+            values.setdefault(rule, {})[name] = tuned(lists, confidence)
     for rule, of_files in values.items():
         cells = [interval(of_files[name]) if name in of_files else "" for name in records]
         yield f"| {rule} | {' | '.join(cells)} |"
@@ -147,6 +172,34 @@ def accuracy(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
             for name in records
         ]
         yield f"| {rule}, less that of 16 | {' | '.join(gained)} |"
+
+
+def of_kinds(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
+    """The lines of the table of kinds of questions."""
+    yield "\naccuracy by kind of question\n"
+    yield "| | kind | questions | one sample | vote of 16 | pass@16 |"
+    yield "|---|---|---|---|---|---|"
+    for name, lists in records.items():
+        kinds = [record.id.split(":")[0] for record in lists]
+        for kind in dict.fromkeys(kinds):
+            own = [record for record, its in zip(lists, kinds, strict=True) if its == kind]
+            rules = (one_sample, by(MBRDecoder("vote")), any_sample)
+            cells = " | ".join(interval(right(own, rule)) for rule in rules)
+            yield f"| {name} | {kind} | {len(own)} | {cells} |"
+
+
+def fewer(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
+    """The lines of the table of fewer samples: plain votes, and votes by confidence at tuned temperatures."""
+    yield "\naccuracy of the first samples\n"
+    for name, lists in records.items():
+        names = confidences(lists)
+        yield f"\n| {name}: samples | vote | {' | '.join(f'by {each}' for each in names)} |"
+        yield "|---|---|" + "---|" * len(names)
+        for number in SIZES:
+            plain = right(lists, by(MBRDecoder("vote")), number)
+            weighed = [tuned(lists, each, number) for each in names]
+            cells = [interval(values) for values in (plain, *weighed)]
+            yield f"| {number} | {' | '.join(cells)} |"
 
 
 def stopping(records: Mapping[str, Sequence[CandidateList]]) -> Iterator[str]:
@@ -221,8 +274,9 @@ def lists_in(path: str) -> list[CandidateList]:
 if __name__ == "__main__":
     files = [[*argument.split(","), Path(argument).stem][:2] for argument in sys.argv[1:]]
     found = {name: lists_in(path) for path, name in files}
-    for line in [*accuracy(found), *stopping(found)]:
-        print(line, flush=True)
+    for table in (accuracy, of_kinds, fewer, stopping):
+        for line in table(found):
+            print(line, flush=True)
     everything = [record for lists in found.values() for record in lists]
     for line in law(everything, ("vote", "chrf")):
         print(line, flush=True)

@@ -1,7 +1,7 @@
 """Runs ``model.generate`` over token ids: sampled continuations, a beam, and log-probabilities of the outputs.
 
 Encoder-decoders and decoder-only models alike; what is returned for an input is the generated part alone, up to and
-with its end-of-sequence token. An input is encoded once per batch, whatever the number of its candidates. It knows
+with its end-of-sequence token. An input is read once per batch, whatever the number of its candidates. It knows
 nothing of texts: `HuggingFaceGenerator` turns prompts into token ids and outputs into candidate lists.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from inspect import signature
 from math import log
 from typing import Any, TypeVar
 
@@ -143,6 +144,10 @@ class TokenGenerator:
         chance = np.stack(rows_of_chance)  # [draws, steps]
         distinct, rows = _distinct_rows([i for i, _ in draws])
         model_inputs = self._model_inputs([inputs[i] for i in distinct], rows)
+        if not self.encodes:
+            states = self._prompt_states([inputs[i] for i in distinct], rows)
+            if states is not None:
+                model_inputs["past_key_values"] = states
         draws = drawing(chance, pool.method, pool.cutoff, pool.temperature)
         processors = [*self.processors, draws]
         return self._generated(model_inputs, self.config, processors)
@@ -170,6 +175,33 @@ class TokenGenerator:
         with torch.inference_mode():
             states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
             return BaseModelOutput(last_hidden_state=states[rows])
+
+    def _prompt_states(self, prompts: Sequence[Ids], rows: Sequence[int]) -> Any:
+        """Keys and values of a decoder-only model for all but the last token of `rows` of the prompts.
+
+        None where that would not pay, as no prompt has several rows; where a prompt is one token; and where the model
+        keeps anything else than keys and values, or does not say how it counts the places of padded prompts.
+        """
+        import torch
+
+        lengths = set(map(len, prompts))
+        pays = len(rows) > len(prompts) and min(lengths) > 1
+        if not pays or not self.config.use_cache or self.config.cache_implementation is not None:
+            return None
+        known = signature(self.model.forward).parameters
+        if len(lengths) > 1 and "position_ids" not in known:
+            return None
+        ids, mask = self._padded([prompt[:-1] for prompt in prompts], left=True)
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)  # [prompts, longest - 1]
+        arguments = {"position_ids": places, "logits_to_keep": 1}
+        arguments = {name: value for name, value in arguments.items() if name in known}
+        with torch.inference_mode():
+            result = self.model(input_ids=ids, attention_mask=mask, use_cache=True, **arguments)
+            states = getattr(result, "past_key_values", None)
+            if not _keeps_keys_and_values(states):
+                return None
+            states.batch_select_indices(torch.tensor(rows, device=ids.device))
+        return states
 
     def _generated(
         self,
@@ -289,18 +321,22 @@ class TokenGenerator:
     def _passed(
         self, inputs: Sequence[Ids], pairs: Sequence[Pair], read: Callable[[Any, Any], T]
     ) -> list[T]:
-        """What `read` makes of (input, output) pairs, one forward pass."""
+        """What `read` makes of pairs of one input and its outputs, one forward pass."""
         import torch
 
         # what stands before the output in the decoder: the start token, or the whole input
         start_token = self.config.decoder_start_token_id
         heads = [[start_token] if self.encodes else list(inputs[i]) for i, _ in pairs]
+        distinct, rows = _distinct_rows([i for i, _ in pairs])
+        states = None if self.encodes else self._prompt_states([inputs[i] for i in distinct], rows)
+        if states is not None:
+            # the last token of the input predicts the first of the output
+            heads = [head[-1:] for head in heads]
         sequences = [[*head, *tokens] for head, (_, tokens) in zip(heads, pairs, strict=True)]
         ids, mask = self._padded(sequences, left=False)  # [pairs, longest]
         results = []
         with torch.inference_mode():
             if self.encodes:
-                distinct, rows = _distinct_rows([i for i, _ in pairs])
                 source_ids, source_mask = self._padded([inputs[i] for i in distinct], left=False)
                 states = self._encoded(source_ids, source_mask, rows)
                 result = self.model(
@@ -308,8 +344,12 @@ class TokenGenerator:
                     attention_mask=source_mask[rows],
                     decoder_input_ids=ids,
                 )
-            else:
+            elif states is None:
                 result = self.model(input_ids=ids, attention_mask=mask)
+            else:
+                before = mask.new_ones(len(pairs), states.get_seq_length())
+                mask = torch.cat([before, mask], dim=1)
+                result = self.model(input_ids=ids, attention_mask=mask, past_key_values=states)
             for row, (head, (_, tokens)) in enumerate(zip(heads, pairs, strict=True)):
                 first, end = len(head), len(head) + len(tokens)
                 forced = self.config.forced_bos_token_id
@@ -338,6 +378,15 @@ class TokenGenerator:
 def _chosen(logits: Any, tokens: Any) -> Any:
     """The log-probabilities [tokens] of tokens under logits [tokens, vocabulary]."""
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
+
+
+def _keeps_keys_and_values(states: Any) -> bool:
+    """Whether what a model keeps of tokens are keys and values alone, of all of them or of those in a window."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+    if type(states) is not DynamicCache:
+        return False
+    return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in states.layers)
 
 
 def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:

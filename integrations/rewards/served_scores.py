@@ -52,6 +52,9 @@ class Scores:
         if model is not None and not isinstance(model, str):
             problem = f"found {excerpt(model)}, expected a name that the server knows"
             raise InputError(problem, where="model", fix="Name it as it was named to serve")
+        if not isinstance(base_url, str):
+            problem = f"found {excerpt(base_url)}, expected the address of discorank serve"
+            raise InputError(problem, where="base_url", fix="Such as http://localhost:8484")
         address = base_url.rstrip("/")
         address = address if address.endswith("/v1") else f"{address}/v1"
         self.connection = Connection(address, **settings)

@@ -205,6 +205,8 @@ def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
             discorank.Scores(url, "chrf").score(["a"] * 256, ["a"] * 600)
         with pytest.raises(InputError, match=r"model: found .*expected a name"):
             discorank.Scores(url, discorank.load_metric("chrf"))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="base_url: found None"):
+            discorank.Scores(None)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"references\[1\]: found nan"):
             discorank.Scores(url, "chrf").score(["a", "b"], ["a", math.nan])  # type: ignore[list-item]
 
