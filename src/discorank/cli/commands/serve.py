@@ -101,19 +101,10 @@ OPTIONS = Options(
     lacks=(SEVERAL_PLACES, SYSTEMS),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     groups=GROUPS,
-    first=[
-        "upstream",
-        "generator",
-        "utility",
-        "num_candidates",
-        "port",
-        "deadline_seconds",
-        "adaptive",
-    ],
+    first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
-        "serve --upstream http://localhost:8000/v1 -u chrf --deadline 3s --port 8080",
         "serve --generator smollm2 -u chrf -n 8 --max-new-tokens 64",
     ],
 )
