@@ -1,4 +1,4 @@
-"""Writes tables in README.md and docs/ from the code: ``make docs``.
+"""Writes tables in docs/ from the code: ``make docs``.
 
 Metrics and limits declare what they are. What `serve` chooses, and what passes, is asked of the code that reads
 requests, with a request for each thing that may be asked for.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discorank.cli.commands.cite import papers
 from discorank.cli.options import field_helps
 from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.app import READERS
@@ -25,57 +25,36 @@ from discorank.integrations.proxy.forms.score_forms import ENDPOINTS
 from discorank.integrations.proxy.questions import OTHER_KEYS, Allowed, Question
 from discorank.integrations.proxy.score_endpoints import SHARED, UTILITIES
 from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
-from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
+from discorank.metrics.registry import BUILT_IN, metric_class
 from discorank.metrics.storage.limits import Limits
 
+sys.path.insert(0, str(Path(__file__).parent / "site"))
+
+from metric_pages import facts, facts_of, inputs_of, room_of
+
 ROOT = Path(__file__).parents[1]
-HEAD = ("name", "what it is", "unit", "range", "better", "reads", "papers")
-
-
-def room_of(name: str) -> str:
-    """The folder of metrics/ that a metric stands in, or the one beside it."""
-    target = BUILT_IN[name].target
-    return target.lstrip(".").partition(".")[0].partition(":")[0]
-
-
-def names_by_room() -> str:
-    """A line per folder of metrics/, with the names that stand in it."""
-    rooms = defaultdict(list)
-    for name in BUILT_IN:
-        rooms[room_of(name)].append(f"`{name}`")
-    lines = [f"- {room}: {', '.join(sorted(names))}" for room, names in rooms.items()]
-    return "\n".join(lines)
+HEAD = ("name", "what it is", "reads beside the text", "better", "languages")
 
 
 def table_of_metrics() -> str:
-    """A Markdown table with a row per metric."""
-    rows = [HEAD, tuple("---" for _ in HEAD)]
-    rows += [row_of(name) for name in BUILT_IN]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    """A Markdown table of the metrics of each room, under its title."""
+    rooms = defaultdict(list)
+    for name in BUILT_IN:
+        rooms[room_of(name)].append(name)
+    parts = []
+    for room, names in rooms.items():
+        rows = [row_of(name) for name in names]
+        table = "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *rows))
+        parts.append(f"## {facts()['rooms'][room]['title']}\n\n{table}\n")
+    return "\n".join(parts).rstrip()
 
 
 def row_of(name: str) -> tuple[str, ...]:
-    """What a metric declares of itself."""
+    """What there is to know of a metric before one takes it."""
     info = metric_class(name).info
-    low, high = info.bounds
-    reads = ["hypothesis"]
-    if info.needs_references:
-        reads.append("reference")
-    if info.needs_source:
-        reads.append("source")
-    if info.takes_source:
-        reads.append("source (if given)")
-    papers = "; ".join(citation(paper) for paper in papers_of(name, {}) or ())
-    papers = papers or "of the model"
-    return (
-        f"`{name}`",
-        info.summary,
-        info.unit,
-        f"{low:g} to {high:g}",
-        "higher" if info.higher_is_better else "lower",
-        ", ".join(reads),
-        papers,
-    )
+    better = "higher" if info.higher_is_better else "lower"
+    reads = ", ".join(inputs_of(info)[1:]) or "the text alone"
+    return (f"`{name}`", info.summary, reads, better, facts_of(name)["languages"])
 
 
 def table_of_limits() -> str:
@@ -274,20 +253,9 @@ def table_of_paths() -> str:
     return "\n".join(lines)
 
 
-def citation(key: str) -> str:
-    """Surnames of one or two authors, or of the first of more, and the year."""
-    fields = papers()[key].fields
-    surnames = [author.partition(",")[0] for author in fields["author"].split(" and ")]
-    authors = " and ".join(surnames) if len(surnames) <= 2 else f"{surnames[0]} et al."
-    for latex, letter in ((r"{\'c}", "ć"), (r"{\'a}", "á")):
-        authors = authors.replace(latex, letter)
-    return f"{authors} {fields['year']}"
-
-
 def with_tables(text: str) -> str:
     """A page with its tables made anew."""
     makers = {
-        "metrics": names_by_room,
         "table of metrics": table_of_metrics,
         "table of limits": table_of_limits,
         "table of paths": table_of_paths,
@@ -301,10 +269,7 @@ def with_tables(text: str) -> str:
     return text
 
 
-PAGES = (
-    ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("metrics", "limits", "serve")),
-)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Tries every promise of docs/reliability.md, and prints how often it was kept.
 
-    python -m benchmarks.reliability [--only FAMILY ...] [--tries N] [--seed S] [--write docs/reliability.md]
+    python -m benchmarks.reliability [--only FAMILY ...] [--tries N] [--seed S] [--write PAGE]
 
 Commands are disturbed at random moments drawn with the seed: N signals each, ten times as many flipped bits. What was
 promised, tried and kept is a row of a Markdown table; what went wrong is said on stderr. ``--write`` puts the rows

@@ -63,8 +63,8 @@ GROUPS = {
 }
 HEAD = """# Python reference
 
-Everything that `import discorank` gives, from its docstrings. [python.md](python.md) shows it in use; the metrics
-and their settings are in [metrics.md](metrics.md), and `discorank metrics NAME` prints those of one.
+Everything that `import discorank` gives, from its docstrings. The [quick start](quick-start.md) shows it in use.
+Settings of metrics are on the [page of each](metrics.md), and `discorank metrics NAME` prints them.
 """
 STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields)( \([^)]*\))?:$")

@@ -1,8 +1,8 @@
-"""Makes the pictures of the tutorials: the first screens of report pages, in Chromium.
+"""Makes the pictures of report pages: their first screens, in Chromium.
 
     python -m docs.site.pictures [NAME ...]
 
-Needs the extras report, minilm and discourse. Each picture is a PNG of docs/pictures/; its commands are the tutorial's.
+Needs the extras report, minilm and discourse. Each is a PNG of docs/pictures/, and a page shows its first command.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RECIPES = {
     ),
     "report-systems": Picture(
         (
-            "compare examples/systems.jsonl -m chrf bleu --human mqm:lower --save run --quiet",
+            "compare examples/systems.jsonl -m chrf bleu ter --human mqm:lower --save run --quiet",
             "report run -o page.html --quiet",
         ),
         "body",

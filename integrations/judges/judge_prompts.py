@@ -167,7 +167,7 @@ Number = Annotated[float, Converted(_read_number), Field(allow_inf_nan=False)]
 _TAG = re.compile(rf"<(/?)({'|'.join(FIELDS)})>")
 MARK_BYTES = 8
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
-_FIX = "discorank docs judges shows a prompt file"
+_FIX = "discorank docs language-models shows a prompt file"
 
 
 @settings

@@ -51,5 +51,7 @@ def example_names() -> list[str]:
 
 
 def pages() -> dict[str, Path]:
-    """The pages of documentation by topic."""
-    return {path.stem: path for path in sorted((_FACE / "docs").glob("*.md"))}
+    """The pages of documentation by topic: ``runs``, ``results/speed``."""
+    docs = _FACE / "docs"
+    found = (*sorted(docs.glob("*.md")), *sorted(docs.glob("results/*.md")))
+    return {path.relative_to(docs).with_suffix("").as_posix(): path for path in found}

@@ -94,7 +94,7 @@ FITTED = Path(__file__).with_name("constants.json")
 
 @cache
 def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
-    """Constants of "pairs" and of "scores", fitted on replays (docs/budget.md)."""
+    """Constants of "pairs" and of "scores", fitted on replays (docs/results/budget.md)."""
     data = json.loads(file.read_text(encoding="utf-8"))
     return {name: Constants.of(constants) for name, constants in data.items()}
 

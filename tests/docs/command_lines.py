@@ -18,6 +18,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    *sorted(f"docs/results/{page.name}" for page in (ROOT / "docs" / "results").glob("*.md")),
 )
 
 INSTALLS = "installs packages"
@@ -25,7 +26,6 @@ WHOLE_CLONE = "sets up, checks or changes a whole clone; .ci/run and CI do it"
 MEASURES = "a measurement of minutes to hours, over data that are no part of the project"
 FAIRSEQ = "needs fairseq and a model of it; tests/docs/test_source_docs.py has a hub in its place"
 SERVES = "serves until it is stopped, or asks such a server; tests/docs/test_serve_docs.py runs it"
-OWN = "tests/docs/test_generator_docs.py runs it with shorter texts"
 CLUSTER = "starts workers of Ray; tests/rerank/engines run decode and RayEngine on them"
 PEOPLE = "people judge what is proposed; tests/rerank/training runs it"
 OTHERS = "another tool's command"
@@ -44,27 +44,23 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("python -m benchmarks.", "", MEASURES),
     ("198f627: ", "", MEASURES),
     ("b373be7: ", "", MEASURES),
-    ("fairseq-generate", "docs/fairseq.md", FAIRSEQ),
-    ("from discorank.integrations.fairseq", "docs/fairseq.md", FAIRSEQ),
+    ("fairseq-generate", "docs/n-best-lists.md", FAIRSEQ),
+    ("from discorank.integrations.fairseq", "docs/n-best-lists.md", FAIRSEQ),
     ("", "docs/serve.md", SERVES),
-    ("discorank serve", "docs/rewards.md", SCORES),
-    ("from discorank import Scores", "docs/rewards.md", SCORES),
-    ("# reward.py", "docs/rewards.md", SCORES),
-    ("from datasets", "docs/rewards.md", TRAINERS),
-    ("# environment.py", "docs/rewards.md", TRAINERS),
+    ("discorank serve", "docs/training.md", SCORES),
+    ("from discorank import Scores", "docs/training.md", SCORES),
+    ("# reward.py", "docs/training.md", SCORES),
+    ("from datasets", "docs/training.md", TRAINERS),
+    ("# environment.py", "docs/training.md", TRAINERS),
     ("discorank serve", "docs/voting.md", SERVES),
-    ("", "docs/generators.md", OWN),
-    ("discorank sample systems.jsonl", "docs/system-prior.md", PEOPLE),
-    ("discorank train prior systems.jsonl", "docs/system-prior.md", PEOPLE),
     ("pearmut ", "docs/comparing-systems.md", OTHERS),
     ("discorank compare examples/systems.jsonl -m chrf --human esa --judged", "", PEOPLE),
     ("mbrs-decode", "docs/coming-from-other-tools.md", OTHERS),
     ("comet-mbr", "docs/coming-from-other-tools.md", OTHERS),
     ("sacrebleu", "docs/coming-from-other-tools.md", OTHERS),
-    ("discorank generate sources.jsonl", "docs/choosing-figures.md", MEASURES),
-    ("discorank decode examples/demo.jsonl -u comet", "docs/ray.md", CLUSTER),
-    ("from discorank import MBRDecoder", "docs/ray.md", CLUSTER),
-    ("import ray", "docs/parquet.md", DATASETS),
+    ("discorank decode examples/demo.jsonl -u comet", "docs/runs.md", CLUSTER),
+    ("from discorank import MBRDecoder", "docs/runs.md", CLUSTER),
+    ("import ray", "docs/file-formats.md", DATASETS),
     ("discorank decode examples/demo.jsonl -u 'combination", "docs/security.md", OWN_CODE),
     ("# length.py", "docs/writing-a-metric.md", METRIC),
 )

@@ -57,6 +57,7 @@ def stand_ins(folder: Path) -> dict[str, str]:
         tokenizer_of(family).save_pretrained(folder / family)
         found[name] = str(folder / family)
     found["gemma3-270m"] = found["my-model"]
+    found["my-sentences.txt"] = str(GOLDEN.parents[1] / "examples" / "target.txt")
     found["smollm2"] = str(write_causal(folder / "causal", "llama"))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
 

@@ -1,4 +1,4 @@
-"""The advice on choosing: every command of the page runs, in its order, and writes a row for every list."""
+"""The advice on choosing: every command of its page runs and writes a row for every list; a prior and summaries."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from discorank.cli.main import main
 from .stand_ins import GOLDEN_MODELS
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "choosing.md"
 ROWS = {
     "best.jsonl": 48,
     "in-context.jsonl": 48,
-    "consensus.jsonl": 48,
     "chosen.jsonl": 48,
     "to-judge.jsonl": 20,
     "best-sample.jsonl": 3,
     "reranked.jsonl": 3,
     "translated.jsonl": 3,
-    "summaries.jsonl": 6,
-    "central.jsonl": 2,
+    "shortlist.jsonl": 3,
+    "budget.jsonl": 3,
+    "quarter.jsonl": 3,
 }
 
 
-def blocks() -> list[str]:
-    """The commands of the page, the examples of the checkout in them."""
-    text = PAGE.read_text(encoding="utf-8").replace("examples/", f"{ROOT}/examples/")
+def commands(page: str) -> list[list[str]]:
+    """The command lines of a page as words, the examples of the checkout in them."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = text.replace("examples/", f"{ROOT}/examples/")
     for name, path in GOLDEN_MODELS.items():
         text = text.replace(name, str(path))
-    return re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [shlex.split(line) for block in blocks for line in block.splitlines()]
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -47,18 +48,24 @@ def test_the_commands_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    commands = 0
-    for text in blocks():
-        for line in text.splitlines():
-            words = shlex.split(line)
-            assert words[0] == "discorank", line
-            assert main(words[1:]) == 0, line
-            commands += 1
-    assert commands >= 10
+    lines = commands("choosing.md")
+    assert len(lines) >= 10
+    for words in lines:
+        assert words[0] == "discorank", words
+        assert main(words[1:]) == 0, words
     for name, count in ROWS.items():
         assert len(rows_of(name)) == count, name
+
+
+def test_a_prior_chooses_the_faithful_summaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [words for words in commands("summaries.md") if "judged-summaries" in " ".join(words)]
+    assert len(lines) == 2
+    assert [main(words[1:]) for words in lines] == [0, 0]
     # the faithful summaries are of one system
-    assert [row["index"] for row in rows_of("summaries.jsonl")] == [0] * 6
+    assert [row["index"] for row in rows_of("chosen.jsonl")] == [0] * 6
 
 
 def test_a_prior_refuses_lists_without_systems(

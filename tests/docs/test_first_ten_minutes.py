@@ -96,9 +96,9 @@ def test_tasks_without_a_line_of_code(
 def test_the_task_with_five_lines_of_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A Hugging Face model: the block of docs/four-tasks.md."""
+    """A Hugging Face model: the block of docs/quick-start.md."""
     pytest.importorskip("torch")
-    text = (ROOT / "docs" / "four-tasks.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "quick-start.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert block is not None
     assert len([line for line in block[1].splitlines() if line]) == 5
@@ -180,7 +180,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ("discorank convert lists.jsonl --align metric", "computes no metric"),
     ("discorank metrics chfr", "Did you mean 'chrf'"),
     ("discorank cite discoscor", "unknown metric 'discoscor'"),
-    ("discorank docs four-task", "Did you mean 'four-tasks'"),
+    ("discorank docs quick-strat", "Did you mean 'quick-start'"),
     ("discorank diff lists.jsonl", "1 files, expected two"),
 )
 
@@ -229,7 +229,7 @@ def test_pages_are_printed_and_listed(capsys: pytest.CaptureFixture[str]) -> Non
     assert ran("discorank docs runs", capsys) == page
     assert ran("discorank docs docs/runs.md", capsys) == page
     listed = ran("discorank docs", capsys)
-    assert re.search(r"^  four-tasks +Four tasks$", listed, re.MULTILINE)
+    assert re.search(r"^  quick-start +Quick start$", listed, re.MULTILINE)
 
 
 def test_help_names_no_file_that_is_not_installed(capsys: pytest.CaptureFixture[str]) -> None:

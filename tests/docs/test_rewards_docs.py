@@ -1,4 +1,4 @@
-"""What docs/rewards.md shows is what happens."""
+"""What docs/training.md shows of rewards is what happens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from discorank.cli.main import main
 from .test_serve_docs import started
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "rewards.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+REWARDS = PAGE[PAGE.index("## How do I use a metric as a reward?") :]
 
 
 def block(beginning: str) -> str:
@@ -69,7 +70,7 @@ def test_the_function_of_verl_and_the_environment_of_nemo(
 def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help-all"]) == 0
     known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    named = set(re.findall(r"`(--[a-z-]+)", PAGE))
+    named = set(re.findall(r"`(--[a-z-]+)", REWARDS))
     others = {"--remote", "--rm-type", "--option"}
     assert len(named) > 5
     assert named - known - others == set()

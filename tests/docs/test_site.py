@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,9 +38,10 @@ def module(name: str) -> Any:
 
 
 def pages() -> list[str]:
-    """Every page of the project that is one of the site."""
-    outside = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-    return [*outside, *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    """Every page of the project: those of the site, and README."""
+    outside = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "DECISIONS.md")
+    docs = (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/results/*.md"))
+    return [*outside, *sorted(path.relative_to(ROOT).as_posix() for path in docs)]
 
 
 def read(page: str) -> str:
@@ -74,19 +77,37 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
 def test_no_link_of_the_site_leaves_its_folder(page: str) -> None:
     links = module("links")
     moved = links.for_site(page, read(page))
+    folder = Path("site") / Path(links.site_path(page)).parent
     for link, _ in links.links(moved):
-        assert not link.startswith(("..", "docs/")), link
+        assert Path(os.path.normpath(folder / link)).parts[0] == "site", link
 
 
 def test_links_move_with_their_pages() -> None:
     for_site = module("links").for_site
-    text = "[a](docs/runs.md#files) [b](docs/index.md) [c](CITATION.cff) [d](https://x.org/y.md)"
+    text = "[a](docs/runs.md#files) [b](README.md) [c](CITATION.cff) [d](https://x.org/y.md)"
     assert (
-        for_site("README.md", text)
-        == "[a](runs.md#files) [b](contents.md) [c](CITATION.cff) [d](https://x.org/y.md)"
+        for_site("CONTRIBUTING.md", text)
+        == "[a](runs.md#files) [b](index.md) [c](CITATION.cff) [d](https://x.org/y.md)"
     )
     assert for_site("docs/runs.md", "[a](../CONTRIBUTING.md)") == "[a](contributing.md)"
+    assert (
+        for_site("docs/results/speed.md", "[a](../runs.md) [b](ray.md)")
+        == "[a](../runs.md) [b](ray.md)"
+    )
     assert for_site("docs/runs.md", "<!-- a\nb -->\n- c") == "\n- c"
+
+
+def test_metrics_in_tables_lead_to_their_pages() -> None:
+    for_site = module("links").for_site
+    row = "| `chrf++` | `a` or [`bleu`](x.md) |"
+    assert (
+        for_site("docs/runs.md", row) == "| [`chrf++`](metrics/chrf.md) | `a` or [`bleu`](x.md) |"
+    )
+    assert (
+        for_site("docs/results/speed.md", "| `doc-comet` |")
+        == "| [`doc-comet`](../metrics/comet.md) |"
+    )
+    assert for_site("docs/runs.md", "`chrf`") == "`chrf`"
 
 
 def test_anchors_are_those_of_code_hosts() -> None:
@@ -144,16 +165,43 @@ def test_the_command_line_reference_has_every_subcommand() -> None:
     assert max(map(len, page.splitlines())) <= 120
 
 
-def test_pictures_are_small_and_of_the_commands_that_their_page_shows() -> None:
-    tutorials = {page: read(page) for page in pages() if "/tutorial-" in page}
-    shown = set()
+def test_pictures_are_small_and_shown() -> None:
+    text = "".join(map(read, pages()))
     for path in (ROOT / "docs" / "pictures").iterdir():
         assert path.stat().st_size <= 150_000
-        (text,) = (text for text in tutorials.values() if f"(pictures/{path.name})" in text)
-        shown.add(text)
-        for command in module("pictures").RECIPES[path.stem].commands:
-            assert f"discorank {command}\n" in text
-    assert len(shown) == len(tutorials) == 3
+        assert path.suffix == ".tsv" or f"pictures/{path.name})" in text, path.name
+        if path.suffix == ".svg":
+            svg = path.read_text(encoding="utf-8")
+            assert path.stat().st_size <= 20_000
+            assert 'viewBox="0 0 ' in svg
+            assert "prefers-color-scheme:dark" in svg
+            assert 'aria-label="' in svg
+            assert not re.search(r"<script|<foreignObject|<image|(?:href|src)=", svg)
+
+
+def test_screens_are_of_commands_that_pages_show() -> None:
+    text = "".join(map(read, pages()))
+    for recipe in module("pictures").RECIPES.values():
+        assert f"discorank {re.split(' -o | --save ', recipe.commands[0])[0]}" in text
+    for recording in module("terminals").RECORDINGS.values():
+        assert recording.commands[0].split(" -")[0] in text
+
+
+def test_plots_are_those_of_their_tables() -> None:
+    plot = module("plot").plot
+    for path in (ROOT / "docs" / "pictures").glob("*.tsv"):
+        drawn = plot(path.read_text(encoding="utf-8"))
+        assert path.with_suffix(".svg").read_text(encoding="utf-8") == drawn, path.name
+
+
+@pytest.mark.parametrize("name", ["demo", "explain", "compare"])
+def test_recordings_show_what_is_printed(name: str) -> None:
+    terminals = module("terminals")
+    recording = terminals.RECORDINGS[name]
+    svg = (ROOT / "docs" / "pictures" / f"terminal-{name}.svg").read_text(encoding="utf-8")
+    assert svg == terminals.drawn(recording, terminals.printed(recording)), (
+        "run docs/site/terminals.py"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +219,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_mkdocs
 def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    built = {path.name for path in site.glob("*.html")}
-    expected = {module("links").site_path(page).replace(".md", ".html") for page in pages()}
-    assert expected | {"api.html", "command-line.html"} <= built
+    built = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    made = {
+        *map(module("links").site_path, pages()),
+        *GENERATED,
+        *module("metric_pages").metric_pages(),
+    }
+    assert {page.replace(".md", ".html") for page in made} <= built
     loaded = re.compile(r"<(?:script|img|iframe|source|video|object)\b[^>]*?(?:https?:)?//[^>]*>")
     linked = re.compile(r"<link\b[^>]*?(?:https?:)?//[^>]*>")
-    for path in site.glob("*.html"):
+    for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert loaded.findall(text) + linked.findall(text) == [], path.name
     for path in site.rglob("*.css"):
@@ -188,3 +240,40 @@ def test_search_has_what_it_needs_on_disk(site: Path) -> None:
     assert (site / "search" / "search_index.js").read_text().startswith("var __index")
     assert "assets/javascripts/search_from_disk.js" in (site / "runs.html").read_text()
     assert (site / "assets" / "javascripts" / "search_from_disk.js").exists()
+
+
+# what newcomers type, and the page that they should see first
+QUESTIONS = {
+    "best of n": "voting",
+    "what is MBR": "what-is-mbr",
+    "which metric for German": "choosing-a-metric",
+    "use without internet": "learned-metrics",
+    "GPU": "learned-metrics",
+    "resume a run": "runs",
+    "compare systems": "comparing-systems",
+    "moses n-best list": "n-best-lists",
+    "self-consistency": "voting",
+    "reward model": "voting",
+    "install": "quick-start",
+    "openai": "serve",
+    "vllm": "servers",
+    "context": "documents",
+    "summaries": "summaries",
+    "write my own metric": "writing-a-metric",
+    "preference pairs": "training",
+    "how fast": "results/speed",
+    "chrf": "metrics/chrf",
+    "bleu": "metrics/bleu",
+    "comet": "metrics/comet",
+    "input format": "file-formats",
+}
+
+
+@needs_mkdocs
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_search_finds_the_right_page_first(site: Path) -> None:
+    script = Path(__file__).with_name("search_site.js")
+    command = ["node", str(script), str(site), *QUESTIONS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first = {query: pages[0] for query, pages in json.loads(done.stdout).items()}
+    assert first == {query: f"{page}.html" for query, page in QUESTIONS.items()}

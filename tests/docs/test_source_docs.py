@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.integrations.server.server_probe import PROMPTS
 
 from ..support.fairseq_hub import Hub
+from ..support.judging import prompt_of
 from ..support.serving import Reply, Seen, serving
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +23,12 @@ GOLDEN = ROOT / "tests" / "golden"
 TINY = str(GOLDEN / "docmetrics" / "models" / "tiny-xlmr")
 
 
+def text_of(path: str) -> str:
+    return (ROOT / "docs" / path).read_text(encoding="utf-8")
+
+
 def blocks(path: str, language: str) -> list[str]:
-    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```", text_of(path), re.MULTILINE | re.DOTALL)
 
 
 def commands(path: str) -> list[list[str]]:
@@ -42,25 +45,22 @@ def rows(path: str) -> list[dict[str, Any]]:
 
 def with_tiny_model(words: list[str]) -> list[str]:
     """A command whose metric with a model runs with a tiny one."""
-    if "doc-comet" in words:
-        models = GOLDEN / "docmetrics" / "models"
-        where = {
-            "models/wmt22-comet-da": str(models / "tiny-comet-ref"),
-            "models/xlm-roberta-large": TINY,
-        }
-        return [where.get(word, word) for word in words]
-    changed = {"doc-bertscore": f'doc-bertscore(model="{TINY}",layer=2)'}
-    return [changed.get(word, word) for word in words]
+    return [
+        word.replace("doc-bertscore", f'doc-bertscore(model="{TINY}",layer=2)') for word in words
+    ]
 
 
-def test_a_fairseq_log_decodes_as_described(clone: Path) -> None:
-    found = commands("fairseq.md")
-    assert [words[0] for words in found] == ["decode", "convert", "decode"]
+def test_lists_of_other_tools_decode_as_described(clone: Path) -> None:
+    found = [words for words in commands("n-best-lists.md") if "--output-format" not in words]
+    assert len(found) == 13
     for words in found:
         assert main([*with_tiny_model(words), "--quiet"]) == 0
-    assert (
-        len(rows("chosen.jsonl")) == len(rows("lists.jsonl")) == len(rows("in-context.jsonl")) == 12
-    )
+        if "-u" in words or "-m" in words:
+            chosen = [row["id"] for row in rows(words[words.index("-o") + 1])]
+            begin = "de-" if "batch" in words else ""
+            numbers = [f"{begin}{n}" for n in range(4 if "lm-eval" in words else 12)]
+            assert chosen == (["bakery", "library"] if "--columns" in words else numbers)
+    assert len(rows("lists.jsonl")) == 12
     about = json.loads(Path("in-context.jsonl.run.json").read_text())
     assert about["settings"]["strategy"] == "sequential"
 
@@ -71,7 +71,7 @@ def test_the_hub_interface_works_as_described(
     from discorank.integrations.fairseq import hub
 
     monkeypatch.setattr(hub, "load", lambda *given, **options: Hub())
-    (code,) = blocks("fairseq.md", "python")
+    (code,) = blocks("n-best-lists.md", "python")
     exec(code, {})
     assert sorted(capsys.readouterr().out) == sorted("the dog finds your cat .\n")
 
@@ -82,18 +82,18 @@ def write_rows(name: str, values: list[dict[str, Any]]) -> None:
 
 
 def test_nbest_lists_go_back_as_described(clone: Path) -> None:
-    found = commands("n-best-back.md")
-    assert [words[0] for words in found] == [
-        "decode",
-        "rerank",
-        "decode",
-        "decode",
-        "convert",
-        "convert",
-    ]
+    found = [words for words in commands("n-best-lists.md") if "--output-format" in words]
+    assert len(found) == 6
     for words in found:
         assert main([*words, "--quiet"]) == 0
-    assert Path("with-mbr.moses").read_text().count("discorank= ") == 72
+    lists = Path("with-mbr.moses").read_text()
+    assert lists.count("discorank= ") == 72
+    (shown,) = re.findall(r"^0 \|\|\| .*$", text_of("n-best-lists.md"), re.MULTILINE)
+    begin, _, end = shown.partition("discorank= 69.30")
+    assert any(
+        line.startswith(f"{begin}discorank= 69.3") and line.endswith(end)
+        for line in lists.splitlines()
+    )
     assert Path("ranked.marian").read_text().count("rank= ") == 72
     assert Path("best-first.out").read_text().count("F-0\tdiscorank= ") > 1
     assert len(Path("best-first.txt").read_text().splitlines()) == 72
@@ -102,23 +102,14 @@ def test_nbest_lists_go_back_as_described(clone: Path) -> None:
 
 
 def test_training_data_are_exported_as_described(clone: Path) -> None:
-    for words in commands("training-data.md"):
+    for words in commands("training.md"):
+        if words[0] == "serve":
+            continue
         assert main([*words, "--quiet"]) == 0
     best = {row["text"] for row in rows("run.jsonl")}
     assert {row["chosen"] for row in rows("pairs.jsonl")} == best
     content = rows("sft.jsonl")[0]["prompt"][0]["content"]
     assert content.startswith("Translate into English: Die Fähre")
-
-
-def test_other_lists_decode_as_described(clone: Path) -> None:
-    found = commands("candidate-lists.md")
-    assert len(found) == 15
-    for words in found[6:]:  # those before make or convert lists
-        assert main([*with_tiny_model(words), "--quiet"]) == 0
-        chosen = rows(words[words.index("-o") + 1])
-        begin = "de-" if "batch" in words else ""
-        expected = [f"{begin}{n}" for n in range(4 if "lm-eval" in words else 12)]
-        assert [row["id"] for row in chosen] == expected
 
 
 def translated(seen: Seen, number: int) -> Reply:
@@ -129,31 +120,21 @@ def translated(seen: Seen, number: int) -> Reply:
     return Reply({"choices": choices[: seen.body["n"]]})
 
 
-def test_server_samples_decode_with_a_combination_as_described(
-    clone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = blocks("servers.md", "python")
+def test_the_few_shot_example_is_that_of_the_bundled_file() -> None:
+    (example,) = blocks("hugging-face.md", "json")
+    assert (ROOT / "examples" / "few-shot-german.jsonl").read_text(encoding="utf-8") == example
+
+
+def test_texts_of_a_server_are_chosen_from_as_described(clone: Path) -> None:
+    (code,) = blocks("servers.md", "python")
     with serving(translated) as server:
-        code = (first + second).replace("http://localhost:8000/v1", server.url)
+        code = code.replace("http://localhost:8000/v1", server.url)
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=False
         )
         assert done.stderr == ""
         assert done.stdout.splitlines() == ["The dog sleeps."] * 2
-        assert [seen.path for seen in server.seen] == ["/v1/chat/completions"] * 2 + [
-            "/v1/completions"
-        ] * 2
-    lists = rows("lists.jsonl")
-    assert [(row["id"], row["document"], row["position"]) for row in lists] == [
-        ("talk:0", "talk", 0),
-        ("talk:1", "talk", 1),
-    ]
-    assert lists[0]["candidates"][0] == {"text": "The dog sleeps.", "logprob": -0.5}
-    train, words, _, _ = commands("servers.md")
-    capsys.readouterr()
-    assert main([*train, "--quiet"]) == 0
-    assert main([*words, "--quiet"]) == 0
-    assert [row["text"] for row in rows("chosen.jsonl")] == ["The dog sleeps."] * 2
+        assert [seen.path for seen in server.seen] == ["/v1/chat/completions"] * 2
 
 
 def test_a_server_is_drawn_from_on_the_command_line_as_described(
@@ -161,16 +142,14 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     inputs = [{"id": str(i), "source": f"Satz {i}"} for i in range(12)]
-    (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in inputs))
-    *_, words, _ = commands("servers.md")
-    words = [word.removeprefix("examples/") for word in words]
+    write_rows("inputs.jsonl", inputs)
+    words = next(words for words in commands("servers.md") if words[0] == "generate")
+    words = [word.removeprefix("examples:") for word in words]
 
     def dying(seen: Seen, number: int) -> Reply:
-        return (
-            Reply({"detail": "gone"}, 404)
-            if seen.body["prompt"].endswith("Satz 7")
-            else translated(seen, number)
-        )
+        if prompt_of(seen).endswith("Satz 7"):
+            return Reply({"detail": "gone"}, 404)
+        return translated(seen, number)
 
     def told(url: str) -> list[str]:
         return [url if word.startswith("http") else word for word in words]
@@ -182,9 +161,9 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
     assert [row["id"] for row in rows("drawn.jsonl")] == [str(i) for i in range(7)]
     with serving(translated) as server:
         assert main([*told(server.url), "--quiet"]) == 0
-        prompts = [seen.body["prompt"] for seen in server.seen]
-        asked = sorted(prompt for prompt in prompts if prompt != PROMPTS[0])
-        assert asked == sorted(f"German: Satz {i}" for i in range(7, 12))
+        prompts = [prompt_of(seen) for seen in server.seen]
+        asked = sorted(prompt for prompt in prompts if "Satz" in prompt)
+        assert asked == sorted(f"Translate into German: Satz {i}" for i in range(7, 12))
         assert {(seen.body["temperature"], seen.body["top_p"]) for seen in server.seen} == {
             (1.0, 1.0)
         }
@@ -200,7 +179,7 @@ def test_a_server_scores_on_the_command_line_as_described(
     monkeypatch.chdir(tmp_path)
     record = {"id": "a", "source": "Hund", "candidates": ["one", "the longest one"]}
     write_rows("demo.jsonl", [record])
-    *_, words = commands("servers.md")
+    words = next(words for words in commands("servers.md") if "score-server-qe" in " ".join(words))
 
     def lengths(seen: Seen, number: int) -> Reply:
         scores = [len(text) for text in seen.body["text_2"]]
@@ -208,7 +187,7 @@ def test_a_server_scores_on_the_command_line_as_described(
 
     with serving(lengths) as server:
         told = [word.replace("http://localhost:8000/v1", server.url) for word in words]
-        told = [word.removeprefix("examples/") for word in told]
+        told = [word.removeprefix("examples:") for word in told]
         assert main([*told, "--quiet"]) == 0
     assert {seen.body["model"] for seen in server.seen} == {"bge-reranker-v2-m3"}
     assert [row["text"] for row in rows("reranked.jsonl")] == ["the longest one"]

@@ -165,9 +165,7 @@ def test_the_rows_load_with_datasets(run_path: Path, kind: str, form: str) -> No
 @pytest.mark.parametrize("form", ["standard", "conversational"])
 def test_trl_takes_the_rows(run_path: Path, form: str) -> None:
     datasets = pytest.importorskip("datasets")
-    trl = pytest.importorskip(
-        "trl", reason="in an environment of its own: see docs/training-data.md"
-    )
+    trl = pytest.importorskip("trl", reason="in an environment of its own: see docs/training.md")
     is_conversational = form == "conversational"
     options = ("--conversational",) if is_conversational else ()
     for kind in ("pairs", "sft", "kto"):

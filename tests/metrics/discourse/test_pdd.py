@@ -446,6 +446,6 @@ def test_what_is_explained() -> None:
 
 
 def test_the_documentation_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "discourse-roles.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "discourse-metrics.md").read_text(encoding="utf-8")
     exec(text.partition("```python\n")[2].partition("```")[0], {})
     assert capsys.readouterr().out == "[13.47]\n"

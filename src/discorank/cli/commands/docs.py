@@ -35,7 +35,7 @@ OPTIONS = Options(
     [DocsOptions],
     positional={"topic": "?"},
     first=["topic"],
-    examples=["docs", "docs four-tasks", "docs python"],
+    examples=["docs", "docs quick-start", "docs hugging-face"],
     idle=[ReadingOptions, EngineOptions],
 )
 

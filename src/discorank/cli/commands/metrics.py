@@ -52,18 +52,25 @@ def run(arguments: Sequence[str]) -> int:
 def _metric(name: str) -> str:
     """The module's docstring (equation, range, direction), then the settings."""
     name = registered_name(name)
+    cls = metric_class(name)
+    rows = setting_rows(name)
+    doc = inspect.getdoc(inspect.getmodule(cls)) or ""
+    about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
+    table = aligned([["setting", "default", "what it does"], *rows]) if rows else ""
+    return "\n\n".join(filter(None, (name, doc, about, table)))
+
+
+def setting_rows(name: str) -> list[list[str]]:
+    """Every setting of a registered metric: its name, its default as JSON, and what it does."""
     cls: Any = metric_class(name)
     fixed = names()[name].settings if name in names() else {}
     helps: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         helps |= field_helps(base)
-    rows = [["setting", "default", "what it does"]]
+    rows = []
     for field in fields(cls):
         if field.default is MISSING:  # not a setting
             continue
         value = fixed.get(field.name, field.default)
         rows.append([field.name, json.dumps(value), helps.get(field.name, str(field.type))])
-    doc = inspect.getdoc(inspect.getmodule(cls)) or ""
-    about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
-    table = aligned(rows) if len(rows) > 1 else ""
-    return "\n\n".join(filter(None, (name, doc, about, table)))
+    return rows

@@ -36,7 +36,7 @@ class BudgetOptions:
 
     Args:
         budget: compute at most this share of the pairs of each list, such as 0.1, or in rerank read this share of its
-            candidates; discorank docs budget.
+            candidates; discorank docs choosing.
         budget_method: which pairs are computed.
         confidence: stop with a list when its choice is that of all pairs with at least this probability, such as 0.95.
         regret: stop with a list when its choice is expected to lose at most so many standard deviations of the list's

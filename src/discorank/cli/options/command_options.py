@@ -631,7 +631,7 @@ class GeneralOptions:
     """Options of every subcommand.
 
     Args:
-        max: another bound on what is read, such as candidates=100000; discorank docs limits.
+        max: another bound on what is read, such as candidates=100000; discorank docs security.
         quiet: say nothing on stderr but errors.
     """
 
