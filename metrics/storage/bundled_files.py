@@ -53,5 +53,5 @@ def example_names() -> list[str]:
 def pages() -> dict[str, Path]:
     """The pages of documentation by topic: ``runs``, ``results/speed``."""
     docs = _FACE / "docs"
-    found = (*sorted(docs.glob("*.md")), *sorted(docs.glob("results/*.md")))
-    return {path.relative_to(docs).with_suffix("").as_posix(): path for path in found}
+    paths = (*sorted(docs.glob("*.md")), *sorted(docs.glob("results/*.md")))
+    return {path.relative_to(docs).with_suffix("").as_posix(): path for path in paths}

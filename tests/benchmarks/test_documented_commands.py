@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+PAGES = (
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "results").glob("*.md")),
+    *sorted((ROOT / "benchmarks" / "results").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+)
+TABLES = sorted((ROOT / "benchmarks" / "results").glob("*.tsv"))
 BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"python -m (benchmarks\.\S+)(.*)")
 NAMED_ALONE = "the following arguments are required"  # the text says what the benchmark prints, not how it is called
@@ -35,14 +42,17 @@ def lines(page: str) -> Iterator[str]:
 
 
 def commands() -> list[str]:
-    """Every benchmark command of the documentation that says more than a name, once."""
+    """Every benchmark command of the documentation and of its data that says more than a name, once."""
+    shown = [line for page in PAGES for line in lines(page.read_text(encoding="utf-8"))]
+    for table in TABLES:
+        rows = table.read_text(encoding="utf-8").splitlines()
+        shown += [command for row in rows for command in row.split("\t")[-1].split("; ")]
     found: dict[str, None] = {}
-    for page in PAGES:
-        for line in lines(page.read_text(encoding="utf-8")):
-            for module, arguments in COMMAND.findall(line.split("#")[0].split(" > ")[0]):
-                # what may be left out, and what stands for more of the same
-                given = re.sub(r"\[[^]]*\]|(?<= )\.\.\.", "", arguments)
-                found[" ".join([module, *given.split()])] = None
+    for line in shown:
+        for module, arguments in COMMAND.findall(line.split("#")[0].split(" > ")[0]):
+            # what may be left out, and what stands for more of the same
+            given = re.sub(r"\[[^]]*\]|(?<= )\.\.\.", "", arguments)
+            found[" ".join([module, *given.split()])] = None
     return [command for command in found if takes_options(command.split()[0])]
 
 

@@ -68,4 +68,4 @@ def test_pages_fit_and_load_nothing_from_elsewhere(
 def test_search_finds_from_disk(site: Path, browser: tuple[Browser, bool]) -> None:
     running, dark = browser
     with running.page(site / "index.html", 1280, 900, dark) as page:
-        assert "n-best-back.html" in page.run(SEARCH)
+        assert "n-best-lists.html" in page.run(SEARCH)
