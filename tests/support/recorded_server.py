@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from .serving import Reply, Seen
 from .waiting import PATIENCE_SECONDS
 
 HEADERS = ("content-type",)
+FOLDER = re.compile(r"(?:/[\w.-]+)+/(?=\w+\.py)")  # of the server's own files, in its errors
 
 
 class Recording:
@@ -68,7 +70,11 @@ class Recording:
             with httpx2.Client(verify=False, trust_env=False, timeout=PATIENCE_SECONDS) as client:
                 reply = client.request(method, url + seen.path, json=seen.body or None)
             headers = {name: reply.headers[name] for name in HEADERS if name in reply.headers}
-            kept = {"status": reply.status_code, "headers": headers, "body": reply.text}
+            kept = {
+                "status": reply.status_code,
+                "headers": headers,
+                "body": FOLDER.sub("", reply.text),
+            }
             with self._lock:
                 self._replies[_key(seen)].append(kept)
             return Reply(reply.content, reply.status_code, headers)
