@@ -28,10 +28,9 @@ EXTRA_OF = {
     "pyarrow": "arrow",
     "datasets": "datasets",
     "pandas": "pandas",
-    "httpx2": "server",
-    "tenacity": "server",
-    "starlette": "server",
+    "aiohttp": "server",
     "uvicorn": "server",
+    "httptools": "server",
     "prometheus_client": "server",
     "jsonschema": "server",
 }

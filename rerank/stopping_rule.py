@@ -23,6 +23,9 @@ one that was not seen may come. The votes stay with i where w_j (c_j + x_j) is l
 j, or the same where j came later, w the weight of a vote. For every x_i the chance of that is a coefficient of a
 product of polynomials, one for each j, cut off where j would win: O((D + log K) k^2 log k) for k draws that are left.
 
+**Calls of tools** are chosen by such votes after each other: whether to call, which tools, with which arguments. The
+choice is another with at most the sum of the chances that each step's is (`changing_in_steps`).
+
 **Texts.** Else what comes is drawn: in each of 256 worlds a model of how many kinds there are, as likely as what has
 been seen makes it, and from it the shares of the kinds seen and of all others,
 
@@ -47,6 +50,7 @@ it is better. O(worlds D (D + N)), the same for the same seed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from math import lgamma, log
 from typing import Annotated, NamedTuple
@@ -411,6 +415,31 @@ def overtaking(leader: tuple[int, float], rivals: tuple[Rival, ...], cap: int) -
         return 0.0
     stays = [p * _stays(leader, rivals, new, left, model) for p, model in models(counts, cap)]
     return float(min(1.0, max(0.0, 1.0 - sum(stays))))
+
+
+class VoteStep(NamedTuple):
+    """A vote among candidates that agreed so far: the draws of the winner, and the others, each draw of weight 1."""
+
+    winner: int
+    rivals: tuple[Rival, ...]
+
+
+def changing_in_steps(steps: Sequence[VoteStep], left: int) -> float:
+    """The chance that votes after each other, each among those who were for the winner before, end with another choice.
+
+    At most the sum over the steps of the chance that the winner is another, where all draws that are left, or all but
+    one, are of candidates that vote in it.
+
+    Args:
+        steps: the votes so far.
+        left: how many candidates may still be drawn.
+    """
+    chance = 0.0
+    for winner, rivals in steps:
+        drawn = winner + sum(rival.drawn for rival in rivals)
+        caps = {drawn + left, drawn + max(0, left - 1)}
+        chance += max(overtaking((winner, 1.0), tuple(sorted(rivals)), cap) for cap in caps)
+    return min(1.0, chance)
 
 
 def _may_win(rival: Rival, leader: tuple[int, float], left: int) -> bool:

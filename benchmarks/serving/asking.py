@@ -123,6 +123,14 @@ def proxy_process(upstream: Served, *options: str) -> Iterator[Served]:
 
 
 @contextmanager
+def bare_process(upstream: Served) -> Iterator[Served]:
+    """A server before it that passes everything on."""
+    command = [sys.executable, "-m", "benchmarks.serving.bare_proxy", "--upstream", upstream.url]
+    with _running(command, "stdout") as served:
+        yield served
+
+
+@contextmanager
 def scores_process(*options: str) -> Iterator[Served]:
     """`discorank serve` without a server upstream."""
     command = [sys.executable, "-m", "discorank", "serve", "--port", "0", *options]
@@ -160,6 +168,12 @@ def processor_seconds(pid: int) -> float:
     """Seconds of the processor that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def pin(pid: int, core: int) -> None:
+    """Keeps all threads of a process on one core, on which those that they begin stay too."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), {core})
 
 
 def load_average() -> str:

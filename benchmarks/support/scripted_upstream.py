@@ -269,6 +269,7 @@ def main() -> None:
     parser.add_argument("--fault", action="append", default=[], help="NAME=SHARE")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")
     parser.add_argument("--slowest", type=float, default=0.0, help="seconds on top, at most")
+    parser.add_argument("--words", type=int, default=Script.words, help="of a text")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--times", action="store_true", help="say in the usage how long a reply took"
@@ -281,7 +282,12 @@ def main() -> None:
             parser.error(f"unknown fault {name!r}; all: {', '.join(FAULTS)}")
         faults[name] = float(share)
     script = Script(
-        faults, options.latency, options.slowest, seed=options.seed, times=options.times
+        faults,
+        options.latency,
+        options.slowest,
+        words=options.words,
+        seed=options.seed,
+        times=options.times,
     )
 
     async def run() -> None:

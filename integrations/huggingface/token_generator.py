@@ -193,7 +193,7 @@ class TokenGenerator:
             return None
         ids, mask = self._padded([prompt[:-1] for prompt in prompts], left=True)
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)  # [prompts, longest - 1]
-        arguments = {"position_ids": places, "logits_to_keep": 1}
+        arguments: dict[str, Any] = {"position_ids": places, "logits_to_keep": 1}
         arguments = {name: value for name, value in arguments.items() if name in known}
         with torch.inference_mode():
             result = self.model(input_ids=ids, attention_mask=mask, use_cache=True, **arguments)

@@ -19,7 +19,7 @@ import gc
 import hmac
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -39,10 +39,20 @@ from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
 from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
-from .door import LimitedReport, RequestRoom, RequestShare, body_of, max_connections
+from .door import (
+    ClientGoneError,
+    HttpRequest,
+    LimitedReport,
+    Receive,
+    RequestRoom,
+    RequestShare,
+    Scope,
+    body_of,
+    max_connections,
+)
 from .forms.messages_form import error_of, read_message
 from .forms.responses_form import read_response
-from .passing import Message, Send, check_allowed, checked_path, relayed
+from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
     Allowed,
     PassThrough,
@@ -55,9 +65,6 @@ from .questions import (
 from .replies import answer_body, as_json, events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 
 Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
 # the paths whose answers are chosen, by what reads their requests
@@ -125,28 +132,26 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
-        from starlette.requests import ClientDisconnect, Request
-
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
+        request = HttpRequest(scope, receive)
         try:
             self._check(request)
             await self._answered(request, send)
         except ApiError as error:
             await self._refuse(error, send, request)
-        except ClientDisconnect:
+        except ClientGoneError:
             self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
             await self._refuse(ApiError(500, "internal error"), send, request)
 
-    def _check(self, request: Any) -> None:
+    def _check(self, request: HttpRequest) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
 
         What the address of a request is may not be taken from its headers, which may say anything.
         """
-        if self._access is not None and request.scope["path"] != "/healthz":
+        if self._access is not None and request.path != "/healthz":
             named = f"Bearer {request.headers.get('x-api-key', '')}"  # as clients of messages do
             brought = request.headers.get("authorization", named).encode("utf-8", "replace")
             if not hmac.compare_digest(brought, self._access):
@@ -159,21 +164,21 @@ class App:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
-    async def _answered(self, request: Any, send: Send) -> None:
+    async def _answered(self, request: HttpRequest, send: Send) -> None:
         """Sends the answer to a request, whose body is read when there is room for it."""
-        path, method = request.scope["path"], request.method
+        path, method = request.path, request.method
         if path in ("/healthz", "/metrics"):
             await self._own_page(path, method, send)
             return
         if not (path.startswith("/v1/") or self._scores.takes(path)):
             raise ApiError(404, "there is no such path", code="not_found")
         with self._room.request() as share:
-            content = await body_of(request.stream(), share, self._door.body_seconds)
+            content = await body_of(request.pieces(), share, self._door.body_seconds)
             answer = self._worked_at(request, path, content, share, send)
             await _while_connected(answer, request.receive)
 
     async def _worked_at(
-        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
     ) -> None:
         """Sends what the model says, as soon as there is a place to be worked at.
 
@@ -190,7 +195,7 @@ class App:
         await send({"type": "http.response.body"})
 
     async def _scored(
-        self, request: Any, path: str, content: bytes, share: RequestShare, send: Send
+        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
     ) -> Behind | None:
         """Sends scores, but for the end of the answer; or returns the server upstream that is to answer instead.
 
@@ -208,7 +213,7 @@ class App:
         body = await self._run(len(content), partial(object_of, content))
         if self._behind is not None and not self._scores.is_ours(path, body):
             return self._behind
-        query = parse_qs(request.scope["query_string"].decode("latin-1"))
+        query = parse_qs(request.query)
         named = query.get("model", [None])[0]
         answer = await self._scores.answer(path, body, named, share, self._run)
         await self._send(send, 200, answer, {}, has_end=False)
@@ -234,14 +239,14 @@ class App:
     async def _of_model(
         self,
         behind: Behind,
-        request: Any,
+        request: HttpRequest,
         path: str,
         content: bytes,
         share: RequestShare,
         send: Send,
     ) -> None:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
-        address = checked_path(path, request.scope["query_string"].decode("latin-1"))
+        address = checked_path(path, request.query)
         check_allowed(path, self._door.allow_path)
         if path in READERS and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
@@ -252,7 +257,7 @@ class App:
             await self._passed(behind.exchange, request, address, question, share, send)
 
     async def _read(
-        self, behind: Behind, request: Any, path: str, content: bytes
+        self, behind: Behind, request: HttpRequest, path: str, content: bytes
     ) -> Question | PassThrough:
         """What a request asks for."""
         read: Callable[[], Question | PassThrough]
@@ -294,7 +299,7 @@ class App:
     async def _passed(
         self,
         exchange: Exchange,
-        request: Any,
+        request: HttpRequest,
         path: str,
         passed: PassThrough,
         share: RequestShare,
@@ -310,13 +315,13 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send, request: Any) -> None:
+    async def _refuse(self, error: ApiError, send: Send, request: HttpRequest) -> None:
         """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        is_message = request.scope["path"].startswith("/v1/messages")
+        is_message = request.path.startswith("/v1/messages")
         body = error_of(error) if is_message else error.body
         await self._send(send, error.status, as_json(body), error.headers)
 
@@ -354,22 +359,28 @@ async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) 
     """Runs an answer to its end, or until the client goes: then all that is done for it is dropped.
 
     Raises:
-        ClientDisconnect: the client has gone.
+        ClientGoneError: the client has gone.
     """
-    from starlette.requests import ClientDisconnect
+    working = asyncio.current_task()
+    watching = asyncio.ensure_future(_disconnected(receive))
+    has_gone = False
 
-    working = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_disconnected(receive))
+    def drop(watching: asyncio.Task[None]) -> None:
+        nonlocal has_gone
+        if working is not None and not watching.cancelled():
+            has_gone = True
+            working.cancel()
+
+    watching.add_done_callback(drop)
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-            return
-        raise ClientDisconnect
+        await answer
+    except asyncio.CancelledError:
+        if has_gone and working is not None and not working.uncancel():
+            raise ClientGoneError from None
+        raise
     finally:
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.wait({working, gone})
+        watching.remove_done_callback(drop)
+        watching.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -378,7 +389,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-PACKAGES = ("starlette", "uvicorn", "prometheus_client", "jsonschema", "httpx2", "tenacity")
+PACKAGES = ("uvicorn", "prometheus_client", "jsonschema", "aiohttp", "httptools")
 STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
 
 

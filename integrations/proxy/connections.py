@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADER_BYTES = 1 << 15
+MAX_BESIDE = (
+    1 << 16
+)  # bytes of a request beside its body, whose frames have a sixteenth of its bytes more
 READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
 FEW_CHUNKS = 256  # of a body; each of more has at least so many bytes, on average:
 CHUNK_BYTES = 1024
@@ -126,32 +127,12 @@ def _waiting(listening: socket.socket, most: int) -> list[socket.socket]:
     return accepted
 
 
-class BoundedReader(h11.Connection):
-    """The events of HTTP that a client sends; a body of very small chunks, each of which takes its time, is refused."""
-
-    def __init__(self) -> None:
-        super().__init__(h11.SERVER, HEADER_BYTES)
-        self._num_chunks = self._num_bytes = 0
-
-    def next_event(self) -> Any:
-        """The next event.
-
-        Raises:
-            h11.RemoteProtocolError: what came is no HTTP, or its chunks are too small.
-        """
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            self._num_chunks = self._num_bytes = 0
-        elif isinstance(event, h11.Data):
-            self._num_chunks += event.chunk_start
-            self._num_bytes += len(event.data)
-            if self._num_chunks > max(FEW_CHUNKS, self._num_bytes // CHUNK_BYTES):
-                raise h11.RemoteProtocolError("chunks that are too small")
-        return event
+class TinyChunksError(Exception):
+    """A body of very small chunks, each of which takes its time."""
 
 
-class TimedProtocol(H11Protocol):
-    """HTTP/1.1 over one connection.
+class TimedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 over one connection, within bounds of what comes beside bodies: heads, frames of chunks, trailers.
 
     Args:
         connections: the connections of the server.
@@ -159,9 +140,9 @@ class TimedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.conn = BoundedReader()
         self._connections = connections
         self._ending: asyncio.TimerHandle | None = None
+        self._num_bytes = self._num_body_bytes = self._num_chunks = 0  # of a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
@@ -175,18 +156,47 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
         self._connections.closed(self)
 
-    def handle_events(self) -> None:
+    def data_received(self, data: bytes) -> None:
         """Takes what has come; the waiting ends where it completes the head of a request."""
-        super().handle_events()
-        if self.cycle is not None and not self.cycle.response_complete:
+        super().data_received(data)
+        self._num_bytes += len(data)
+        beside = self._num_bytes - self._num_body_bytes
+        if beside > MAX_BESIDE + self._num_body_bytes // 16 and not self.transport.is_closing():
+            self.send_400_response("too much beside the body")
+        if self._is_answering:
             self._stop_waiting()
+
+    def on_message_begin(self) -> None:
+        """Begins a request."""
+        super().on_message_begin()
+        self._num_bytes = self._num_body_bytes = self._num_chunks = 0
+
+    def on_chunk_header(self) -> None:
+        """Counts a chunk of a body.
+
+        Raises:
+            TinyChunksError: they are too small; the request is then refused.
+        """
+        self._num_chunks += 1
+        if self._num_chunks > max(FEW_CHUNKS, self._num_body_bytes // CHUNK_BYTES):
+            raise TinyChunksError
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a piece of a body."""
+        self._num_body_bytes += len(body)
+        super().on_body(body)
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request is worked at."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP, unless an answer has begun."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
+        if self._is_answering and self.cycle.response_started:
             self.transport.abort()
+        else:
+            super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
         """Waits for the answer to be taken, and for the next request."""
@@ -201,7 +211,7 @@ class TimedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Goes on with an answer of which enough was taken."""
         super().resume_writing()
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_answering:
             self._stop_waiting()
 
     def _wait(self) -> None:
@@ -229,6 +239,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, app: Any, connections: Connections, grace_seconds: float) -> None:
         config = uvicorn.Config(
             app,
+            http="httptools",
             ws="none",
             lifespan="off",
             log_config=None,

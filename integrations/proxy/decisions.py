@@ -30,7 +30,7 @@ from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine, Result, Task
 from ...rerank.lists import Candidate, CandidateList, finite
 from ...rerank.mbr import MBRDecoder
-from ...rerank.stopping_rule import StoppingRule
+from ...rerank.stopping_rule import Outlook, StoppingRule, changing_in_steps
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
 from ..server.server_probe import LogprobForm
@@ -115,8 +115,7 @@ class Decisions:
         self, question: Question, decider: Decider, draw: CandidateDraw, turn: DocumentTurn | None
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
-        # calls are drawn all at once: the rule knows one vote, not one after the other
-        rule = self._drawing.rule(question.n) if question.tools is None else None
+        rule = self._drawing.rule(question.n)
         first = question.n if rule is None else min(question.n, max(rule.first, question.wanted))
         await self._drawn(draw, first)
         if turn is None:
@@ -140,13 +139,20 @@ class Decisions:
         """The decision, after as many rounds as it needs."""
         rounds = 1
         while True:
-            decision = await self._choice(question, decider, draw, rounds, context)
-            missing = 0 if rule is None else rule.next_round(len(decision.drawn))
-            if rule is None or not missing or draw.is_over:
-                return decision
-            if await asyncio.to_thread(_is_safe, rule, decider, decision.ranking):
-                return decision
-            await self._drawn(draw, len(decision.drawn) + missing)
+            num_drawn = len(draw.drawn)
+            missing = 0 if rule is None else rule.next_round(num_drawn)
+            is_last = rule is None or not missing or draw.is_over
+            try:
+                decision = await self._choice(question, decider, draw, rounds, context)
+            except ApiError:
+                if is_last or question.tools is None:
+                    raise  # else candidates that may answer may come
+            else:
+                if rule is None or is_last:
+                    return decision
+                if await asyncio.to_thread(_is_safe, rule, decider, decision):
+                    return decision
+            await self._drawn(draw, num_drawn + missing)
             rounds += 1
 
     async def _drawn(self, draw: CandidateDraw, size: int) -> None:
@@ -275,9 +281,15 @@ def _preferred(
     return (finished, len(allowed) - len(finished)) if finished else (allowed, 0)
 
 
-def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:
+def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
     """Whether more candidates are not likely to change a choice for the better."""
-    weights = None
+    vote = decision.call_vote
+    if vote is not None:
+        if not vote.steps:
+            return False  # a utility decided, among candidates that others may join
+        chance = changing_in_steps(vote.steps, rule.cap - len(decision.drawn))
+        return rule.is_safe(Outlook(chance, 0.0, is_of_answers=True))
+    ranking, weights = decision.ranking, None
     if isinstance(decider, MBRDecoder) and decider.pool.weights != "uniform":
         weights = decider.pool.weights_of(ranking.candidates)
     return rule.is_safe(rule.outlook_of(ranking, weights))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
+from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.storage.limits import limits
@@ -22,6 +23,40 @@ WIDE_BYTES = 4  # beside it, where a text may have characters of four bytes, whi
 BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
 
 BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class ClientGoneError(Exception):
+    """The client of a request has gone."""
+
+
+class HttpRequest:
+    """A request, of which the head has come.
+
+    Args:
+        scope: its head, as ASGI has it.
+        receive: waits for a piece of its body, or for the client to go.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.receive = receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: str = scope["query_string"].decode("latin-1")
+        self.headers: dict[str, str] = {}  # by names in small letters; of several the first counts
+        for name, value in reversed(scope["headers"]):
+            self.headers[name.decode("latin-1")] = value.decode("latin-1")
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The pieces of its body, as they come; raises ClientGoneError where they end too soon."""
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            yield message["body"]
+            more = message["more_body"]
 
 
 class RequestRoom:

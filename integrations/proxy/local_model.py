@@ -31,6 +31,7 @@ from ..files.reply_choices import MAX_TOP
 from ..huggingface.generator import HuggingFaceGenerator
 from ..huggingface.mixed_rows import MixedRows, RowText, TextRow, TokenChoice
 from ..huggingface.model_loading import GenerationSettings, check_ids, load, positions
+from ..server.exchange import Parts
 from .api_errors import ApiError, bad, shown
 from .decisions import Gathered
 from .questions import object_of, text_of_content
@@ -327,13 +328,18 @@ def _prompt(body: Mapping[str, Any]) -> str:
 class LocalReply(NamedTuple):
     """A reply, as connections give it."""
 
-    status_code: int
+    status: int
     headers: Mapping[str, str]
-    content: bytes
+    body: bytes
 
-    async def aiter_raw(self) -> AsyncIterator[bytes]:
+    @property
+    def content(self) -> LocalReply:
+        """What its bytes are read from: itself."""
+        return self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
         """Its bytes."""
-        yield self.content
+        yield self.body
 
 
 class LocalModel:
@@ -364,19 +370,13 @@ class LocalModel:
         await asyncio.to_thread(self._thread.stop, STOP_SECONDS)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        content: bytes | AsyncIterator[bytes],
-        headers: Mapping[str, str],
+    async def request(
+        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
     ) -> AsyncIterator[LocalReply]:
         """The reply to a request; one that is cancelled meanwhile ends with the next token."""
         path = unquote(urlsplit(url).path.removeprefix(urlsplit(ADDRESS).path)).strip("/")
-        if not isinstance(content, bytes):
-            content = b"".join([piece async for piece in content])
         try:
-            reply = await self._reply(method, path, content)
+            reply = await self._reply(method, path, b"".join(parts))
         except ApiError as error:
             reply = _reply(error.body, error.status, error.headers)
         yield reply

@@ -88,6 +88,8 @@ class Decision:
     def chosen(self) -> list[int]:
         """Numbers of the candidates that answer: the best distinct texts, then what there is besides."""
         best = [number for number, _ in self.ranked]
+        if len(best) >= self.question.wanted:
+            return best[: self.question.wanted]
         others = [number for number in self.allowed if number not in best]
         if self.call_vote is not None:
             others += self.call_vote.others

@@ -59,7 +59,8 @@ class DrawingSettings:
         deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided. Where nothing has,
             the server goes on waiting for one, which is the answer.
         adaptive: draw in rounds, and stop where the chance is small that more candidates change the choice.
-        round_size: candidates of a round.
+        round_size: candidates of the first round.
+        next_round_size: candidates of any other; fewer save more candidates, and ask the server more often.
         change_bound: the chance of another choice below which drawing stops; if not given, 0.03 of answers (`vote`),
             0.3 of other texts.
         change_margin: of other texts, the share of its risk by which a better choice counts as better.
@@ -90,6 +91,7 @@ class DrawingSettings:
     deadline_seconds: Seconds | None = None
     adaptive: bool = False
     round_size: Annotated[int, Field(ge=2), Rare()] = 4
+    next_round_size: Annotated[int, Field(ge=1), Rare()] = 2
     change_bound: Annotated[Annotated[float, Field(gt=0, le=1)] | None, Rare()] = None
     change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = StoppingRule.margin
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
@@ -130,7 +132,7 @@ class DrawingSettings:
         return StoppingRule(
             cap=n,
             first=self.round_size,
-            step=self.round_size,
+            step=self.next_round_size,
             bound=self.change_bound,
             margin=self.change_margin,
         )

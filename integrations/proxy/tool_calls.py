@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ...rerank.stopping_rule import Rival, VoteStep
 from ..files.reply_choices import value_at
 from .api_errors import ApiError
 from .json_forms import NOTHING, checker, value_of
@@ -155,6 +156,7 @@ class CallVote(NamedTuple):
         others: the rest of those that may answer, with the most votes first.
         votes: how many call, talk, and are invalid or unchecked; of how many kinds those are that may answer; votes of
             the tools and of the arguments that won.
+        steps: the votes after each other that decided; empty where a utility decides.
     """
 
     decided: Literal["calls", "talk"]
@@ -163,6 +165,7 @@ class CallVote(NamedTuple):
     by_utility: bool
     others: Sequence[int]
     votes: Mapping[str, int]
+    steps: Sequence[VoteStep] = ()
 
 
 def call_vote(
@@ -207,7 +210,13 @@ def call_vote(
     votes |= {"same_tools": len(same_names), "same_arguments": len(_grouped(same_names, keys)[0])}
     rest = [number for group in other_names for number in group] + talking
     if text_key is None:
-        return CallVote("calls", same_names, keys, False, rest, votes)
+        beside = (
+            Rival(len(talking), 1.0, is_earlier=False),
+            Rival(len(choices) - len(valid), 1.0, is_earlier=False, can_win=False),
+        )
+        first = VoteStep(len(calling), tuple(rival for rival in beside if rival.drawn))
+        steps = (first, _step(names), _step(_grouped(same_names, keys)))
+        return CallVote("calls", same_names, keys, False, rest, votes, steps)
     left_out = (*ignored, text_key)
     alike, *unlike = _grouped(
         same_names, [arguments_key(calls[number], left_out) for number in same_names]
@@ -233,6 +242,13 @@ def _grouped(numbers: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
     for number, key in zip(numbers, keys, strict=True):
         groups.setdefault(key, []).append(number)
     return sorted(groups.values(), key=len, reverse=True)
+
+
+def _step(groups: Sequence[Sequence[int]]) -> VoteStep:
+    """The vote over groups, of which the first has won."""
+    best, *others = groups
+    rivals = (Rival(len(group), 1.0, is_earlier=group[0] < best[0]) for group in others)
+    return VoteStep(len(best), tuple(rivals))
 
 
 def _name(call: ToolCall) -> str:

@@ -48,7 +48,7 @@ class Scores:
     """
 
     def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
-        require("Scores", "httpx2", "tenacity")
+        require("Scores", "aiohttp")
         if model is not None and not isinstance(model, str):
             problem = f"found {excerpt(model)}, expected a name that the server knows"
             raise InputError(problem, where="model", fix="Name it as it was named to serve")

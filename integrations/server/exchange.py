@@ -13,12 +13,14 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from random import uniform
 from threading import Thread
 from time import time
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.log import LOG
@@ -67,87 +69,77 @@ def _length_of_start(text: bytes, secret: bytes) -> int:
     return next((n for n in range(longest, 0, -1) if secret.startswith(text[-n:])), 0)
 
 
-POOL_CONNECTIONS = 8
-
-
-@dataclass(slots=True, eq=False)
-class _Pool:
-    """A client with a few connections, and how many of its requests are open."""
-
-    http: Any
-    num_open: int = 0
-
-
-class ConnectionPools:
-    """Sends requests; as many connections are opened as requests are open at a time.
+class KeptConnections:
+    """Sends requests; as many connections are opened as requests are open at a time, and kept for the next.
 
     Args:
+        address: of the server; the environment says whether it is behind a proxy.
         headers: of every request.
     """
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
-        self._pools: list[_Pool] = []
-        self._certificates: Any = None
+    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+        self._headers, self._proxy = headers, proxy_of(address)
+        self._session: Any = None
 
-    @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        content: bytes | AsyncIterator[bytes],
-        headers: Mapping[str, str],
-    ) -> AsyncIterator[Any]:
-        """The response to a request, which is open within the block; redirects are not followed."""
-        pool = next((pool for pool in self._pools if pool.num_open < POOL_CONNECTIONS), None)
-        pool = pool or self._added()
-        pool.num_open += 1
-        try:
-            sending = pool.http.stream(method, url, content=content, headers=headers)
-            async with sending as response:
-                yield response
-        finally:
-            pool.num_open -= 1
+    def request(
+        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Any]:
+        """The response to a request, which is open within a block; redirects are not followed."""
+        from yarl import URL
+
+        if self._session is None:
+            self._session = self._opened()
+        content, further = _as_sent(parts)
+        sending: AbstractAsyncContextManager[Any] = self._session.request(
+            method,
+            URL(url, encoded=True),
+            data=content or None,
+            headers={**headers, **further},
+            allow_redirects=False,
+            proxy=self._proxy,
+        )
+        return sending
 
     async def close(self) -> None:
         """Closes the connections."""
-        for pool in self._pools:
-            await pool.http.aclose()
+        if self._session is not None:
+            await self._session.close()
 
-    def _added(self) -> _Pool:
-        """One more pool; certificates are read once."""
-        import httpx2
+    def _opened(self) -> Any:
+        """A client that keeps nothing but connections, and takes bytes as they come; it needs a running event loop."""
+        import aiohttp
 
-        if self._certificates is None:
-            self._certificates = httpx2.create_ssl_context()
-        http = httpx2.AsyncClient(
-            headers=dict(self._headers),
-            limits=httpx2.Limits(max_connections=POOL_CONNECTIONS),
-            timeout=None,
-            follow_redirects=False,
-            verify=self._certificates,
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(),
+            auto_decompress=False,
         )
-        self._pools.append(_Pool(http))
-        return self._pools[-1]
+
+
+def proxy_of(address: str) -> str | None:
+    """The proxy before a server, as the environment names it (https_proxy, no_proxy and the like)."""
+    parts = urlsplit(address)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme, proxies.get("all"))
+    return None if proxy is None or proxy_bypass(parts.netloc) else proxy
 
 
 class Sender(Protocol):
-    """What sends requests and gives replies, as `ConnectionPools`."""
+    """What sends requests and gives replies, as `KeptConnections`."""
 
-    def stream(
-        self,
-        method: str,
-        url: str,
-        content: bytes | AsyncIterator[bytes],
-        headers: Mapping[str, str],
+    def request(
+        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Any]:
-        """The response to a request, which is open within the block: its status_code, headers and aiter_raw."""
+        """The response to a request, which is open within a block: its status, headers and content.iter_any."""
 
     async def close(self) -> None:
         """Closes what is open."""
 
 
 LONGEST_WAIT_SECONDS = 60.0
+MAX_DOUBLINGS = 64  # times that a wait is twice as long: more would be no float
 FEW_BYTES = 1 << 16  # of JSON, which are read in a moment
 
 
@@ -179,18 +171,18 @@ class Exchange:
     """
 
     def __init__(self, connection: Connection, connections: Sender | None = None) -> None:
-        require("server", "httpx2", "tenacity")
+        require("server", "aiohttp")
         self._connection = connection
         self._key = connection.key()
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         self._slots = asyncio.Semaphore(connection.connections)
-        self._pools = connections or ConnectionPools(headers)
+        self._kept = connections or KeptConnections(connection.base_url, headers)
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._pools.close()
+        await self._kept.close()
 
     async def post(
         self,
@@ -227,23 +219,20 @@ class Exchange:
         hold: Hold | None = None,
     ) -> JsonReply:
         """As `post`, with the id of the request."""
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
-
         content = body if isinstance(body, tuple) else (request_content(body),)
         url = self._url(path)
         attempts = (self._connection.retries if retries is None else retries) + 1
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(attempts),
-            wait=self._wait_seconds,
-            retry=retry_if_exception_type(PassingError),
-            before_sleep=_told_again,
-            reraise=True,
-        )
-        try:
-            reply: JsonReply = await retrying(self._attempt, url, content, surrogates, hold)
-            return reply
-        except PassingError as error:
-            raise error.at_last(attempts) from None
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._attempt(url, content, surrogates, hold)
+            except PassingError as error:
+                if attempt == attempts:
+                    raise error.at_last(attempts) from None
+                LOG.warning("attempt %d failed: %s; trying again", attempt, error)
+                seconds = self._wait_seconds(attempt, error.wait_seconds)
+            await asyncio.sleep(seconds)
 
     @asynccontextmanager
     async def opened(
@@ -260,10 +249,17 @@ class Exchange:
             InputError: the reply is too large.
         """
         try:
-            async with self._in_time(), self._stream(method, path, content, headers) as response:
+            url = self._url(path)
+            # called within the time, as what it gives has to be entered
+            async with (
+                self._in_time(),
+                self._kept.request(method, url, (content,), headers) as response,
+            ):
                 pieces = without(self._key, _bounded(response))
-                shown = {name: self.shown(value) for name, value in response.headers.items()}
-                yield OpenReply(response.status_code, shown, pieces)
+                shown = {
+                    name.lower(): self.shown(value) for name, value in response.headers.items()
+                }
+                yield OpenReply(response.status, shown, pieces)
         except PassingError as error:
             raise error.at_last(1) from None
 
@@ -279,21 +275,14 @@ class Exchange:
         """The address of a path beneath that of the server."""
         return f"{self._connection.base_url.rstrip('/')}/{path}"
 
-    def _stream(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> Any:
-        return self._pools.stream(method, self._url(path), content, headers)
-
-    def _wait_seconds(self, state: Any) -> float:
-        """How long to wait before the next attempt: as the server says, or twice as long as before."""
-        from tenacity import wait_exponential, wait_random
-
-        named_seconds = state.outcome.exception().wait_seconds
+    def _wait_seconds(self, attempt: int, named_seconds: float | None) -> float:
+        """How long to wait after an attempt, counted from 1: as the server says, or twice as long each time."""
         if named_seconds is not None:
-            return float(min(named_seconds, LONGEST_WAIT_SECONDS))
+            return min(named_seconds, LONGEST_WAIT_SECONDS)
         first_seconds = self._connection.backoff_seconds
-        growing = wait_exponential(multiplier=first_seconds, max=LONGEST_WAIT_SECONDS)
+        growing = first_seconds * 2.0 ** min(attempt - 1, MAX_DOUBLINGS)
         # by chance, so that requests that failed together are not repeated together
-        scattered = growing + wait_random(0, first_seconds)
-        return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
+        return min(growing + uniform(0, first_seconds), LONGEST_WAIT_SECONDS)
 
     async def _attempt(
         self, url: str, content: Parts, surrogates: bool, hold: Hold | None
@@ -320,15 +309,14 @@ class Exchange:
         self, url: str, content: Parts, hold: Hold | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
-        sending = self._pools.stream("POST", url, *_as_sent(content))
-        async with self._in_time(), sending as response:
+        async with self._in_time(), self._kept.request("POST", url, content, {}) as response:
             reply = await whole(_bounded(response), hold)
-        return response.status_code, response.headers, reply
+        return response.status, response.headers, reply
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
         """One of the connections, for a limited time; everything that breaks it is a `PassingError`."""
-        import httpx2
+        import aiohttp
 
         seconds = self._connection.timeout_seconds
         try:
@@ -336,14 +324,14 @@ class Exchange:
                 yield
         except TimeoutError:
             raise PassingError(f"no reply within {seconds:g} seconds", SlowError) from None
-        except httpx2.ConnectError as error:
+        except aiohttp.ClientConnectorError as error:
             shown = self.shown(f"cannot be reached ({error})")
             raise PassingError(shown, ResourceError) from None
-        except httpx2.TransportError as error:
+        except aiohttp.InvalidURL as error:
+            raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+        except aiohttp.ClientError as error:
             shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
             raise PassingError(shown) from None
-        except httpx2.InvalidURL as error:
-            raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
 
 
 def _as_sent(parts: Parts) -> tuple[bytes | AsyncIterator[bytes], dict[str, str]]:
@@ -391,7 +379,7 @@ async def _bounded(response: Any) -> AsyncIterator[bytes]:
     length = response.headers.get("content-length", "")
     _check_bytes(int(length) if length.isascii() and length.isdecimal() else 0)
     num_bytes = 0
-    async for piece in response.aiter_raw():
+    async for piece in response.content.iter_any():
         num_bytes += len(piece)
         _check_bytes(num_bytes)
         yield piece
@@ -418,12 +406,6 @@ def _check_size(reply: bytes) -> None:
         check_json_size(reply)
     except InputError as error:
         raise error.inside("server") from None
-
-
-def _told_again(state: Any) -> None:
-    """Logs that a request is made again, and why."""
-    failed = state.outcome.exception()
-    LOG.warning("attempt %d failed: %s; trying again", state.attempt_number, failed)
 
 
 class Client:

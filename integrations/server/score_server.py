@@ -90,7 +90,7 @@ def connection_of(metric: Any, address_variable: str, key_variable: str) -> Conn
         InputError: neither names an address.
         ModelLoadError: a package of the extra is not installed.
     """
-    require(metric.name, "httpx2", "tenacity")
+    require(metric.name, "aiohttp")
     if metric.base_url is not None:
         return connection_at(metric, metric.base_url)
     base_url = os.environ.get(address_variable)

@@ -189,7 +189,7 @@ def test_without_the_extra_it_says_what_to_install(
 def test_the_command_line_is_light() -> None:
     code = (
         "import sys, discorank.cli.commands.serve;"
-        "print([m for m in ('uvicorn', 'starlette', 'prometheus_client', 'torch', 'httpx2') if m in sys.modules])"
+        "print([m for m in ('uvicorn', 'httptools', 'prometheus_client', 'torch', 'aiohttp') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"

@@ -91,18 +91,18 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         ("nltk", ["decode", "DEMO", "-u", "meteor"], 'pip install "discorank[rouge]"'),
         ("ray", ["decode", "DEMO", "-u", "chrf", "--engine", "ray"], 'discorank[ray]"'),
         (
-            "starlette",
+            "uvicorn",
             ["serve", "--upstream", "http://localhost:1", "-u", "chrf"],
             'discorank[server]"',
         ),
         (
-            "httpx2",
+            "aiohttp",
             ["decode", "DEMO", "-u", 'judge(model="x",base_url="http://h")'],
             'discorank[server]"',
         ),
         ("pyarrow", ["convert", "DEMO", "-o", "x.parquet"], 'discorank[arrow]"'),
     ],
-    ids=["torch", "minilm", "nltk", "ray", "starlette", "httpx2", "pyarrow"],
+    ids=["torch", "minilm", "nltk", "ray", "uvicorn", "aiohttp", "pyarrow"],
 )
 def test_commands_name_what_to_install(
     missing: str, arguments: list[str], message: str, tmp_path: Path

@@ -198,6 +198,33 @@ def test_a_body_of_very_small_chunks_is_refused(chunk: bytes, count: int, status
         assert proxy.reports == []
 
 
+CHUNKED = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /",
+        b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx: ",
+        CHUNKED + b"1;",
+        CHUNKED + b"1\r\n{\r\n0\r\nx: ",
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /healthz HTTP/1.1\r\nhost: x\r\nx: ",
+    ],
+    ids=["address", "header", "extension", "trailer", "second"],
+)
+def test_what_comes_beside_a_body_is_bounded(start: bytes) -> None:
+    with proxying() as proxy, closing(connected(proxy)) as line:
+        sent = 0
+        with suppress(ConnectionError):
+            line.sendall(start)
+            while sent < 1 << 24:
+                line.sendall(b"a" * 4096)
+                sent += 4096
+        assert sent < 1 << 24
+        assert ask(proxy).status_code == 200
+        assert proxy.reports == []
+
+
 def test_what_is_no_http_behind_an_answer_is_no_error_of_ours() -> None:
     with proxying() as proxy, closing(connected(proxy)) as line:
         line.sendall(b"PUT /v1/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")

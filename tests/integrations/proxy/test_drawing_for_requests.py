@@ -241,17 +241,17 @@ def test_drawing_stops_when_the_choice_is_safe() -> None:
 
 
 def test_drawing_goes_on_while_the_choice_may_change() -> None:
-    with proxying(
-        adaptive=True, num_candidates=12, round_size=4, change_bound=1e-9, change_margin=0.0
-    ) as proxy:
+    settings: dict[str, Any] = {"change_bound": 1e-9, "change_margin": 0.0}
+    with proxying(adaptive=True, num_candidates=9, **settings) as proxy:
         reply = ask(proxy)
     field = about(reply)
-    assert (field["n"], field["rounds"]) == (12, 3)
-    assert [seen.body["n"] for seen in proxy.upstream.seen] == [4, 4, 4]
+    assert (field["n"], field["rounds"]) == (9, 4)
+    assert [seen.body["n"] for seen in proxy.upstream.seen] == [4, 2, 2, 1]
     assert [usage["candidates"] for usage in field["usage"]] == [
         [0, 1, 2, 3],
-        [4, 5, 6, 7],
-        [8, 9, 10, 11],
+        [4, 5],
+        [6, 7],
+        [8],
     ]
     drawn = [
         candidate
@@ -269,7 +269,11 @@ def test_votes_are_told_and_drawing_goes_on_while_they_may_change(answers: str, 
 
     deciders: Any = {"vote": MBRDecoder("vote", nbest=None)}
     with proxying(
-        Script(answer=vote), adaptive=True, num_candidates=12, deciders=deciders
+        Script(answer=vote),
+        adaptive=True,
+        num_candidates=12,
+        next_round_size=4,
+        deciders=deciders,
     ) as proxy:
         field = about(ask(proxy))
     assert field["n"] == drawn

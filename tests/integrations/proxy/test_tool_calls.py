@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
 
@@ -21,6 +22,7 @@ from discorank.integrations.proxy.tool_calls import (
     tools_of,
     verdict,
 )
+from discorank.rerank.stopping_rule import changing_in_steps
 
 from ...support.proxying import Proxy, proxying
 from .recorded_calls import ITS_HUB, LISTS, calling, talking, weather
@@ -280,3 +282,72 @@ def test_what_are_no_functions_is_not_voted_over() -> None:
     found = tools_of({"tools": TOOLS})
     assert found is not None
     assert list(found.schemas) == ["weather", "clock", "anything"]
+
+
+OSLO, BERGEN = weather("Oslo"), weather("Bergen")
+
+
+@pytest.mark.parametrize(
+    ("choices", "drawn"),
+    [
+        ([OSLO] * 16, 4),
+        ([OSLO, OSLO, BERGEN, *[OSLO] * 13], 6),
+        ([OSLO, BERGEN] * 8, 16),
+        ([weather("Oslo", days=0)] * 4 + [OSLO] * 12, 8),  # none of the first may answer
+        ([talking("Fine.")] * 16, 16),
+    ],
+    ids=["agreed", "one-other", "halves", "invalid-first", "talk"],
+)
+def test_calls_are_drawn_until_their_votes_are_safe(choices: list[Any], drawn: int) -> None:
+    with answering(choices, adaptive=True) as (proxy, client):
+        told = about(create(client))
+        assert told["n"] == drawn
+        assert [seen.body["n"] for seen in proxy.upstream.seen] == [4] + [2] * ((drawn - 4) // 2)
+
+
+def test_where_no_candidate_may_answer_all_are_drawn() -> None:
+    with answering([weather("Oslo", days=0)] * 8, adaptive=True) as (proxy, client):
+        with pytest.raises(openai.InternalServerError, match="none of 8 candidates calls the"):
+            create(client)
+        assert [seen.body["n"] for seen in proxy.upstream.seen] == [4, 2, 2]
+
+
+def simulated_calls(number: int) -> list[list[Any]]:
+    """Lists of 16 candidates: some talk, some call one to three tools with two to four values."""
+    random = np.random.default_rng(0)
+    lists: list[list[Any]] = []
+    for _ in range(number):
+        shares = random.dirichlet(np.ones(random.integers(1, 4)))
+        values = [random.dirichlet(np.ones(random.integers(2, 5))) for _ in shares]
+        talks, choices = random.beta(1, 4), []
+        for _ in range(16):
+            name = int(random.choice(len(shares), p=shares))
+            value = int(random.choice(len(values[name]), p=values[name]))
+            call = calling((f"tool{name}", {"value": value}))
+            choices.append(talking("No.") if random.random() < talks else call)
+        lists.append(choices)
+    return lists
+
+
+def test_at_bound_b_at_most_b_of_votes_over_calls_end_otherwise() -> None:
+    """As the rule's own law; the share of lists may pass the bound by chance, by three standard errors."""
+    tools = Tools({f"tool{name}": None for name in range(3)})
+
+    def chosen(choices: list[Any]) -> str:
+        vote = call_vote(choices, tools)
+        texts = list(vote.texts or ("talk",))
+        return max(dict.fromkeys(texts), key=texts.count)
+
+    bounds, lists = (0.03, 0.1, 0.3), simulated_calls(50)
+    others, drawn = np.zeros(3), np.zeros(3)
+    for choices in lists:
+        ends = dict.fromkeys(bounds, 16)
+        for n in range(14, 3, -2):
+            steps = call_vote(choices[:n], tools).steps
+            chance = changing_in_steps(steps, 16 - n) if steps else 1.0
+            ends |= {bound: n for bound in bounds if chance < bound}
+        drawn += list(ends.values())
+        others += [chosen(choices[:n]) != chosen(choices) for n in ends.values()]
+    for bound, share, mean in zip(bounds, others / len(lists), drawn / len(lists), strict=True):
+        assert share <= bound + 3 * (bound * (1 - bound) / len(lists)) ** 0.5
+        assert 1 - mean / 16 > 0.1
