@@ -1,17 +1,30 @@
-"""Writes the tables of metrics and of limits in docs/ from what each declares: ``make docs``.
+"""Writes tables in docs/ from the code: ``make docs``.
+
+Metrics and limits declare what they are. What `serve` chooses, and what passes, is asked of the code that reads
+requests, with a request for each thing that may be asked for.
 
 A table stands between ``<!-- NAME: make docs writes this list -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from discorank.cli.options import field_helps
+from discorank.integrations.proxy.api_errors import ApiError
+from discorank.integrations.proxy.app import READERS
+from discorank.integrations.proxy.forms.responses_form import LOGPROBS
+from discorank.integrations.proxy.forms.score_forms import ENDPOINTS
+from discorank.integrations.proxy.questions import OTHER_KEYS, Allowed, Question
+from discorank.integrations.proxy.score_endpoints import SHARED, UTILITIES
+from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
 from discorank.metrics.registry import BUILT_IN, metric_class
 from discorank.metrics.storage.limits import Limits
 
@@ -67,11 +80,186 @@ def in_units(value: int, is_bytes: bool) -> str:
     return f"{value:,}"
 
 
+SAID = [{"role": "user", "content": "Hello"}]
+PLAIN: Mapping[str, Mapping[str, Any]] = {
+    "chat/completions": {"messages": SAID},
+    "completions": {"prompt": "Hello"},
+    "responses": {"input": "Hello"},
+    "messages": {"messages": SAID, "max_tokens": 9},
+}
+SCHEMA = {"type": "object"}
+IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
+
+
+class Feature(NamedTuple):
+    """Something that a request may ask for.
+
+    Args:
+        what: it is called.
+        keys: of the request, by path; of every path that is not named, those of "".
+        options: of `serve`.
+    """
+
+    what: str
+    keys: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, Any] = {}
+
+    def outcome(self, path: str) -> str:
+        """What becomes of a request to a path."""
+        keys = self.keys.get(path, self.keys.get(""))
+        return "" if keys is None else outcome(path, {**PLAIN[path], **keys}, self.options)
+
+
+def said_with(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What a user says, with a part that is no text."""
+    return {"role": "user", "content": [part]}
+
+
+def tool_of_provider(name: str) -> dict[str, Any]:
+    """A tool that is no function."""
+    return {"tools": [{"type": name, "name": name}]}
+
+
+FUNCTION = {"type": "function", "function": {"name": "f"}}
+FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
+    "": {"tools": [FUNCTION]},
+    "responses": {"tools": [{"type": "function", "name": "f"}]},
+    "messages": {"tools": [{"name": "f", "input_schema": SCHEMA}]},
+}
+CHAT, COMPLETION, RESPONSE, MESSAGE = PLAIN
+FEATURES = (
+    Feature("a text", {"": {}}),
+    Feature("the k best of n: `n`", {CHAT: {"n": 2}, COMPLETION: {"n": 2}}),
+    Feature("a stream: `stream`", {"": {"stream": True}}),
+    Feature("temperature 0", {"": {"temperature": 0}}),
+    Feature(
+        "temperature 0 with `--sampling-temperature`",
+        {"": {"temperature": 0}},
+        {"sampling_temperature": 1.0},
+    ),
+    Feature("one candidate: `discorank.n` or `-n` is 1", {"": {"discorank": {"n": 1}}}),
+    Feature(
+        "log-probabilities",
+        {CHAT: {"logprobs": True}, COMPLETION: {"logprobs": 1}, RESPONSE: {"include": [LOGPROBS]}},
+    ),
+    Feature(
+        "JSON, or a schema of it",
+        {
+            "": {"response_format": {"type": "json_object"}},
+            RESPONSE: {"text": {"format": {"type": "json_object"}}},
+            MESSAGE: {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        },
+    ),
+    Feature("calls of functions: `tools`", FUNCTIONS),
+    Feature("the same with `--tool-calls pass`", FUNCTIONS, {"tool_calls": "pass"}),
+    Feature(
+        "other tools",
+        {
+            "": tool_of_provider("custom"),
+            RESPONSE: tool_of_provider("web_search"),
+            MESSAGE: tool_of_provider("web_search_20250305"),
+        },
+    ),
+    Feature(
+        "pictures",
+        {
+            CHAT: {"messages": [said_with(IMAGE)]},
+            RESPONSE: {"input": [said_with({"type": "input_image"})]},
+            MESSAGE: {"messages": [said_with({"type": "image"})]},
+        },
+    ),
+    Feature(
+        "sound, files and other parts of messages",
+        {
+            CHAT: {"messages": [said_with({"type": "input_audio"})]},
+            RESPONSE: {"input": [said_with({"type": "input_file"})]},
+            MESSAGE: {"messages": [said_with({"type": "document"})]},
+        },
+    ),
+    Feature(
+        "messages of another form", {CHAT: {"messages": "x"}, RESPONSE: {"input": [{"type": "x"}]}}
+    ),
+    Feature("several prompts", {COMPLETION: {"prompt": ["a", "b"]}}),
+    Feature("`modalities` beside text", {CHAT: {"modalities": ["audio"]}}),
+    Feature("`previous_response_id`", {RESPONSE: {"previous_response_id": "x"}}),
+    Feature("`conversation`", {RESPONSE: {"conversation": "x"}}),
+    Feature("`prompt`, a template that is kept", {RESPONSE: {"prompt": {"id": "x"}}}),
+    Feature("`store: true`", {RESPONSE: {"store": True}}),
+    Feature("`background`", {RESPONSE: {"background": True}}),
+    Feature("`truncation: auto`", {RESPONSE: {"truncation": "auto"}}),
+    Feature("`include` of anything else", {RESPONSE: {"include": ["x"]}}),
+    Feature("`text` of anything else", {RESPONSE: {"text": {"x": 1}}}),
+    Feature(
+        "a summary of what the model thinks",
+        {RESPONSE: {"reasoning": {"summary": "auto"}}, MESSAGE: {"thinking": {"type": "enabled"}}},
+    ),
+    Feature("keys that are not known", {"": {"a_new_key": 1}}),
+)
+
+
+def every_feature() -> Iterator[Feature]:
+    """All that may be asked for: the rows of the table, but for its head."""
+    yield from FEATURES
+    reasons = defaultdict(list)
+    for key, reason in OTHER_KEYS.items():
+        reasons[reason].append(key)
+    for keys in reasons.values():
+        asked = {keys[0]: 2}
+        what = ", ".join(f"`{key}`" for key in keys)
+        yield Feature(what, {CHAT: asked, COMPLETION: asked})
+
+
+def outcome(path: str, keys: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """What becomes of a request, as the code that reads it says."""
+    drawing = DrawingSettings(**options)
+    allowed = Allowed(frozenset({"chrf"}), "chrf", drawing.most_candidates)
+    try:
+        question = READERS[path](json.dumps(keys).encode(), allowed, drawing)
+    except ApiError as error:
+        return f"is refused ({error.status})"
+    if not isinstance(question, Question):
+        return f"passes: `{question.reason}`"
+    if question.unchosen:
+        return f"asked once: `{question.unchosen}`"
+    if question.tools is not None:
+        return "chosen by votes"
+    return "chosen" if question.response_format is None else "chosen among those that fit"
+
+
+def table_of_choices() -> str:
+    """A Markdown table with a row for each thing that requests may ask for, and a column for each path."""
+    heads = ["asked for", *(f"`/v1/{path}`" for path in READERS)]
+    rows: list[Sequence[str]] = [heads, ["---"] * len(heads)]
+    rows += [[one.what, *map(one.outcome, READERS)] for one in every_feature()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def table_of_paths() -> str:
+    """A Markdown table with a row for each kind of path."""
+    passing = [f"/v1/{path}" for path in USUAL_PATHS if path not in READERS]
+    own = [path for path in (UTILITIES, *ENDPOINTS) if path not in SHARED]
+    rows = {
+        "chosen, or passed through (below)": [f"/v1/{path}" for path in READERS],
+        "scored by the metrics of `serve`": own,
+        "scored where `model` names such a metric, else passed through": sorted(SHARED),
+        "passed through": [path for path in passing if path not in SHARED],
+        "of this server": ["/healthz", "/metrics"],
+        "refused (404), but for those that `--allow-path` names": ["any other"],
+    }
+    lines = ["| path | its requests are |", "|---|---|"]
+    for what, paths in rows.items():
+        named = ", ".join(f"`{path}`" if path.startswith("/") else path for path in paths)
+        lines.append(f"| {named} | {what} |")
+    return "\n".join(lines)
+
+
 def with_tables(text: str) -> str:
     """A page with its tables made anew."""
     makers = {
         "table of metrics": table_of_metrics,
         "table of limits": table_of_limits,
+        "table of paths": table_of_paths,
+        "table of choices": table_of_choices,
     }
     for name, make in makers.items():
         begin = f"<!-- {name}: make docs writes this list -->"

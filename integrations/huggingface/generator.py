@@ -140,7 +140,7 @@ class HuggingFaceGenerator:
         Raises:
             InputError: a text that cannot be read or is too long.
         """
-        ids = self._tokens(text, messages)
+        ids = self.tokens_of(text, messages)
         num_cut = 0
         max_tokens = self.settings.max_input_tokens
         if max_tokens is not None and len(ids) > max_tokens:
@@ -220,10 +220,14 @@ class HuggingFaceGenerator:
         except DiscorankError as error:
             return error
 
-    def _tokens(
+    def tokens_of(
         self, text: str, messages: Sequence[Mapping[str, Any]] = (), **options: Any
     ) -> list[int]:
-        """The tokens of a text, in a chat template and in the source language where the settings say so."""
+        """The tokens of a text, in a chat template and in the source language where the settings say so.
+
+        Raises:
+            InputError: a conversation that the template does not take.
+        """
         if messages or self.settings.chat:
             said = list(messages) or [{"role": "user", "content": text}]
             text = self._in_template(said)
@@ -243,9 +247,14 @@ class HuggingFaceGenerator:
         if getattr(self.tokenizer, "chat_template", None) is None:
             fix = "Give texts, or a model made for conversations"
             raise InputError("the tokenizer has no chat template", where="texts", fix=fix)
-        return str(
-            self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        )
+        from jinja2 import TemplateError
+
+        options: dict[str, Any] = {"add_generation_prompt": True, "tokenize": False}
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, **options))
+        except TemplateError as error:
+            problem = f"the chat template refuses the conversation ({error})"
+            raise InputError(problem, where="texts") from None
 
     def _shortened(self, text: str, max_tokens: int, is_chat: bool) -> list[int]:
         """The first tokens of a text, with the special ones around them."""
@@ -255,7 +264,7 @@ class HuggingFaceGenerator:
                 where="text",
                 fix="Shorten it: a template is not cut",
             )
-        return self._tokens(text, truncation=True, max_length=max_tokens)
+        return self.tokens_of(text, truncation=True, max_length=max_tokens)
 
 
 # names of settings: of GenerationSettings, and of MBRDecoder

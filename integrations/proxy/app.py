@@ -31,7 +31,7 @@ from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
-from ..server.exchange import FEW_BYTES, Exchange
+from ..server.exchange import FEW_BYTES, Exchange, Sender
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
 from ..server.settings import Connection
 from .api_errors import ApiError
@@ -54,13 +54,27 @@ from .forms.messages_form import error_of, read_message
 from .forms.responses_form import read_response
 from .panel import SAVE_SECONDS, Panel, PanelModel, PanelRecord, UpstreamSpec
 from .passing import Send, check_allowed, checked_path, relayed
-from .questions import Allowed, PassThrough, Question, object_of, read_passing, read_question
+from .questions import (
+    Allowed,
+    PassThrough,
+    Question,
+    object_of,
+    read_chat,
+    read_completion,
+    read_passing,
+)
 from .replies import answer_body, as_json, events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
-_CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
-_TRANSLATED = {"responses": read_response, "messages": read_message}
+Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
+# the paths whose answers are chosen, by what reads their requests
+READERS: Mapping[str, Reader] = {
+    "chat/completions": read_chat,
+    "completions": read_completion,
+    "responses": read_response,
+    "messages": read_message,
+}
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
@@ -235,7 +249,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.query)
         check_allowed(path, self._door.allow_path)
-        if (path in _CHOSEN or path in _TRANSLATED) and request.method != "POST":
+        if path in READERS and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -249,12 +263,9 @@ class App:
         self, behind: Behind, request: HttpRequest, path: str, content: bytes
     ) -> Question | PassThrough:
         """What a request asks for."""
-        if path in _CHOSEN:
-            read: Callable[[], Question | PassThrough] = partial(
-                read_question, content, _CHOSEN[path], behind.allowed, behind.drawing
-            )
-        elif path in _TRANSLATED and getattr(behind.drawing, path) == "choose":
-            read = partial(_TRANSLATED[path], content, behind.allowed, behind.drawing)
+        read: Callable[[], Question | PassThrough]
+        if path in READERS and getattr(behind.drawing, path, "choose") == "choose":
+            read = partial(READERS[path], content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing, behind.allowed.model)
@@ -399,6 +410,7 @@ class ProxyServer:
         report: takes what went wrong here, for people.
         utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
         scoring: how.
+        local: the model that is the server upstream itself, in place of connections to one.
 
     Raises:
         DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
@@ -414,6 +426,7 @@ class ProxyServer:
         report: Callable[[str], object],
         utilities: Mapping[str, Utility] | None = None,
         scoring: ScoreSettings | None = None,
+        local: Sender | None = None,
     ) -> None:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
@@ -431,7 +444,7 @@ class ProxyServer:
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
-        self._upstreams = [_upstream(model, self._report) for model in models]
+        self._upstreams = [_upstream(model, self._report, local) for model in models]
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
@@ -586,10 +599,12 @@ def _models_of(connection: Connection | Panel | None) -> Sequence[PanelModel]:
     return [] if connection is None else connection.models
 
 
-def _upstream(model: PanelModel, report: Callable[[str], object]) -> Upstream:
+def _upstream(model: PanelModel, report: Callable[[str], object], local: Sender | None) -> Upstream:
     """A server upstream, as requests go to it."""
     spec = model.spec
-    return Upstream(Exchange(model.connection), name=spec.name, model=spec.model, report=report)
+    return Upstream(
+        Exchange(model.connection, local), name=spec.name, model=spec.model, report=report
+    )
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

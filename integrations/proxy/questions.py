@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -97,8 +97,35 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
     return fields
 
 
-# keys that, unless empty, ask for something else than plain texts, and the reason that is given
-_KEYS = {
+# why nothing is chosen for a request, as headers and counters say it
+Reason = Literal[
+    "audio",
+    "beam-search",
+    "best_of",
+    "conversation",
+    "echo",
+    "fields",
+    "images",
+    "include",
+    "items",
+    "logprobs",
+    "messages",
+    "modalities",
+    "n=1",
+    "parts",
+    "previous_response_id",
+    "prompt",
+    "prompts",
+    "reasoning",
+    "store",
+    "temperature=0",
+    "text",
+    "thinking",
+    "tools",
+    "truncation",
+]
+# keys that, unless empty, ask for something else than plain texts
+OTHER_KEYS: Mapping[str, Reason] = {
     "functions": "tools",
     "audio": "audio",
     "prompt_logprobs": "logprobs",
@@ -112,9 +139,9 @@ _KEYS = {
 }
 
 
-def other_than_text(body: Mapping[str, Any], chat: bool) -> str | None:
+def other_than_text(body: Mapping[str, Any], chat: bool) -> Reason | None:
     """Why a request is not for plain texts; None if it is."""
-    for key, reason in _KEYS.items():
+    for key, reason in OTHER_KEYS.items():
         if body.get(key) not in (None, False, [], {}):
             return reason
     if not chat:
@@ -128,7 +155,7 @@ def other_than_text(body: Mapping[str, Any], chat: bool) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def _other_part(message: Any) -> str | None:
+def _other_part(message: Any) -> Reason | None:
     """The content of a message beside text; None if there is nothing."""
     content = message.get("content") if isinstance(message, Mapping) else None
     for part in content if isinstance(content, list) else ():
@@ -146,11 +173,11 @@ def source_of(body: Mapping[str, Any], chat: bool) -> str | None:
     messages = body.get("messages")
     for message in reversed(messages if isinstance(messages, list) else []):
         if isinstance(message, Mapping) and message.get("role") == "user":
-            return _text_of(message.get("content"))
+            return text_of_content(message.get("content"))
     return None
 
 
-def _text_of(content: Any) -> str | None:
+def text_of_content(content: Any) -> str | None:
     """The text of a message, whose parts stand in lines."""
     if isinstance(content, str):
         return content
@@ -229,14 +256,22 @@ class Question:
         return memoryview(self.content)[:-1], b", " + request_content(more)[1:]
 
 
-def read_question(
+def read_chat(content: bytes, allowed: Allowed, drawing: DrawingSettings) -> Question | PassThrough:
+    """A request to /chat/completions; raises ApiError if it cannot be read, or asks for what is not allowed."""
+    return _read(content, True, allowed, drawing)
+
+
+def read_completion(
+    content: bytes, allowed: Allowed, drawing: DrawingSettings
+) -> Question | PassThrough:
+    """A request to /completions; errors as `read_chat`."""
+    return _read(content, False, allowed, drawing)
+
+
+def _read(
     content: bytes, chat: bool, allowed: Allowed, drawing: DrawingSettings
 ) -> Question | PassThrough:
-    """A request to /chat/completions or /completions.
-
-    Raises:
-        ApiError: it cannot be read, or asks for what is not allowed.
-    """
+    """A request to /chat/completions or /completions; errors as `read_chat`."""
     asked = object_of(content)
     counts = _counts(asked, chat, allowed, drawing)
     if not counts.reason:
@@ -248,7 +283,7 @@ def read_question(
 class NoChatError(Exception):
     """A request of another form that asks for something that is not translated, and the reason that is given."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -311,7 +346,7 @@ class _Counts(NamedTuple):
     own: OwnFields
     sizes: list[int]
     wanted: int
-    reason: str | None
+    reason: Reason | None
 
 
 def _counts(
@@ -431,7 +466,7 @@ def asks_logprobs(body: Mapping[str, Any], chat: bool) -> bool:
     return value is True or (not chat and type(value) is int)
 
 
-def _other_tools(body: Mapping[str, Any], chat: bool, drawing: DrawingSettings) -> str | None:
+def _other_tools(body: Mapping[str, Any], chat: bool, drawing: DrawingSettings) -> Reason | None:
     """Why tools are not chosen; None if there are none, or if they are."""
     if body.get("tools") in (None, []):
         return None

@@ -262,20 +262,25 @@ def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
     """The events of an answer."""
     if question.form is not None:
         yield from question.form.events(answer.body)
-        return
-    body = dict(answer.body)
+    else:
+        yield from reply_events(answer.body, question.chat, question.with_usage)
+
+
+def reply_events(reply: Mapping[str, Any], chat: bool, with_usage: bool) -> Iterator[bytes]:
+    """The events of a reply in one piece, whose last has the usage if it is asked for."""
+    body = dict(reply)
     choices, usage = body.pop("choices"), body.pop("usage", None)
     about = {FIELD: body.pop(FIELD)} if FIELD in body else {}
-    if question.chat:
+    if chat:
         body["object"] = "chat.completion.chunk"
-    head = {**body, "usage": None} if question.with_usage else body
+    head = {**body, "usage": None} if with_usage else body
     for choice in choices:
-        yield event({**head, "choices": [_opening(choice, question.chat)]})
+        yield event({**head, "choices": [_opening(choice, chat)]})
     for choice in choices:
-        ending = {**head, "choices": [_ending(choice, question.chat)]}
+        ending = {**head, "choices": [_ending(choice, chat)]}
         is_last = choice is choices[-1]
         yield event({**ending, **about} if is_last else ending)
-    if question.with_usage:
+    if with_usage:
         yield event({**body, "choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"
 

@@ -23,6 +23,7 @@ from ..files.reply_choices import text_of, total_logprob, value_at
 from ..scoring.list_prompts import ScoredText
 from .exchange import (
     Exchange,
+    ExhaustedError,
     NotThereError,
     RefusedError,
     UnusableError,
@@ -242,7 +243,7 @@ class ServerProbe:
             text, num_tokens, total = made
             try:
                 value = await self._of_prompt(form, Pair(prompt, text))
-            except (InputError, NotThereError) as error:
+            except (InputError, NotThereError, ExhaustedError) as error:
                 return Row(what, False, str(error))
             echoed, own = value / num_tokens, total / num_tokens
             if abs(echoed - own) <= MAX_NATS_APART:
@@ -254,7 +255,9 @@ class ServerProbe:
     async def _of_prompt(self, form: RequestForm[ScoredText], pair: Pair) -> float:
         """The log-probability of a text behind a prompt."""
         body = {**form.body(self._model, [pair]), **self._further}
-        (value,) = form.values(await self._exchange.post(form.path, body), [pair])
+        # asked once: a server that takes 0 tokens for no bound writes until it fails
+        reply = await self._exchange.post(form.path, body, retries=0)
+        (value,) = form.values(reply, [pair])
         return value.logprob
 
     async def _generated(self, prompt: str, seed: int) -> tuple[str, int, float] | None:

@@ -20,6 +20,7 @@ from benchmarks.support.scripted_upstream import upstream_running
 from discorank.cli.main import main
 
 from ..support.proxying import send
+from ..support.tiny_causal import write_causal
 from ..support.waiting import PATIENCE_SECONDS, wait_until
 from .test_stopping import handled
 
@@ -28,8 +29,12 @@ PANEL = ("--upstream", "a=http://x/v1", "b=http://y/v1")
 
 @contextmanager
 def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
-    """The command and the address it says that it serves at."""
-    command = [sys.executable, "-m", "discorank", "serve", "--upstream", url, "--port", "0", *words]
+    """The command and the address it says that it serves at.
+
+    `url` is that of the server upstream, or the folder of a model.
+    """
+    option = "--upstream" if url.startswith("http:") else "--generator"
+    command = [sys.executable, "-m", "discorank", "serve", option, url, "--port", "0", *words]
     command += [] if "--probe-model" in words else ["--skip-probe"]
     process = subprocess.Popen(
         command,
@@ -98,6 +103,19 @@ def test_features_choose() -> None:
     assert upstream.seen[0].body["logprobs"] == 1
 
 
+def test_a_model_in_this_process(tmp_path: Path) -> None:
+    model = str(write_causal(tmp_path / "tiny-model", "llama"))
+    words = ("-u", "chrf", "-n", "3", "--max-new-tokens", "8")
+    with served(model, *words) as (process, url):
+        assert send("GET", f"{url}/models").json()["data"][0]["id"] == "tiny-model"
+        body = {"model": "tiny-model", "prompt": "the cat"}
+        reply = send("POST", f"{url}/completions", json=body)
+        assert reply.headers["x-discorank"].startswith("chosen; n=3")
+        assert reply.json()["usage"]["completion_tokens"] <= 24
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
 def test_metrics_score_without_a_server_upstream() -> None:
     command = [sys.executable, "-m", "discorank", "serve", "-m", "bleu", "chrf", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -162,6 +180,11 @@ def test_metrics_score_without_a_server_upstream() -> None:
         (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X is not set"),
         (["--panel-report"], "--panel-file: is missing"),
         (["--panel-report", "--panel-file", "not-there.json"], "not-there.json"),
+        (["--generator", "m", "--upstream", "http://x/v1", "-u", "chrf"], "beside --upstream"),
+        (["--generator", "m", "-u", "chrf", "--key-variable", "X"], "--key-variable: is for a se"),
+        (["-m", "chrf", "--max-new-tokens", "4"], "--max-new-tokens: is for a model in this"),
+        (["--generator", "no/such/model", "-u", "chrf"], "no/such/model"),
+        (["--generator", "m"], "--utility: is missing"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -177,7 +200,18 @@ def test_a_panel_serves_and_its_report_is_printed(
     path = str(tmp_path / "models.json")
     with upstream_running() as one, upstream_running() as other:
         second = f"b={other.url},model=B,n=2"
-        words = ("--upstream", second, "-m", "length", "-n", "3", "--shrink", "0.5", "--panel-file", path)
+        words = (
+            "--upstream",
+            second,
+            "-m",
+            "length",
+            "-n",
+            "3",
+            "--shrink",
+            "0.5",
+            "--panel-file",
+            path,
+        )
         with served(f"a={one.url}", *words) as (process, url):
             reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
             process.send_signal(signal.SIGTERM)

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import get_args
 
 import pytest
 
@@ -49,15 +51,31 @@ def test_the_page_of_metrics_names_every_metric() -> None:
     assert [name for name in BUILT_IN if f"| `{name}` |" not in text] == []
 
 
-def test_tables_of_metrics_are_up_to_date() -> None:
+def made_tables() -> ModuleType:
     spec = spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
     assert spec is not None
     assert spec.loader is not None
     tables = module_from_spec(spec)
     spec.loader.exec_module(tables)
+    return tables
+
+
+def test_tables_are_up_to_date() -> None:
+    tables = made_tables()
     for page in tables.PAGES:
         text = page.read_text(encoding="utf-8")
         assert tables.with_tables(text) == text, "run: make docs"
+
+
+def test_the_table_of_what_serve_chooses_has_every_reason() -> None:
+    """`outcome` asks the code that reads requests: a reason that no row brings is a row that is missing."""
+    from discorank.integrations.proxy.app import READERS
+    from discorank.integrations.proxy.questions import Reason
+
+    table = made_tables().table_of_choices()
+    assert set(re.findall(r"passes: `([^`]+)`", table)) == set(get_args(Reason))
+    for path in READERS:
+        assert f"`/v1/{path}`" in table
 
 
 def test_the_index_names_every_page() -> None:

@@ -74,11 +74,12 @@ def test_python(address: str) -> None:
 def test_commands_of_serve_have_these_options(capsys: pytest.CaptureFixture[str]) -> None:
     commands = [words for block in blocks("sh") for words in lines(block)]
     ours = [words[1:] for words in commands if words[0] == "discorank"]
-    assert len(ours) == 12
+    assert len(ours) == 13
     for words in ours:
         assert main([*words, "--print-config"]) == 0
         assert re.search(
-            "upstream:\n- (a=)?http://localhost:|panel_report: true", capsys.readouterr().out
+            "upstream:\n- (a=)?http://localhost:|panel_report: true|generator: smollm2",
+            capsys.readouterr().out,
         )
 
 

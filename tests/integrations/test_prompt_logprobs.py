@@ -484,6 +484,26 @@ def test_the_table_says_what_the_server_does(capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_a_form_that_a_server_fails_at_is_asked_once_and_is_a_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As one that takes 0 tokens for no bound, and writes until there is no room."""
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body.get("echo") and seen.body["max_tokens"] == 0:
+            return Reply({"error": {"message": "no room"}}, 500)
+        return continuing(seen)
+
+    words = ["logprobs", "--backend", "server", "--generator", "m", "--probe", "--base-url"]
+    with serving(answer) as server:
+        assert main([*words, server.url, "--retries", "3"]) == 0
+        echoes = [seen for seen in server.seen if seen.body.get("echo")]
+    table = capsys.readouterr().out.splitlines()
+    assert re.split(r"  +", table[4])[:2] == ["prompts by echo", "no"]
+    assert re.split(r"  +", table[5])[:2] == ["prompts by echo-one", "yes"]
+    assert [seen.body["max_tokens"] for seen in echoes] == [0, 1]
+
+
 def test_many_requests_are_under_way() -> None:
     all_open = threading.Event()
 

@@ -14,6 +14,7 @@ import httpx2
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.app import ProxyServer
+from discorank.integrations.proxy.local_model import ADDRESS
 from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec, kept_record
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
@@ -110,14 +111,25 @@ def panelling(
             yield proxy, upstreams
 
 
+@contextmanager
+def proxying_local(
+    local: Any, deciders: dict[str, Decider] | None = None, **drawing: Any
+) -> Iterator[Proxy]:
+    """A proxy whose server upstream is a model in this process."""
+    chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
+    reached = Connection(**{**CONNECTING, "base_url": ADDRESS, "retries": 0})
+    yield from _running(None, chosen, None, reached, {}, drawing, False, local)
+
+
 def _running(
-    upstream: ScriptedUpstream,
+    upstream: Any,
     deciders: dict[str, Decider],
     engine: Engine | None,
     reached: Connection | Panel,
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
+    local: Any = None,
 ) -> Iterator[Proxy]:
     """The proxy, stopped at the end."""
     reports: list[str] = []
@@ -128,6 +140,7 @@ def _running(
         DrawingSettings(**{"num_candidates": 4, **drawing}),
         DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
         reports.append,
+        local=local,
     )
     server.load()
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(probes)))

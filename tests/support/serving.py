@@ -97,6 +97,11 @@ def serving(answer: Callable[[Seen, int], Reply]) -> Iterator[Server]:
                 with server.lock:
                     server.open -= 1
 
+        def do_GET(self) -> None:
+            send(self, server.reply(self.path, {}, self.headers["Authorization"]), server.ended)
+            with server.lock:
+                server.open -= 1
+
         def log_message(self, format: str, *args: Any) -> None:
             pass
 

@@ -24,6 +24,7 @@ from ..questions import (
     NoChatError,
     PassThrough,
     Question,
+    Reason,
     read_translated,
 )
 from ..replies import as_json
@@ -69,7 +70,7 @@ _MOVED_KEYS = (
 _ANSWERED_KEYS = ("metadata", "store", "background", "truncation", "stream_options")
 _KNOWN_KEYS = frozenset((*_SAME_KEYS, *_MOVED_KEYS, *_ANSWERED_KEYS))
 # keys that ask for what the server upstream may have kept
-_KEPT_KEYS = ("previous_response_id", "conversation", "prompt")
+_KEPT_KEYS: tuple[Reason, ...] = ("previous_response_id", "conversation", "prompt")
 _TEXT_PARTS = ("input_text", "output_text", "text")
 
 

@@ -25,7 +25,6 @@ from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.cost import bounded
 from discorank.integrations.proxy.door import LimitedReport, body_of, max_connections
 from discorank.integrations.proxy.passing import whole_events
-from discorank.integrations.proxy.questions import read_question
 from discorank.integrations.proxy.settings import DrawingSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
@@ -156,13 +155,13 @@ def test_a_room_comes_before_the_body() -> None:
 
 def test_long_json_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
-    read = read_question
+    read = app.READERS["completions"]
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread().name)
         return read(*arguments)
 
-    monkeypatch.setattr(app, "read_question", noted)
+    monkeypatch.setitem(app.READERS, "completions", noted)
     with proxying() as proxy:
         assert ask(proxy, x="y" * 100_000).status_code == 200
         assert ask(proxy).status_code == 200

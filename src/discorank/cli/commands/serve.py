@@ -1,5 +1,6 @@
 """``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates.
 
+``discorank serve --generator MODEL -u UTILITY``: the same, where the model is in this process.
 ``discorank serve -m METRIC ...``: scores over HTTP, with a server upstream or without one.
 """
 
@@ -15,6 +16,12 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
+from ...integrations.proxy.local_model import (
+    ADDRESS,
+    LocalModel,
+    LocalModelSettings,
+    loaded_model,
+)
 from ...integrations.proxy.panel import (
     Panel,
     PanelModel,
@@ -86,6 +93,8 @@ REPORT_COLUMNS = (
     whole("tokens", "completion_tokens"),
     decimals("seconds", "mean_seconds", 3),
 )
+_OF_GENERATOR = setting_names(LocalModelSettings)
+_OF_HTTP = ("key_variable", "backoff_seconds")  # what is of no use to a model in this process
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -103,6 +112,8 @@ class ServeOptions:
     Args:
         upstream: the address of the server that generates, such as http://localhost:8000/v1; without it, -m METRIC
             alone answers scores. Of several models NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
+        generator: a small model that generates in this process, in place of a server: a folder, a GGUF file, a name on
+            the hub, or what a package brings: smollm2 (Apache-2.0) or gemma3-270m (Gemma terms of use).
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
@@ -110,6 +121,7 @@ class ServeOptions:
     heading: ClassVar = "server"
 
     upstream: Annotated[tuple[str, ...], Converted(listed)] = ()
+    generator: str | None = None
     allow_utility: tuple[str, ...] = ()
     probe_model: Annotated[str | None, Rare()] = None
 
@@ -121,6 +133,7 @@ OPTIONS = Options(
     [
         ServeOptions,
         PanelSettings,
+        LocalModelSettings,
         MBRDecoder,
         FeatureOptions,
         Reranker,
@@ -141,8 +154,8 @@ OPTIONS = Options(
     first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
-        "serve --upstream http://localhost:8000/v1 -u vote -n 32 --adaptive",
         "serve --upstream a=http://localhost:8000/v1 b=http://localhost:8001/v1 -u vote --deadline 3s",
+        "serve --generator smollm2 -u chrf -n 8 --max-new-tokens 64",
     ],
 )
 
@@ -153,23 +166,34 @@ def run(arguments: Sequence[str]) -> int:
     if values["panel_report"]:
         print(_panel_report(needed(values, "panel_file", "--panel-file", "models.json")))
         return 0
-    specs = read_upstreams(build(ServeOptions, values).upstream)
+    specs = _specs(values)
     _check_names(values, specs)
     deciders = _deciders(values) if specs else {}
     utilities = _loaded(deciders) if specs else _scored(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     scoring = build(ScoreSettings, values)
+    local = None if values["generator"] is None else _local_model(values)
     with _upstream(values, specs, deciders) as upstream, engine_in(values) as engine:
-        server = ProxyServer(upstream, deciders, engine, drawing, door, say, utilities, scoring)
+        server = ProxyServer(
+            upstream, deciders, engine, drawing, door, say, utilities, scoring, local
+        )
         if values["probe"]:
             asyncio.run(_probed(server, values["probe_model"]))
             return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
+        asks = local is None and not values["skip_probe"]  # of the model here it is known
+        asyncio.run(_served(server, asks, values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
+
+
+def _specs(values: Mapping[str, Any]) -> Sequence[UpstreamSpec]:
+    """The servers upstream, or the model in this process as one."""
+    specs = read_upstreams(build(ServeOptions, values).upstream)
+    _check_upstream(values, specs)
+    return specs if values["generator"] is None else [UpstreamSpec("", ADDRESS)]
 
 
 def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
@@ -253,6 +277,30 @@ def _panel_report(path: str) -> str:
     return shown([Table(title, REPORT_COLUMNS, rows)], "table").rstrip()
 
 
+def _check_upstream(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
+    """Raises InputError for options of a server upstream beside a model in this process, or the other way round."""
+    given = OPTIONS.given(values)
+    if values["generator"] is None:
+        name = next((name for name in given if name in _OF_GENERATOR), None)
+        if name is not None:
+            fix = "Leave it out, or add --generator"
+            raise InputError("is for a model in this process", where=flag_of(name), fix=fix)
+    elif specs:
+        fix = "Leave one of them out"
+        raise InputError("stands beside --upstream", where="--generator", fix=fix)
+    else:
+        name = next((name for name in given if name in _OF_HTTP), None)
+        if name is not None:
+            problem = "is for a server upstream"
+            raise InputError(problem, where=flag_of(name), fix="Leave it out")
+
+
+def _local_model(values: Mapping[str, Any]) -> LocalModel:
+    """The model in this process."""
+    generation = build(LocalModelSettings, values)
+    return loaded_model(values["generator"], generation, values["device"], values["dtype"])
+
+
 async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -270,7 +318,7 @@ def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
         InputError: no metric is named, or an option is of no use without a server upstream.
     """
     if not values["metric"]:
-        fix = "Name a server that generates, or metrics that answer scores, -m METRIC"
+        fix = "Name a server or --generator, or metrics that answer scores, -m METRIC"
         raise InputError("is missing", where="--upstream", fix=fix)
     for name in OPTIONS.given(values):
         if name in _OF_UPSTREAM:
