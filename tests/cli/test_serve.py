@@ -33,7 +33,7 @@ def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str
 
     `url` is that of the server upstream, or the folder of a model.
     """
-    option = "--upstream" if url.startswith("http:") else "--generator"
+    option = "--upstream" if "://" in url else "--generator"
     command = [sys.executable, "-m", "discorank", "serve", option, url, "--port", "0", *words]
     command += [] if "--probe-model" in words else ["--skip-probe"]
     process = subprocess.Popen(
