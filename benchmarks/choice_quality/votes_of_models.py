@@ -128,11 +128,12 @@ def right(records: Sequence[CandidateList], chosen: Chosen, number: int = 16) ->
 def tuned(records: Sequence[CandidateList], name: str, number: int = 16) -> FloatArray:
     """As `right` of votes by a confidence, whose temperature is the best of the other half of the questions."""
     decoders = [MBRDecoder("vote", weights=name, temperature=t) for t in GRID]
-    values = np.array([right(records, by(decoder), number) for decoder in decoders])
+    values: FloatArray = np.array([right(records, by(decoder), number) for decoder in decoders])
     # kinds of questions take turns
     half = np.arange(len(records)) // 3 % 2
     best = [values[:, half != own].mean(axis=1).argmax() for own in (0, 1)]
-    return np.where(half == 0, values[best[0]], values[best[1]])
+    tuned_values: FloatArray = np.where(half == 0, values[best[0]], values[best[1]])
+    return tuned_values
 
 
 def first(record: CandidateList, number: int) -> CandidateList:

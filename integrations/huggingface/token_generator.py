@@ -197,7 +197,7 @@ class TokenGenerator:
         arguments = {name: value for name, value in arguments.items() if name in known}
         with torch.inference_mode():
             result = self.model(input_ids=ids, attention_mask=mask, use_cache=True, **arguments)
-            states = getattr(result, "past_key_values", None)
+            states: Any = getattr(result, "past_key_values", None)
             if not _keeps_keys_and_values(states):
                 return None
             states.batch_select_indices(torch.tensor(rows, device=ids.device))

@@ -11,7 +11,12 @@ import transformers
 from discorank.integrations.huggingface.model_loading import ModelPool
 from discorank.integrations.huggingface.token_generator import TokenGenerator
 
-SMALL = {"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+SMALL: dict[str, Any] = {
+    "vocab_size": 61,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
 SMALL |= {"num_key_value_heads": 1, "intermediate_size": 32, "head_dim": 8}
 PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15, 16], [17, 18]]
 POOL = ModelPool("candidates", 5, "ancestral", None, 1.0)
@@ -73,7 +78,8 @@ def one_thread() -> Iterator[None]:
 
 def generator(model: Any, shares: bool) -> TokenGenerator:
     """The generator of a model, which reads a prompt once or for every sample."""
-    config = transformers.GenerationConfig(eos_token_id=2, pad_token_id=0, use_cache=True)
+    make_config: Any = transformers.GenerationConfig
+    config = make_config(eos_token_id=2, pad_token_id=0, use_cache=True)
     made = TokenGenerator(model, config, max_new_tokens=7, padding=0, sequences_at_once=64)
     if not shares:
         made._prompt_states = lambda prompts, rows: None  # type: ignore[method-assign]
@@ -100,10 +106,12 @@ def test_shared_prompts_change_nothing(make: Callable[[], Any], is_shared: bool)
     (shared, logprobs, surest), (plain, plain_logprobs, plain_surest) = results
     assert shared == plain
     assert len({tuple(output) for output in plain[1]}) > 1
-    for own, expected in zip(logprobs, plain_logprobs, strict=True):
-        np.testing.assert_allclose(own, expected, rtol=1e-9)
+    for values, expected in zip(logprobs, plain_logprobs, strict=True):
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
     for own_list, expected_list in zip(surest, plain_surest, strict=True):
         for one, other in zip(own_list, expected_list, strict=True):
+            assert one.certainty is not None
+            assert other.certainty is not None
             np.testing.assert_allclose(one.certainty, other.certainty, rtol=1e-5)
     assert (tokens_read[0] < 0.75 * tokens_read[1]) == is_shared
 
