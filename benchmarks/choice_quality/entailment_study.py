@@ -20,7 +20,7 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ CUTS = (
 
 
 Texts = Sequence[str]
+Change = Callable[[str], str]
 
 
 class Pair(NamedTuple):
@@ -90,7 +91,9 @@ def changed(sentence: str, kind: str, others: Texts, rng: random.Random) -> str 
     return _replaced(sentence, NAME, lambda _: rng.choice(names), rng) if names else None
 
 
-def _replaced(sentence: str, pattern: re.Pattern[str], new: Any, rng: random.Random) -> str | None:
+def _replaced(
+    sentence: str, pattern: re.Pattern[str], new: Change, rng: random.Random
+) -> str | None:
     places = list(pattern.finditer(sentence))
     if not places:
         return None
@@ -204,7 +207,9 @@ def main() -> None:
     folder = model_files.locate("minilm", None)
     names = {0: "not_entailment", 1: "entailment"}
     labels = {name: number for number, name in names.items()}
-    model = BertForSequenceClassification.from_pretrained(folder, id2label=names, label2id=labels)
+    model: Any = BertForSequenceClassification.from_pretrained(
+        folder, id2label=names, label2id=labels
+    )
     tokenizer = AutoTokenizer.from_pretrained(folder)
     print(f"{len(texts)} documents, {apart} apart; {len(learned)} pairs, {len(kept)} apart")
     model.train()
