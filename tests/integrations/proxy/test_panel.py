@@ -185,6 +185,24 @@ def test_after_the_deadline_the_first_candidate_is_waited_for() -> None:
         assert text(ask(proxy)) == RIGHT
 
 
+def test_an_empty_reply_keeps_nobody_busy_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that gave nothing is no reason to look again and again for what there is at the deadline."""
+    looks, seconds_left = [], CandidateDraw._seconds_left
+
+    def counted(draw: CandidateDraw) -> float | None:
+        looks.append(draw)
+        return seconds_left(draw)
+
+    monkeypatch.setattr(CandidateDraw, "_seconds_left", counted)
+    empty = saying(RIGHT, fault=lambda body, number: "no-choices")
+    scripts = {"empty": empty, "late": saying(RIGHT, latency_seconds=0.3)}
+    with panelling(scripts, deadline_seconds="10ms") as (proxy, _):
+        assert text(ask(proxy)) == RIGHT
+    assert len(looks) < 20
+
+
 def test_a_model_without_the_log_probabilities_that_are_read_fails_alone() -> None:
     scripts = {"none": saying("a much longer text", logprobs=False), "some": saying("short")}
     by_logprob: Any = {"rerank": Reranker({"logprob": 1.0}, nbest=None)}
