@@ -225,10 +225,7 @@ def _upstream(
     values: Mapping[str, Any], specs: Sequence[UpstreamSpec], deciders: Mapping[str, Decider]
 ) -> Iterator[Connection | Panel | None]:
     """How the server upstream is reached, or the panel of several, whose record is kept while it serves."""
-    connections = [
-        build(Connection, values, base_url=spec.url, key_variable=_key_variable(values, spec))
-        for spec in specs
-    ]
+    connections = [_connection(values, spec) for spec in specs]
     if not any(spec.name for spec in specs):
         yield connections[0] if connections else None
         return
@@ -240,9 +237,14 @@ def _upstream(
         yield Panel(models, record, values["quorum"])
 
 
-def _key_variable(values: Mapping[str, Any], spec: UpstreamSpec) -> str | None:
-    """The environment variable that holds the key of a server."""
-    return spec.key_variable if spec.name else values["key_variable"]
+def _connection(values: Mapping[str, Any], spec: UpstreamSpec) -> Connection:
+    """How a server is reached; raises InputError, which names it."""
+    if not spec.name:
+        return build(Connection, values, base_url=spec.url)
+    try:
+        return build(Connection, values, base_url=spec.url, key_variable=spec.key_variable)
+    except InputError as error:
+        raise error.inside(f"--upstream {spec.name}") from None
 
 
 async def _probed(server: ProxyServer, model: str | None) -> None:
