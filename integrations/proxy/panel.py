@@ -252,18 +252,18 @@ class ModelTotals:
         for name, count in counts.items():
             if type(count) is not int or not 0 <= count < MAX_COUNT:
                 problem = f"found {excerpt(count)}, expected a count"
-                raise InputError(problem, where=f"{where}.{name}", fix=_MEND)
+                raise InputError(problem, where=f"{where}.{name}", fix=MEND)
         seconds = finite(row.get("seconds"))
         if seconds is None:
             problem = f"found {excerpt(row.get('seconds'))}, expected a number"
-            raise InputError(problem, where=f"{where}.seconds", fix=_MEND)
+            raise InputError(problem, where=f"{where}.seconds", fix=MEND)
         gap = RunningMean(mean_in(row.get("gap"), f"{where}.gap"))
         own = RunningMean(mean_in(row, where))
         return cls(**counts, seconds=seconds, gap=gap, own=own)  # type: ignore[arg-type]
 
 
 _COUNTS = tuple(one.name for one in fields(ModelTotals) if one.type == "int")
-_MEND = "Restore the file, or name another (--panel-file)"
+MEND = "Restore the file, or name another (--panel-file)"
 
 
 def _row(mean: SystemMean) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class PanelRecord:
         Raises:
             InputError: it cannot be read, was damaged, or its means are of other scores.
         """
-        data = means_file(str(self.path))
+        data = means_file(str(self.path), MEND)
         if data.get("scored_by") != self.scored_by:
             kept, own = excerpt(data.get("scored_by")), excerpt(self.scored_by)
             problem = f"has means of {kept}, but {own} chooses"

@@ -23,6 +23,7 @@ from ...integrations.proxy.local_model import (
     loaded_model,
 )
 from ...integrations.proxy.panel import (
+    MEND,
     Panel,
     PanelModel,
     PanelSettings,
@@ -255,7 +256,7 @@ async def _probed(server: ProxyServer, model: str | None) -> None:
 
 def _panel_report(path: str) -> str:
     """How often each model was chosen and by how much, the most often first, as a table."""
-    data = means_file(path)
+    data = means_file(path, MEND)
     totals = totals_in(data, path)
     num_chosen = sum(one.chosen for one in totals.values())
     rows = []
