@@ -172,14 +172,17 @@ def test_a_request_behind_another_is_waited_for_too() -> None:
     """That the answer before it was sent is no reason to take its connection for idle."""
     body = b'{"model": "m", "prompt": "p"}'
     request = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s"
-    with proxying(Script(latency_seconds=0.8), door={"body_seconds": 0.5}) as proxy:
-        with closing(connected(proxy)) as line:
-            line.sendall(request % (len(body), body) * 2)
-            replies = b""
-            while replies.count(b"HTTP/1.1 200 OK") < 2:
-                piece = line.recv(1 << 16)
-                assert piece, "the connection was dropped"
-                replies += piece
+    slow = Script(latency_seconds=0.8)
+    with (
+        proxying(slow, door={"body_seconds": 0.5}) as proxy,
+        closing(connected(proxy)) as line,
+    ):
+        line.sendall(request % (len(body), body) * 2)
+        replies = b""
+        while replies.count(b"HTTP/1.1 200 OK") < 2:
+            piece = line.recv(1 << 16)
+            assert piece, "the connection was dropped"
+            replies += piece
 
 
 def _bodies(replies: bytes) -> list[str]:
