@@ -179,13 +179,13 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
     return SystemMeans({row["system"]: mean_in(row, str(spec)) for row in rows})
 
 
-def means_file(spec: str | Path) -> Mapping[str, Any]:
-    """The content of a file of means, whose rows `mean_in` reads; errors as `load_means`."""
-    data = parse_small_json(read_small_file(spec, _FIX), str(spec), _FIX, unique_members)
+def means_file(spec: str | Path, fix: str = _FIX) -> Mapping[str, Any]:
+    """The content of a file of means, whose rows `mean_in` reads; errors as `load_means`, which say how to mend it."""
+    data = parse_small_json(read_small_file(spec, fix), str(spec), fix, unique_members)
     is_known = isinstance(data, Mapping) and data.get("kind") == KIND
     if not is_known or data.get("format") != FORMAT or not isinstance(data.get("systems"), list):
-        raise InputError("is no file of system means", where=str(spec), fix=_FIX)
-    check(data, str(spec), _EDITED)
+        raise InputError("is no file of system means", where=str(spec), fix=fix)
+    check(data, str(spec), _EDITED if fix == _FIX else fix)
     limits().check("systems", len(data["systems"]), f"{spec}: systems")
     for i, row in enumerate(data["systems"]):
         place = f"{spec}: systems[{i}]"

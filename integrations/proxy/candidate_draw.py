@@ -479,7 +479,7 @@ class CandidateDraw:
 
     def _seconds_left(self) -> float | None:
         """Seconds until the time is up; there is always time for one candidate."""
-        if self.until is None or not any(share.drawing.candidates_of for share in self._shares):
+        if self.until is None or not any(share.has_candidates for share in self._shares):
             return None
         return max(0.0, self.until - monotonic())
 

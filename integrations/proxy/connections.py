@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -143,6 +144,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._ending: asyncio.TimerHandle | None = None
         self._num_bytes = self._num_body_bytes = self._num_chunks = 0  # of a request
+        self._given = self._unread = b""  # to the parser, and what it is to read again
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
@@ -158,7 +160,11 @@ class TimedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come; the waiting ends where it completes the head of a request."""
-        super().data_received(data)
+        unread = data
+        while unread:
+            self._given, self._unread = unread, b""
+            super().data_received(unread)
+            unread = self._unread
         self._num_bytes += len(data)
         beside = self._num_bytes - self._num_body_bytes
         if beside > MAX_BESIDE + self._num_body_bytes // 16 and not self.transport.is_closing():
@@ -170,6 +176,35 @@ class TimedProtocol(HttpToolsProtocol):
         """Begins a request."""
         super().on_message_begin()
         self._num_bytes = self._num_body_bytes = self._num_chunks = 0
+
+    @property
+    def _asks_for_other(self) -> bool:
+        """Whether a request asks for another protocol, as the JDK's client does for HTTP/2.
+
+        The parser leaves its body unread. It is read again as one that does not ask, which is what answers it.
+        """
+        asks: bool = self.parser.should_upgrade()
+        return asks and self.parser.get_method() != b"CONNECT"
+
+    def on_headers_complete(self) -> None:
+        """Begins to work at a request."""
+        if not self._asks_for_other:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Notes the end of a body."""
+        if not self._asks_for_other:
+            super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Notes what of a request that asks for another protocol is to be read again."""
+        upgrade = sys.exception()
+        if upgrade is None or not self._asks_for_other:
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b" ".join((self.parser.get_method(), self.url, b"HTTP/" + version))]
+        lines += [b": ".join(pair) for pair in self.headers if pair[0] != b"upgrade"]
+        self._unread = b"\r\n".join((*lines, b"", self._given[upgrade.args[0] :]))
 
     def on_chunk_header(self) -> None:
         """Counts a chunk of a body.
@@ -202,6 +237,8 @@ class TimedProtocol(HttpToolsProtocol):
         """Waits for the answer to be taken, and for the next request."""
         self._wait()
         super().on_response_complete()
+        if self._is_answering:  # the next has come already
+            self._stop_waiting()
 
     def pause_writing(self) -> None:
         """Waits for what was sent of an answer to be taken."""

@@ -41,6 +41,7 @@ ADDRESS = "http://in-this-process/v1"  # of a connection that goes nowhere
 WINDOW_SECONDS = 0.01  # for which a batch waits for more
 STOP_SECONDS = 5.0  # for the next token of what is generated when the server stops
 MAX_STOPS = 16
+MAX_NEW_TOKENS = 1 << 16  # of a model that has no number of positions
 MIN_LOGPROB = -9999.0  # stands for what JSON cannot write
 
 
@@ -176,6 +177,8 @@ class GenerationThread:
                 outcomes: Sequence[Any] = self._rows.texts([one.row for one in batch])
             except Exception as error:
                 outcomes = [error] * len(batch)
+            if self._is_ending:
+                break  # what was cut off by the end is no answer
             self._taken = self._taken[len(batch) :]
             for (_, gathered, place), outcome in zip(batch, outcomes, strict=True):
                 gathered.put(place, outcome)
@@ -444,6 +447,8 @@ class LocalModel:
         asked = sampling.max_completion_tokens or sampling.max_tokens
         most = positions(self._generator.model)
         if most is None:
+            if asked is not None and asked > MAX_NEW_TOKENS:
+                raise bad(f"found {asked}, at most {MAX_NEW_TOKENS} new tokens", "max_tokens")
             return asked or self._generation.max_new_tokens
         encodes = self._generator.token_generator.encodes
         left = most - 1 if encodes else most - num_prompt_tokens

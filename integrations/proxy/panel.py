@@ -127,6 +127,8 @@ def _read_upstream(text: str) -> UpstreamSpec:
     """A server upstream."""
     match = _NAMED.fullmatch(text)
     if match is None:
+        if re.search(f",({'|'.join(_KEYS)})=", text):
+            raise InputError(f"found {excerpt(text)} without a name", where="--upstream", fix=_FIX)
         return UpstreamSpec("", text)
     name, (url, *parts) = match[1], match[2].split(",")
     where = f"--upstream {name}"
@@ -142,6 +144,7 @@ def _read_upstream(text: str) -> UpstreamSpec:
     if n is not None and not re.fullmatch("[1-9][0-9]{0,5}", n):
         raise InputError(f"found n={n:.20}, expected a whole number from 1", where=where, fix=_FIX)
     size = None if n is None else int(n)
+    limits().check("candidates", size or 0, where)
     return UpstreamSpec(name, url, given.get("model", ""), size, given.get("key"))
 
 
@@ -249,18 +252,18 @@ class ModelTotals:
         for name, count in counts.items():
             if type(count) is not int or not 0 <= count < MAX_COUNT:
                 problem = f"found {excerpt(count)}, expected a count"
-                raise InputError(problem, where=f"{where}.{name}", fix=_MEND)
+                raise InputError(problem, where=f"{where}.{name}", fix=MEND)
         seconds = finite(row.get("seconds"))
         if seconds is None:
             problem = f"found {excerpt(row.get('seconds'))}, expected a number"
-            raise InputError(problem, where=f"{where}.seconds", fix=_MEND)
+            raise InputError(problem, where=f"{where}.seconds", fix=MEND)
         gap = RunningMean(mean_in(row.get("gap"), f"{where}.gap"))
         own = RunningMean(mean_in(row, where))
         return cls(**counts, seconds=seconds, gap=gap, own=own)  # type: ignore[arg-type]
 
 
 _COUNTS = tuple(one.name for one in fields(ModelTotals) if one.type == "int")
-_MEND = "Restore the file, or name another (--panel-file)"
+MEND = "Restore the file, or name another (--panel-file)"
 
 
 def _row(mean: SystemMean) -> dict[str, Any]:
@@ -354,7 +357,7 @@ class PanelRecord:
         Raises:
             InputError: it cannot be read, was damaged, or its means are of other scores.
         """
-        data = means_file(str(self.path))
+        data = means_file(str(self.path), MEND)
         if data.get("scored_by") != self.scored_by:
             kept, own = excerpt(data.get("scored_by")), excerpt(self.scored_by)
             problem = f"has means of {kept}, but {own} chooses"
@@ -373,8 +376,12 @@ class PanelRecord:
     def write(self, content: bytes | None) -> None:
         """Writes its file, if there is something to write, whole or not at all; raises ResourceError."""
         if self.path is not None and content is not None:
-            with complete_file(self.path) as draft:
-                draft.write_bytes(content)
+            try:
+                with complete_file(self.path) as draft:
+                    draft.write_bytes(content)
+            except BaseException:
+                self._is_changed = True  # it may be written another time
+                raise
 
 
 def _is_as_good(value: float | None, best: float | None) -> bool:

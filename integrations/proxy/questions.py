@@ -68,6 +68,13 @@ class Allowed(NamedTuple):
     own_sizes: tuple[int | None, ...] = (None,)
     model: str = ""
 
+    @property
+    def most_choices(self) -> int:
+        """The most choices of an answer: no more than there are candidates, where every server has its own number."""
+        own = [size for size in self.own_sizes if size is not None]
+        is_all = len(own) == len(self.own_sizes)
+        return min(self.most_candidates, sum(own)) if is_all else self.most_candidates
+
     def sizes(self, n: int) -> list[int]:
         """Candidates of each server, where a request says n."""
         return [n if own is None else own for own in self.own_sizes]
@@ -360,11 +367,13 @@ def _counts(
     if is_greedy and len(allowed.own_sizes) == 1:
         reason = reason or "temperature=0"
     if reason is None:
-        keep_below(body, ("n",), drawing.most_candidates, drawing, "are drawn")
+        keep_below(body, ("n",), allowed.most_choices, drawing, "are drawn")
     wanted = _number(body, "n")
     sizes = allowed.sizes(max(wanted, own.n or drawing.num_candidates))
     if is_greedy:  # a model would say the same again, but others say something else
         sizes = [1 for _ in sizes]
+        if wanted > len(sizes):
+            reason = reason or "temperature=0"
     if reason is None and sum(sizes) == 1 and own.document is None:
         reason = "n=1"
     if reason is not None:

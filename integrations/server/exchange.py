@@ -34,7 +34,7 @@ from .error_details import (
     is_fault_of_request,
     request_id_of,
 )
-from .settings import Connection
+from .settings import Connection, http_address
 
 SHOWN = b"[key]"
 Hold = Callable[[int], None]
@@ -75,6 +75,9 @@ class KeptConnections:
     Args:
         address: of the server; the environment says whether it is behind a proxy.
         headers: of every request.
+
+    Raises:
+        InputError: the environment names a proxy that cannot be gone through.
     """
 
     def __init__(self, address: str, headers: Mapping[str, str]) -> None:
@@ -119,11 +122,26 @@ class KeptConnections:
 
 
 def proxy_of(address: str) -> str | None:
-    """The proxy before a server, as the environment names it (https_proxy, no_proxy and the like)."""
+    """The proxy before a server, as the environment names it (https_proxy, no_proxy and the like).
+
+    Raises:
+        InputError: it is no proxy of HTTP, or no address.
+    """
     parts = urlsplit(address)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme, proxies.get("all"))
-    return None if proxy is None or proxy_bypass(parts.netloc) else proxy
+    # no_proxy has the hosts of IPv6 without brackets
+    if not proxy or any(map(proxy_bypass, (parts.netloc, parts.hostname or ""))):
+        return None
+    named = proxy if "://" in proxy else f"http://{proxy}"
+    scheme = named.partition("://")[0].lower()
+    fix = "Name one of HTTP, or the server in no_proxy"
+    if scheme not in ("http", "https"):
+        problem = f"a proxy of {scheme:.20}, expected one of http"
+        raise InputError(problem, where="environment", fix=fix)
+    if http_address(named) is None:
+        raise InputError("a proxy that is no address", where="environment", fix=fix)
+    return named
 
 
 class Sender(Protocol):
@@ -166,7 +184,7 @@ class Exchange:
         connections: what sends requests; connections over HTTP if not given.
 
     Raises:
-        InputError: the key cannot be had.
+        InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
         ModelLoadError: a package of the extra is not installed.
     """
 
@@ -329,6 +347,10 @@ class Exchange:
             raise PassingError(shown, ResourceError) from None
         except aiohttp.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+        except aiohttp.ClientHttpProxyError as error:
+            # the text of the error has the login of the proxy
+            problem = f"the proxy answers {error.status} {error.message:.100}"
+            raise PassingError(problem) from None
         except aiohttp.ClientError as error:
             shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
             raise PassingError(shown) from None

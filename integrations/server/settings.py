@@ -217,7 +217,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
-        address = _http_address(self.base_url)
+        address = http_address(self.base_url)
         if address is None:
             raise InputError(
                 "is no http address",
@@ -284,12 +284,13 @@ def further_keys(request: str | None) -> Mapping[str, Any]:
     return value
 
 
-def _http_address(url: str) -> SplitResult | None:
+def http_address(url: str) -> SplitResult | None:
     """The parts of an http URL with a host; None if it is no such URL."""
     try:
         address = urlsplit(url)
-        # raises ValueError for a port that no host has
+        # raises ValueError for a port that no host has, and for a host whose labels are empty or too long
         scheme, host, port = address.scheme, address.hostname, address.port
+        (host or "").encode("idna")
     except ValueError:
         return None
     return address if scheme in ("http", "https") and host and port != 0 else None

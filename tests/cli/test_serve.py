@@ -180,6 +180,8 @@ def test_metrics_score_without_a_server_upstream() -> None:
         (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X is not set"),
         (["--panel-report"], "--panel-file: is missing"),
         (["--panel-report", "--panel-file", "not-there.json"], "not-there.json"),
+        (["--panel-report", "--panel-file", __file__], "Restore the file, or name another"),
+        (["--upstream", "a=http://x/v1", "b=y", "-u", "chrf"], "--upstream b: base_url: is no"),
         (["--generator", "m", "--upstream", "http://x/v1", "-u", "chrf"], "beside --upstream"),
         (["--generator", "m", "-u", "chrf", "--key-variable", "X"], "--key-variable: is for a se"),
         (["-m", "chrf", "--max-new-tokens", "4"], "--max-new-tokens: is for a model in this"),

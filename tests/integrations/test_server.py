@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import math
+import socket
 import threading
 import traceback
 from contextlib import closing
@@ -694,6 +696,8 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(
         "http://h:x",
         "http://h:0/v1",
         "http://h\x1b[2J/v1",
+        "http://a..b/v1",
+        f"http://{'a' * 64}.org/v1",
     ],
 )
 def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) -> None:
@@ -701,6 +705,58 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
         Connection(url)
     assert KEY not in str(error.value)
     assert error.value.__cause__ is None
+
+
+def failing_behind(proxy: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The error of a request where the environment names this proxy."""
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.setenv("no_proxy", "localhost")
+    with (
+        pytest.raises(DiscorankError) as error,
+        exchange.Client(Connection("https://nowhere.invalid/v1", retries=0)) as client,
+    ):
+        client.post("completions", {}).result(PATIENCE_SECONDS)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("prefix", ["http://", ""])
+def test_a_proxy_is_gone_through_and_its_password_shows_nowhere(
+    monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    heads = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        listening.settimeout(5.0)
+
+        def refuse() -> None:
+            line, _ = listening.accept()
+            with line:
+                heads.append(line.recv(1 << 16))
+                line.sendall(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        proxy = f"{prefix}user:hid%2Fden@127.0.0.1:{listening.getsockname()[1]}"
+        problem = failing_behind(proxy, monkeypatch)
+        thread.join(PATIENCE_SECONDS)
+    assert heads[0].startswith(b"CONNECT nowhere.invalid:443 ")
+    login = base64.b64encode(b"user:hid/den")
+    assert b"Proxy-Authorization: Basic " + login in heads[0]
+    assert "407" in problem
+    assert "hid" not in problem
+
+
+def test_a_proxy_that_is_none_of_http_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = failing_behind("socks5://user:hidden@127.0.0.1:9", monkeypatch)
+    assert "a proxy of socks5, expected one of http" in problem
+    assert "hidden" not in problem
+
+
+def test_no_proxy_is_between_servers_that_are_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "localhost,::1")
+    addresses = ("http://localhost:8000/v1", "http://[::1]:8000/v1", "http://host/v1")
+    assert list(map(exchange.proxy_of, addresses)) == [None, None, "http://proxy:3128"]
 
 
 SECRETS = {

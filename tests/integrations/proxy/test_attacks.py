@@ -143,6 +143,48 @@ def test_requests_one_behind_the_other_are_answered_in_order(running: Proxy) -> 
         assert text.rpartition(" ")[2] == reply.json()["choices"][0]["text"].rpartition(" ")[2]
 
 
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n"
+
+
+def _upgrading(prompt: str) -> bytes:
+    """A request that would rather speak another protocol, as the JDK's client sends."""
+    body = json.dumps({"model": "m", "prompt": prompt, "temperature": 0}).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    return head + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize("size", [1 << 20, 150, 7])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(running: Proxy, size: int) -> None:
+    """A parser that leaves the body of such a request unread takes it for the next request."""
+    sent = b"".join(_upgrading(prompt) for prompt in ("one", "two", "three"))
+    with closing(connected(running)) as line:
+        for start in range(0, len(sent), size):
+            line.sendall(sent[start : start + size])
+        replies = b""
+        while replies.count(b"HTTP/1.1 200 OK") < 3 or not replies.endswith(b"}"):
+            replies += line.recv(1 << 16)
+            assert b"HTTP/1.1 4" not in replies
+    prompts = [seen.body["prompt"] for seen in running.upstream.seen[-3:]]
+    assert prompts == ["one", "two", "three"]
+
+
+def test_a_request_behind_another_is_waited_for_too() -> None:
+    """That the answer before it was sent is no reason to take its connection for idle."""
+    body = b'{"model": "m", "prompt": "p"}'
+    request = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s"
+    slow = Script(latency_seconds=0.8)
+    with (
+        proxying(slow, door={"body_seconds": 0.5}) as proxy,
+        closing(connected(proxy)) as line,
+    ):
+        line.sendall(request % (len(body), body) * 2)
+        replies = b""
+        while replies.count(b"HTTP/1.1 200 OK") < 2:
+            piece = line.recv(1 << 16)
+            assert piece, "the connection was dropped"
+            replies += piece
+
+
 def _bodies(replies: bytes) -> list[str]:
     return [part.decode() for part in replies.split(b"\r\n\r\n") if part.startswith(b"{")]
 

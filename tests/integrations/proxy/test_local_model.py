@@ -15,7 +15,7 @@ import pytest
 from discorank.integrations.huggingface.generator import HuggingFaceGenerator
 from discorank.integrations.huggingface.mixed_rows import MixedRows, RowText, TextRow
 from discorank.integrations.huggingface.model_loading import GenerationSettings, ModelPool
-from discorank.integrations.proxy.local_model import LocalModel, LocalModelSettings
+from discorank.integrations.proxy.local_model import ADDRESS, LocalModel, LocalModelSettings
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
@@ -420,3 +420,36 @@ def test_no_chat_template(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(generator().tokenizer, "chat_template", refuses)
         with pytest.raises(openai.BadRequestError, match=r"template refuses .*only user"):
             asking.chat.completions.create(model="tiny", messages=SAID)
+
+
+def test_what_the_end_of_the_server_cut_off_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def cut_off(rows: MixedRows, wanted: Sequence[TextRow]) -> list[RowText]:
+        begun.set()
+        wait_until(lambda: not wanted[0].is_wanted())
+        return [RowText("cut", 1, is_finished=False) for _ in wanted]
+
+    monkeypatch.setattr(MixedRows, "texts", cut_off)
+
+    async def asked() -> None:
+        model = local()
+        content = b'{"prompt": "the cat"}'
+        sending = model.request("POST", f"{ADDRESS}/completions", (content,), {})
+        answer = asyncio.ensure_future(sending.__aenter__())
+        await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+        await model.close()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+
+    asyncio.run(asked())
+
+
+def test_a_model_without_positions_has_a_bound_too(
+    monkeypatch: pytest.MonkeyPatch, proxy: Proxy
+) -> None:
+    monkeypatch.setattr("discorank.integrations.proxy.local_model.positions", lambda model: None)
+    asked = {"model": "tiny", "messages": SAID, "max_tokens": 1 << 40}
+    refused = send("POST", f"{proxy.url}/chat/completions", json=asked)
+    assert refused.status_code == 400
+    assert "at most 65536 new tokens" in refused.text

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.candidate_draw import CandidateDraw
 from discorank.integrations.proxy.panel import (
+    ModelCost,
     PanelRecord,
     UpstreamSpec,
     kept_record,
     read_upstreams,
 )
-from discorank.metrics.errors import InputError, ResumeError
+from discorank.metrics.errors import InputError, ResourceError, ResumeError
 from discorank.rerank.decider import decide_all
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.mbr import MBRDecoder
@@ -185,6 +186,24 @@ def test_after_the_deadline_the_first_candidate_is_waited_for() -> None:
         assert text(ask(proxy)) == RIGHT
 
 
+def test_an_empty_reply_keeps_nobody_busy_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that gave nothing is no reason to look again and again for what there is at the deadline."""
+    looks, seconds_left = [], CandidateDraw._seconds_left
+
+    def counted(draw: CandidateDraw) -> float | None:
+        looks.append(draw)
+        return seconds_left(draw)
+
+    monkeypatch.setattr(CandidateDraw, "_seconds_left", counted)
+    empty = saying(RIGHT, fault=lambda body, number: "no-choices")
+    scripts = {"empty": empty, "late": saying(RIGHT, latency_seconds=0.3)}
+    with panelling(scripts, deadline_seconds="10ms") as (proxy, _):
+        assert text(ask(proxy)) == RIGHT
+    assert len(looks) < 20
+
+
 def test_a_model_without_the_log_probabilities_that_are_read_fails_alone() -> None:
     scripts = {"none": saying("a much longer text", logprobs=False), "some": saying("short")}
     by_logprob: Any = {"rerank": Reranker({"logprob": 1.0}, nbest=None)}
@@ -227,6 +246,20 @@ def test_each_is_asked_by_its_own_name_for_its_own_number() -> None:
     }
     # what is not chosen goes to the first
     assert passed == {"a": ["A-7b", "embedder"], "b": [], "c": []}
+
+
+def test_no_more_choices_are_promised_than_there_are_candidates() -> None:
+    scripts = {"a": saying("x", "y"), "b": saying("y", "z")}
+    with panelling(scripts, specs={"a": {"n": 1}, "b": {"n": 2}}) as (proxy, _):
+        assert len(ask(proxy, n=3).json()["choices"]) == 3
+        refused = ask(proxy, n=4)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "n"
+    with panelling(scripts) as (proxy, upstreams):
+        greedy = ask(proxy, n=3, temperature=0)
+        assert upstreams["b"].num_requests == 0
+    assert len(greedy.json()["choices"]) == 3
+    assert greedy.headers["x-discorank"] == "passed-through; reason=temperature=0"
 
 
 def test_one_candidate_of_each_is_a_choice_also_without_sampling() -> None:
@@ -484,6 +517,18 @@ def test_a_record_is_kept_from_one_start_to_the_next(tmp_path: Path) -> None:
     assert means.systems["b"].lists == 4
 
 
+def test_a_record_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    with kept_record("ab", MBRDecoder(utility="vote"), folder / "models.json") as record:
+        folder.rename(tmp_path / "away")
+        record.note_costs([ModelCost("a", "failed", 0, 1, 0, 0, 0.1)])
+        with pytest.raises(ResourceError):
+            record.write(record.changed())
+        (tmp_path / "away").rename(folder)
+    assert json.loads((folder / "models.json").read_text())["systems"][0]["asked"] == 1
+
+
 def test_a_record_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "models.json"
     chrf, vote = MBRDecoder(utility="chrf"), MBRDecoder(utility="vote")
@@ -560,6 +605,8 @@ def test_how_upstreams_are_written() -> None:
         (["a=http://x/v1,n=two"], "found n=two"),
         (["a=http://x/v1,modle=x"], "unknown key 'modle'. Did you mean 'model'?"),
         (["a=http://x/v1,model"], "found 'model'"),
+        (["http://x/v1,model=x"], "found 'http://x/v1,model=x' without a name"),
+        (["a=http://x/v1,n=999999"], "--upstream a"),
         (["a=http://x/v1,n=1,n=2"], "found 'n=2'"),
         ([f"a{i}=http://x/v1" for i in range(2000)], "2000"),
     ],

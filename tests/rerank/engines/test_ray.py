@@ -190,14 +190,16 @@ def test_answers_of_a_judge_are_kept_and_counted_by_workers(on_ray: None, tmp_pa
         assert decode(source, tmp_path / "local", utility) == 0
         num_calls = len(server.seen)
         assert decode(source, tmp_path / "ray", utility, *on) == 0
-        assert len(server.seen) == 2 * num_calls
+        # an idle worker may take a step that a slow one has too, and ask again
+        num_on_ray = len(server.seen) - num_calls
+        assert num_calls <= num_on_ray <= num_calls + 4
         kept = ["--cache", str(tmp_path / "ray.answers")]
         assert decode(source, tmp_path / "again", utility, *on, *kept) == 0
-        assert len(server.seen) == 2 * num_calls
+        assert len(server.seen) == num_calls + num_on_ray
     for name in ("ray", "again"):
         assert (tmp_path / name).read_bytes() == (tmp_path / "local").read_bytes()
     timings = json.loads((tmp_path / "ray.run.json").read_text())["timings"]
-    assert timings["calls"] == num_calls
+    assert num_calls <= timings["calls"] <= num_on_ray
     timings = json.loads((tmp_path / "again.run.json").read_text())["timings"]
     assert (timings.get("calls", 0), timings["kept_answers"]) == (0, num_calls)
 

@@ -23,6 +23,7 @@ from ...integrations.proxy.local_model import (
     loaded_model,
 )
 from ...integrations.proxy.panel import (
+    MEND,
     Panel,
     PanelModel,
     PanelSettings,
@@ -225,10 +226,7 @@ def _upstream(
     values: Mapping[str, Any], specs: Sequence[UpstreamSpec], deciders: Mapping[str, Decider]
 ) -> Iterator[Connection | Panel | None]:
     """How the server upstream is reached, or the panel of several, whose record is kept while it serves."""
-    connections = [
-        build(Connection, values, base_url=spec.url, key_variable=_key_variable(values, spec))
-        for spec in specs
-    ]
+    connections = [_connection(values, spec) for spec in specs]
     if not any(spec.name for spec in specs):
         yield connections[0] if connections else None
         return
@@ -240,9 +238,14 @@ def _upstream(
         yield Panel(models, record, values["quorum"])
 
 
-def _key_variable(values: Mapping[str, Any], spec: UpstreamSpec) -> str | None:
-    """The environment variable that holds the key of a server."""
-    return spec.key_variable if spec.name else values["key_variable"]
+def _connection(values: Mapping[str, Any], spec: UpstreamSpec) -> Connection:
+    """How a server is reached; raises InputError, which names it."""
+    if not spec.name:
+        return build(Connection, values, base_url=spec.url)
+    try:
+        return build(Connection, values, base_url=spec.url, key_variable=spec.key_variable)
+    except InputError as error:
+        raise error.inside(f"--upstream {spec.name}") from None
 
 
 async def _probed(server: ProxyServer, model: str | None) -> None:
@@ -253,7 +256,7 @@ async def _probed(server: ProxyServer, model: str | None) -> None:
 
 def _panel_report(path: str) -> str:
     """How often each model was chosen and by how much, the most often first, as a table."""
-    data = means_file(path)
+    data = means_file(path, MEND)
     totals = totals_in(data, path)
     num_chosen = sum(one.chosen for one in totals.values())
     rows = []
