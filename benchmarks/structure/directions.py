@@ -1,11 +1,14 @@
 """The directions that the code is steered by, in figures: of this checkout, and of an earlier one beside it.
 
-    python -m benchmarks.structure.directions [BEFORE]
+    python -m benchmarks.structure.directions [BEFORE] [--ratchet]
 
-BEFORE is another checkout with its kernels built or not. Lines of code have a token that is no comment or docstring;
-import lines are those of import statements, their share is of all lines of code. A flat folder's modules are those
-directly in it. The way of a text is that of `way_of_a_text`; options are those that
-``discorank decode --help`` lists.
+BEFORE is another checkout, with or without built kernels. A line of code holds a token that is not a comment or part
+of a docstring. Import lines are those of import statements, and their share is of all lines of code. A flat folder's
+modules are those directly in it. The way of a text is that of `way_of_a_text`; options are those in
+``discorank decode --help``.
+
+`--ratchet` prints the lines of each part against the bounds in ratchet.toml alone, which takes two seconds, and exits
+with 1 if one is exceeded.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+RATCHET = Path(__file__).with_name("ratchet.toml")
 PRODUCT = ("src", "metrics", "rerank", "integrations", "configs")
 SMALL = 60  # lines of code
 NO_CODE = {
@@ -83,6 +88,65 @@ def import_share(modules: Sequence[Mass]) -> float:
     return sum(one.imports for one in modules) / sum(one.lines for one in modules)
 
 
+class Part(NamedTuple):
+    """A part of the product: its code lines today, the most it may have, and its budget."""
+
+    name: str
+    lines: int
+    bound: int
+    budget: int
+
+
+class Ratchet(NamedTuple):
+    """The bounds of ratchet.toml beside the figures of a checkout."""
+
+    parts: list[Part]
+    modules: int
+    max_modules: int
+    largest_folder: int
+    max_largest_folder: int
+
+    def exceeded(self) -> list[str]:
+        """The bounds that are exceeded, a line each."""
+        figures = [(part.name, part.lines, part.bound) for part in self.parts]
+        figures.append(("modules", self.modules, self.max_modules))
+        figures.append(("modules of one folder", self.largest_folder, self.max_largest_folder))
+        return [f"{name}: {now:,} > {bound:,}" for name, now, bound in figures if now > bound]
+
+
+def ratchet(checkout: Path) -> Ratchet:
+    """Count the code lines of each part of a checkout; the bounds are those of this checkout."""
+    rules = tomllib.loads(RATCHET.read_text(encoding="utf-8"))
+    product = list(masses(checkout, PRODUCT))
+    names = {path: part["name"] for part in rules["part"] for path in part["paths"]}
+    lines: Counter[str] = Counter()
+    for one in product:
+        lines[names[_longest(str(one.path.relative_to(checkout)), names)]] += one.lines
+    parts = [
+        Part(part["name"], lines[part["name"]], part["bound"], part["budget"])
+        for part in rules["part"]
+    ]
+    ((_, largest),) = flat_folders(product, checkout).most_common(1)
+    return Ratchet(parts, len(product), rules["max_modules"], largest, rules["max_largest_folder"])
+
+
+def _longest(module: str, paths: Iterable[str]) -> str:
+    """The longest of some paths that is a module or contains it."""
+    return max((path for path in paths if module == path or module.startswith(f"{path}/")), key=len)
+
+
+def print_ratchet(found: Ratchet) -> None:
+    """Print the table of parts."""
+    print("part | lines | bound | budget")
+    print("--- | --- | --- | ---")
+    for part in found.parts:
+        print(f"{part.name} | {part.lines:,} | {part.bound:,} | {part.budget:,}")
+    sums = (sum(part[i] for part in found.parts) for i in (1, 2, 3))  # type: ignore[misc]
+    print(" | ".join(["sum", *(f"{total:,}" for total in sums)]))
+    print(f"modules | {found.modules} | {found.max_modules} | 300")
+    print(f"modules of one folder | {found.largest_folder} | {found.max_largest_folder} | 16")
+
+
 def printed(checkout: Path, *words: str) -> str:
     """What a command prints with the package of a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "COLUMNS": "100"}
@@ -119,13 +183,20 @@ def directions(checkout: Path) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    """Prints the table."""
+def main() -> int:
+    """Print the tables; return 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("before", nargs="?", type=Path, help="an earlier checkout")
+    parser.add_argument("--ratchet", action="store_true", help="check the bounds of lines alone")
     options = parser.parse_args()
+    lines = ratchet(CHECKOUT)
+    print_ratchet(lines)
+    if options.ratchet:
+        print(*lines.exceeded(), sep="\n", file=sys.stderr)
+        return bool(lines.exceeded())
+    print()
     checkouts = {"now": CHECKOUT}
     if options.before:
         checkouts = {"before": options.before.resolve(), **checkouts}
@@ -134,7 +205,8 @@ def main() -> None:
     print(" | ".join(["---"] * (1 + len(checkouts))))
     for name in columns[0]:
         print(" | ".join([name, *(column[name] for column in columns)]))
+    return bool(lines.exceeded())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

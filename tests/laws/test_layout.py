@@ -22,7 +22,7 @@ import pytest
 from grimp import build_graph
 
 import discorank
-from benchmarks.structure.directions import flat_folders, import_share, masses
+from benchmarks.structure.directions import import_share, masses, ratchet
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "src" / "discorank"
@@ -97,16 +97,30 @@ def test_a_checkout_without_links_builds_the_same_package(tmp_path: Path) -> Non
     assert not [path for path in built[0] if path.suffix == ".py" and "docs" in path.parts]
 
 
-MAX_MODULES, MAX_FLAT_FOLDER, MAX_IMPORT_SHARE = 402, 19, 0.092
+MAX_IMPORT_SHARE = 0.092
 
 
-def test_the_house_stays_lean() -> None:
-    """`python -m benchmarks.structure.directions` prints the figures."""
+def test_no_bound_of_the_ratchet_is_exceeded() -> None:
+    """`python -m benchmarks.structure.directions` prints the figures beside the bounds of ratchet.toml."""
+    assert ratchet(ROOT).exceeded() == []
+
+
+def test_the_ratchet_counts_every_line() -> None:
     product = list(masses(ROOT, FOLDERS))
-    folder, largest = flat_folders(product, ROOT).most_common(1)[0]
-    assert len(product) <= MAX_MODULES
-    assert largest <= MAX_FLAT_FOLDER, folder
-    assert import_share(product) <= MAX_IMPORT_SHARE
+    found = ratchet(ROOT)
+    assert sum(part.lines for part in found.parts) == sum(module.lines for module in product)
+    assert found.modules == len(product)
+
+
+def test_the_ratchet_reports_what_is_exceeded() -> None:
+    found = ratchet(ROOT)
+    (first, *others), bound = found.parts, found.parts[0].lines - 1
+    tight = found._replace(parts=[first._replace(bound=bound), *others], max_modules=found.modules)
+    assert [line.partition(":")[0] for line in tight.exceeded()] == [first.name]
+
+
+def test_imports_are_a_small_share() -> None:
+    assert import_share(list(masses(ROOT, FOLDERS))) <= MAX_IMPORT_SHARE
 
 
 # in a process of its own, as it disables all loggers that are there
