@@ -47,12 +47,12 @@ from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.selection.agreement import DRAWS, Statistic, pairwise_accuracy, perm_both
+from discorank.rerank.selection.judged_systems import human_scored
 from discorank.rerank.selection.statistics import pearson, tau_b
 from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
     Part,
     Scored,
-    human_scored,
     score_systems,
 )
 from discorank.rerank.training.combination_training import Tuning, by_scores, gathered, learn

@@ -37,6 +37,7 @@ from ..lists import Candidate, CandidateList, Distinct
 from ..mbr import MBRDecoder
 from ..reranker import Reranker
 from .agreement import SystemAgreement, agreement_of_scores, with_ties
+from .judged_systems import MeanOfRated, human_scored
 from .significance import (
     Correction,
     SignificanceSettings,
@@ -47,7 +48,7 @@ from .significance import (
     segments_of_unit,
     unit_name,
 )
-from .system_scores import DocumentOutputs, MeanOfRated, Part, Scored, human_scored, score_systems
+from .system_scores import DocumentOutputs, Part, Scored, score_systems
 
 Choice = Literal["auto", "segment", "document"]
 CHOICES = ("auto", "segment", "document")

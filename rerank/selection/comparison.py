@@ -32,9 +32,10 @@ from .agreement import (
     with_ties,
 )
 from .choosers import ChooserComparison
+from .judged_systems import human_scored
 from .significance import Correction, Verdicts, in_units, judge, segments_of_unit
 from .statistics import DRAWS
-from .system_scores import DocumentOutputs, Scored, human_scored, score_systems
+from .system_scores import DocumentOutputs, Scored, score_systems
 
 
 class MetricTest(NamedTuple):

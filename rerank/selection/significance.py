@@ -65,6 +65,11 @@ class SystemPair(NamedTuple):
     low: float  # interval of the difference
     high: float
     p_corrected: float  # p for the number of pairs; p itself without a correction
+    common: int | None = None  # segments that are compared, where these differ between pairs
+
+    def is_against(self, scores: FloatArray) -> bool:
+        """True if the difference has the opposite sign of that of the systems' scores, [S], or does not exist."""
+        return not self.difference * (scores[self.a] - scores[self.b]) >= 0
 
 
 class Verdicts(NamedTuple):
@@ -78,11 +83,16 @@ class Verdicts(NamedTuple):
     exact: bool  # all assignments were enumerated
     unit: str = "document"  # of the draws
     units: int = 0
+    judged: tuple[int, ...] | None = (
+        None  # segments with a score of each system, where these differ
+    )
 
     def p_values(self) -> FloatArray:
-        """Corrected p of every pair, [S, S], 1 on the diagonal."""
+        """Corrected p of every pair, [S, S]; 1 on the diagonal, and where the pair contradicts the order of scores."""
         p = np.ones((len(self.scores), len(self.scores)))
         for pair in self.pairs:
+            if pair.is_against(self.scores):
+                continue
             p[pair.a, pair.b] = pair.p_corrected
             p[pair.b, pair.a] = pair.p_corrected
         return p
@@ -101,6 +111,7 @@ class Verdicts(NamedTuple):
             high=self.high[indices],
             pairs=tuple(pairs),
             clusters=self.clusters[indices],
+            judged=None if self.judged is None else tuple(self.judged[i] for i in indices),
         )
 
 
@@ -126,13 +137,24 @@ def judge(
     scores = scored.system_scores()
     samples = _samples(scored, draws, seed)
     indices = list(combinations(range(len(scores)), 2))
-    large, total, exact = _randomised(scored, scores, indices, draws, seed, progress)
-    p = large / total if exact else (1 + large) / (1 + total)
+    drawn_pairs: dict[tuple[int, int], FloatArray] = {}
+    p_values: dict[tuple[int, int], float] = {}
+    exact = True
+    for documents, pairs_there in scored.pairs_by_documents().items():
+        drawn_pairs |= _drawn_pairs(scored, documents, pairs_there, samples, draws, seed)
+        large, total, all_drawn = _randomised(
+            scored, documents, scores, pairs_there, draws, seed, progress
+        )
+        p_there = large / total if all_drawn else (1 + large) / (1 + total)
+        p_values |= zip(pairs_there, p_there.tolist(), strict=True)
+        exact &= all_drawn
+    p = np.array([p_values[pair] for pair in indices])
     p_corrected = corrected(p, correction)
     pairs = []
     for i, (a, b) in enumerate(indices):
-        drawn_differences = samples[a] - samples[b]
-        difference = float(scores[a] - scores[b])
+        drawn_differences = drawn_pairs[a, b]
+        first, second = scored.pair_scores(a, b, scores)
+        difference = first - second
         low, high = _interval(drawn_differences[None], level)
         pair = SystemPair(
             a,
@@ -143,6 +165,7 @@ def judge(
             low=float(low[0]),
             high=float(high[0]),
             p_corrected=float(p_corrected[i]),
+            common=scored.num_common(a, b),
         )
         pairs.append(pair)
     low, high = _interval(samples, level)
@@ -155,6 +178,7 @@ def judge(
         exact,
         scored.unit,
         scored.n_documents,
+        judged=None if (judged := scored.num_judged()) is None else tuple(judged.tolist()),
     )
     numbers = clusters(scored.sign * scores, verdicts.p_values(), level)
     return verdicts._replace(clusters=numbers)
@@ -189,6 +213,34 @@ def _samples(scored: Scored, draws: int, seed: int) -> FloatArray:
     return np.concatenate([scored.resampled(copies) for copies in resamples], axis=1)
 
 
+def _drawn_pairs(
+    scored: Scored,
+    documents: tuple[int, ...] | None,
+    pairs: Sequence[tuple[int, int]],
+    samples: FloatArray,
+    draws: int,
+    seed: int,
+) -> dict[tuple[int, int], FloatArray]:
+    """Differences [draws] of pairs in resamples of the documents that both systems have."""
+    if documents is None:
+        return {(a, b): samples[a] - samples[b] for a, b in pairs}
+    if len(documents) == 1:  # whose resamples do not vary
+        return dict.fromkeys(pairs, np.full(draws, np.nan))
+    differences: list[FloatArray] = []
+    for copies in _resamples(len(documents), draws, seed):
+        spread = _spread(copies, documents, scored.n_documents)
+        differences.append(scored.pair_differences(spread, pairs))
+    rows = np.concatenate(differences, axis=1)
+    return dict(zip(pairs, rows, strict=True))
+
+
+def _spread(draws: IntArray, documents: Sequence[int], num_documents: int) -> IntArray:
+    """Draws [b, n] of some documents as draws [b, D] of all, 0 for the others."""
+    spread = np.zeros((len(draws), num_documents), np.int64)
+    spread[:, list(documents)] = draws
+    return spread
+
+
 def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
     """How often each document is drawn, [draws, D], some draws at a time."""
     random = np.random.default_rng([seed, 1])
@@ -201,19 +253,24 @@ def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
 
 def _randomised(
     scored: Scored,
+    documents: tuple[int, ...] | None,
     scores: FloatArray,
-    indices: Sequence[tuple[int, int]],
+    pairs: Sequence[tuple[int, int]],
     draws: int,
     seed: int,
     progress: Callable[[int], None],
 ) -> tuple[IntArray, int, bool]:
     """Of every pair, how many draws differ at least as much as observed; how many draws; whether these are all."""
-    large = np.zeros(len(indices), np.int64)
-    total, exact, masks = assignments(scored.n_documents, draws, [seed, 2])
-    observed = np.array([_least_large(scores[a], scores[b]) for a, b in indices])
+    large = np.zeros(len(pairs), np.int64)
+    num_documents = scored.n_documents if documents is None else len(documents)
+    total, exact, masks = assignments(num_documents, draws, [seed, 2])
+    observed = np.array([_least_large(*scored.pair_scores(a, b, scores)) for a, b in pairs])
     for swapped in masks:
-        for swaps in scored.swaps(swapped):
-            for i, (a, b) in enumerate(indices):
+        swapped_documents = (
+            swapped if documents is None else _spread(swapped, documents, scored.n_documents)
+        )
+        for swaps in scored.swaps(swapped_documents):
+            for i, (a, b) in enumerate(pairs):
                 x, y = swaps.pair(a, b)
                 is_small = np.abs(x - y) < observed[i]
                 large[i] += np.count_nonzero(~is_small)
@@ -228,10 +285,12 @@ def _least_large(a: float, b: float) -> float:
 
 
 def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
-    """p of a difference from differences [draws] of resamples, as sacrebleu computes it."""
+    """p of a difference from differences [draws] of resamples, as sacrebleu computes it; 1 if all are 0."""
     sizes = np.abs(drawn[~np.isnan(drawn)])  # a draw may have no rated document
     if not len(sizes) or np.isnan(difference):
         return float("nan")
+    if not sizes.any():
+        return 1.0
     large = np.count_nonzero(sizes - sizes.mean() > abs(difference))
     return float(1 + large) / (1 + len(sizes))
 
@@ -239,8 +298,11 @@ def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
 def _interval(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Percentiles [n] of rows [n, draws]."""
     shares = [50 * level, 100 - 50 * level]
-    low, high = np.percentile(samples, shares, axis=1)
-    return low, high
+    # draws without a judged segment of a system have no score of it
+    some = ~np.isnan(samples).all(axis=1)
+    bounds = np.full((2, len(samples)), np.nan)
+    bounds[:, some] = np.nanpercentile(samples[some], shares, axis=1)
+    return bounds[0], bounds[1]
 
 
 def clusters(utilities: FloatArray, p: FloatArray, level: float) -> IntArray:

@@ -11,9 +11,9 @@ What one metric says of every system's texts: values and statistics of each segm
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -131,6 +131,28 @@ class Scored:
     def _choices(self) -> list[IntArray]:
         """For every system, the choice of its documents alone, [D]."""
         return [np.full(self.n_documents, s) for s in range(len(self.systems))]
+
+    def pair_scores(self, a: int, b: int, scores: FloatArray) -> tuple[float, float]:
+        """The scores that a test of two systems compares, given those of all systems, [S]."""
+        return float(scores[a]), float(scores[b])
+
+    def pairs_by_documents(self) -> Mapping[tuple[int, ...] | None, list[tuple[int, int]]]:
+        """All pairs a < b of systems by the documents on which they are compared; None for all documents."""
+        return {None: list(combinations(range(len(self.systems)), 2))}
+
+    def pair_differences(self, copies: IntArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+        """Differences [pairs, b] of the scores that tests compare, in resamples [b, D]."""
+        samples = self.resampled(copies)
+        return np.array([samples[a] - samples[b] for a, b in pairs])
+
+    def num_judged(self) -> IntArray | None:
+        """The number of segments on which each system has a score, [S]; None where it is the same for all."""
+        return None
+
+    def num_common(self, a: int, b: int) -> int | None:
+        """The number of segments on which two systems are compared; None where it is the same for all pairs."""
+        del a, b
+        return None
 
     def document_scores(self) -> FloatArray:
         """The corpus score of every system on every document alone, [S, D]."""
@@ -253,91 +275,6 @@ def _check_finite(scored: Scored, may_lack: bool) -> None:
         segment_scores.check_scores(scored.name, scored.system_scores(), places)
     if scored.segments is not None:
         segment_scores.check_scores(scored.name, scored.segments, places, may_lack)
-
-
-class MeanOfRated:
-    """The mean of the scores there are; the columns of statistics are their sum and their number."""
-
-    def aggregate(self, statistics: FloatArray) -> float:
-        """The mean, nan where nothing is rated."""
-        sums = statistics.sum(axis=0, keepdims=True)
-        return float(self.aggregate_sums(sums, np.ones(1))[0])
-
-    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
-        """The means, nan where nothing is rated."""
-        total, n = sums[:, 0], sums[:, 1]
-        undefined = np.full(len(n), np.nan)
-        return np.asarray(np.divide(total, n, out=undefined, where=n > 0))
-
-
-def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
-    """Whether anything has a score of a dimension."""
-    return any(
-        _any(judgements)
-        for document in documents
-        for judgements in document.human.get(dimension, {}).values()
-    )
-
-
-def human_scored(
-    dimension: str,
-    lower: bool,
-    documents: Sequence[DocumentOutputs],
-    systems: Sequence[str] | None = None,
-) -> Scored:
-    """People's scores of one dimension as those of one more metric; systems that nobody rated are left out.
-
-    `segments` [S, segments] has nan where a score is missing. Where every score is of a whole document, it is None.
-
-    Raises:
-        InputError: no system has a score.
-    """
-    names = systems or check_systems(documents)
-    judged = [document.human.get(dimension, {}) for document in documents]
-    is_rated = Counter(
-        name for scores in judged for name, judgements in scores.items() if _any(judgements)
-    )
-    rated_systems = tuple(name for name in names if is_rated[name])
-    if not rated_systems:
-        raise InputError(
-            "no system has a score",
-            where=f"human.{dimension}",
-            fix="Look at the names of systems",
-        )
-    whole = not any(
-        isinstance(judgements, tuple) for scores in judged for judgements in scores.values()
-    )
-    rows_of = [1 if whole else document.segments for document in documents]
-    values = np.array([_scores_of(judged, name, rows_of) for name in rated_systems])
-    known = ~np.isnan(values)
-    scores = np.where(known, values, 0.0)
-    rows = np.stack((scores, known.astype(float)), axis=2)  # as `MeanOfRated` reads them
-    owner = np.repeat(np.arange(len(documents)), rows_of)
-    lacks_segments = whole and any(document.segments > 1 for document in documents)
-    part = Part(1.0, MeanOfRated(), rows, owner)
-    segments = None if lacks_segments else values
-    return Scored(dimension, not lower, rated_systems, (part,), segments)
-
-
-def _any(judgements: Judgements) -> bool:
-    """Whether there is a score among them."""
-    if isinstance(judgements, tuple):
-        return any(score is not None for score in judgements)
-    return True
-
-
-def _scores_of(
-    judged: Sequence[Mapping[str, Judgements]],
-    name: str,
-    rows_of: Sequence[int],
-) -> FloatArray:
-    """One system's scores [rows], nan where there is none; a score of a whole document stands at its segments."""
-    values: list[float] = []
-    for scores, num_rows in zip(judged, rows_of, strict=True):
-        judgements = scores.get(name)
-        by_row = judgements if isinstance(judgements, tuple) else (judgements,) * num_rows
-        values += [np.nan if score is None else float(score) for score in by_row]
-    return np.array(values)
 
 
 Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document

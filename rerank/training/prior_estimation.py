@@ -49,13 +49,8 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.storage.limits import limits
 from ..prior import Prior, SystemPrior
-from ..selection.system_scores import (
-    DocumentOutputs,
-    Judgements,
-    Rankings,
-    all_systems,
-    human_scored,
-)
+from ..selection.judged_systems import human_scored
+from ..selection.system_scores import DocumentOutputs, Judgements, Rankings, all_systems
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
 ROUNDING = 1e-12  # what is left of an error without noise, over the largest

@@ -31,8 +31,9 @@ from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
+from ...rerank.selection.judged_systems import is_judged
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet, score_eval_set
-from ...rerank.selection.system_scores import DocumentOutputs, is_judged
+from ...rerank.selection.system_scores import DocumentOutputs
 from ...rerank.training.prior_estimation import (
     PREFERENCES,
     Raters,

@@ -23,6 +23,7 @@ from ....metrics.spec.checked_settings import Rare, settings
 from ....report.choices import marked_errors
 from ....report.comparison_tables import rank_range
 from ....report.summary_text import short_names
+from ....rerank.selection.judged_systems import human_scored
 from ....rerank.selection.kept_comparison import KeptScores
 from ....rerank.selection.organisers_ranking import OrganisersRanking, Rule, organisers_ranking
 from ....rerank.selection.ratings import (
@@ -36,7 +37,7 @@ from ....rerank.selection.ratings import (
     z_scores,
 )
 from ....rerank.selection.significance import in_units, judge
-from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan, human_scored
+from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan
 from ....tables import Column, Table, numbers, whole, words
 from ...options.system_outputs import judged_rows
 from ...terminal.console import Counted, say

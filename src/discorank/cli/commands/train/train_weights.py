@@ -17,7 +17,8 @@ from ....metrics.spec.signature import call
 from ....metrics.storage.checksums import with_checksum
 from ....metrics.storage.line_source import LineSource
 from ....rerank.prior import STRENGTH, Prior
-from ....rerank.selection.system_scores import all_systems, human_scored
+from ....rerank.selection.judged_systems import human_scored
+from ....rerank.selection.system_scores import all_systems
 from ....rerank.training.combination_training import Preferences, Tuning, train_combination
 from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned

@@ -1,0 +1,249 @@
+"""Human scores of systems, some of which may be missing: system scores, and tests of pairs on common segments.
+
+A system that was judged on easy segments only has a high mean. Where systems were judged on different segments, the
+score of a system is therefore its expected mean had it been judged on all of them, by the additive model
+
+    x_si = a_s + b_i + e_si,    score_s = a_s + mean_i b_i                                                        (1)
+
+of the scores x_si of system s on segment i, fitted by least squares over the judged ones. With all segments judged, (1)
+is the mean of a system's scores. Two systems differ by the mean of x_si - x_ti over the segments i on which both were
+judged; randomisation and bootstrap draw these alone. Without a common segment there is no difference (NaN), and p = 1.
+If no chain of common segments leads from one system to another, (1) takes their segments to be equally hard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from ...metrics.errors import InputError
+from ...metrics.representations import FloatArray, IntArray
+from .system_scores import DocumentOutputs, Judgements, Part, Scored, Swaps, check_systems
+
+ROUNDING = 1e-10  # eigenvalues below this share of the largest are 0
+MAX_CELLS = 1 << 22  # numbers of the equations of resamples that are solved at once
+
+
+class MeanOfRated:
+    """Mean of the existing scores; the columns of statistics are their sum and their number."""
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The mean, NaN if nothing is rated."""
+        sums = statistics.sum(axis=0, keepdims=True)
+        return float(self.aggregate_sums(sums, np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """The means, NaN where nothing is rated."""
+        return _ratio(sums[:, 0], sums[:, 1])
+
+
+def _ratio(total: FloatArray, count: FloatArray) -> FloatArray:
+    """total / count, NaN where the count is 0."""
+    undefined = np.full(np.broadcast_shapes(total.shape, count.shape), np.nan)
+    return np.asarray(np.divide(total, count, out=undefined, where=count > 0))
+
+
+class JudgedScored(Scored):
+    """Systems that were judged on different segments; its one part has a score and 1, or 0 and 0, in each row."""
+
+    def system_scores(self) -> FloatArray:
+        """Scores by (1), [S]."""
+        once = np.ones((1, self.n_documents), np.int64)
+        return self.resampled(once)[:, 0]
+
+    def document_scores(self) -> FloatArray:
+        """The mean score of every system in every document, [S, D]."""
+        return super().resampled(np.eye(self.n_documents, dtype=np.int64))
+
+    def resampled(self, copies: IntArray) -> FloatArray:
+        """Scores [S, b] by (1) where document d counts copies[i, d] times in resample i; copies [b, D]."""
+        step = max(1, MAX_CELLS // self._equations.shape[1])
+        pieces = [copies[start : start + step] for start in range(0, len(copies), step)]
+        return np.concatenate([self._fitted(piece) for piece in pieces], axis=1)
+
+    def _fitted(self, copies: IntArray) -> FloatArray:
+        """Solve the normal equations of some resamples for scores [S, b]."""
+        num_systems = len(self.systems)
+        sums = copies.astype(float) @ self._equations  # [b, columns]
+        square = num_systems * num_systems
+        matrix = sums[:, :square].reshape(-1, num_systems, num_systems)
+        right, shares, judged = np.split(sums[:, square:-2], 3, axis=1)  # [b, S] each
+        num_segments, means = sums[:, -2], sums[:, -1]  # [b] each
+        # the effects are determined up to a constant, which (1) does not depend on: the shortest solution will do
+        inverse = np.linalg.pinv(matrix, rcond=ROUNDING, hermitian=True)
+        effects = (inverse @ right[:, :, None])[:, :, 0]
+        of_segments = _ratio(means - (shares * effects).sum(axis=1), num_segments)  # mean_i b_i
+        scores = effects + of_segments[:, None]
+        return np.where(judged > 0, scores, np.nan).T
+
+    @cached_property
+    def _equations(self) -> FloatArray:
+        """Sums by document that (1) is fitted from, [D, S * S + 3 * S + 2].
+
+        With m_si = 1 where system s was judged on segment i, n_i = sum_s m_si and y_i the mean score on segment i,
+        eliminating b_i = y_i - sum_t m_ti a_t / n_i leaves sum_t M_st a_t = v_s with
+
+            M_st = sum_i (m_si [s = t] - m_si m_ti / n_i),    v_s = sum_i m_si (x_si - y_i).
+
+        Columns: M, v, sum_i m_si / n_i, sum_i m_si, the number of judged segments, and sum_i y_i.
+        """
+        values, known = self._values, self._known
+        num_judges = known.sum(axis=0)  # [rows]: n_i
+        is_judged = (num_judges > 0).astype(float)
+        shares = known / np.maximum(num_judges, 1)  # [S, rows]: m_si / n_i
+        means = values.sum(axis=0) / np.maximum(num_judges, 1)  # [rows]: y_i
+        right = known * (values - means)
+        columns = np.concatenate((right, shares, known, is_judged[None], means[None]))
+        sums = self._by_document(columns.T)
+        matrices = np.empty((self.n_documents, len(known), len(known)))
+        bounds = np.searchsorted(self.parts[0].owner, np.arange(self.n_documents + 1))
+        for d, (start, end) in enumerate(pairwise(bounds)):
+            here = known[:, start:end]
+            matrices[d] = np.diag(here.sum(axis=1)) - here @ shares[:, start:end].T
+        return np.concatenate((matrices.reshape(self.n_documents, -1), sums), axis=1)
+
+    @property
+    def _values(self) -> FloatArray:
+        """Scores [S, rows], 0 where there is none."""
+        return self.parts[0].rows[:, :, 0]
+
+    @property
+    def _known(self) -> FloatArray:
+        """1 where a system was judged, else 0, [S, rows]."""
+        return self.parts[0].rows[:, :, 1]
+
+    def _by_document(self, rows: FloatArray) -> FloatArray:
+        """Sums [D, columns] of rows [rows, columns]."""
+        starts = np.searchsorted(self.parts[0].owner, np.arange(self.n_documents))
+        return np.asarray(np.add.reduceat(rows, starts, axis=0))
+
+    def num_judged(self) -> IntArray:
+        """The number of segments (or documents) on which each system was judged, [S]."""
+        return np.asarray(self._known.sum(axis=1), np.int64)
+
+    def num_common(self, a: int, b: int) -> int:
+        """The number of segments (or documents) on which both systems were judged."""
+        return int((self._known[a] * self._known[b]).sum())
+
+    def pair_scores(self, a: int, b: int, scores: FloatArray) -> tuple[float, float]:
+        """The mean scores of two systems on their common segments."""
+        sums = self._common(a, b).sum(axis=0)
+        first, second = _ratio(sums[:2], sums[2])
+        return float(first), float(second)
+
+    def pairs_by_documents(self) -> dict[tuple[int, ...] | None, list[tuple[int, int]]]:
+        """All pairs a < b of systems by the documents that have common segments; the first ones if there are none."""
+        pairs: dict[tuple[int, ...] | None, list[tuple[int, int]]] = {}
+        for a, b in combinations(range(len(self.systems)), 2):
+            documents = np.flatnonzero(self._common(a, b)[:, 2]).tolist()
+            pairs.setdefault(tuple(documents or [0]), []).append((a, b))
+        return pairs
+
+    def pair_differences(self, copies: IntArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+        """Differences [pairs, b] on common segments in resamples [b, D]."""
+        differences = []
+        for a, b in pairs:
+            first, second, count = (copies.astype(float) @ self._common(a, b)).T
+            differences.append(_ratio(first - second, count))
+        return np.array(differences)
+
+    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
+        """Pairs of systems that change places on the common segments of some documents, swapped [b, D] of 0 and 1."""
+        return (JudgedSwaps(self, piece) for piece in self._pieces(swapped))
+
+    def _common(self, a: int, b: int) -> FloatArray:
+        """Sums of both systems' scores on common segments, and the number of these, by document, [D, 3]."""
+        both = self._known[a] * self._known[b]
+        columns = (self._values[a] * both, self._values[b] * both, both)
+        return self._by_document(np.stack(columns, axis=1))
+
+
+class JudgedSwaps(Swaps):
+    """Mean scores of pairs on common segments after exchanging documents."""
+
+    def __init__(self, scored: JudgedScored, swapped: IntArray) -> None:
+        self._judged = scored
+        self._swaps = swapped.astype(float)  # [b, D]
+
+    def pair(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
+        """Mean scores [b] of the texts in the places of systems a and b."""
+        common = self._judged._common(a, b)
+        moved = self._swaps @ (common[:, 1] - common[:, 0])
+        first, second, count = common.sum(axis=0)
+        return _ratio(first + moved, count), _ratio(second - moved, count)
+
+
+def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
+    """True if any text has a score of the dimension."""
+    return any(
+        _any(judgements)
+        for document in documents
+        for judgements in document.human.get(dimension, {}).values()
+    )
+
+
+def human_scored(
+    dimension: str,
+    lower: bool,
+    documents: Sequence[DocumentOutputs],
+    systems: Sequence[str] | None = None,
+) -> Scored:
+    """Human scores of one dimension as those of one more metric, without the systems that nobody rated.
+
+    `segments` [S, segments] is NaN where a score is missing, and None if every score is of a whole document.
+
+    Raises:
+        InputError: no system has a score.
+    """
+    names = systems or check_systems(documents)
+    judged = [document.human.get(dimension, {}) for document in documents]
+    is_rated = Counter(
+        name for scores in judged for name, judgements in scores.items() if _any(judgements)
+    )
+    rated_systems = tuple(name for name in names if is_rated[name])
+    if not rated_systems:
+        raise InputError(
+            "no system has a score",
+            where=f"human.{dimension}",
+            fix="Check the names of systems",
+        )
+    whole = not any(
+        isinstance(judgements, tuple) for scores in judged for judgements in scores.values()
+    )
+    rows_of = [1 if whole else document.segments for document in documents]
+    values = np.array([_scores_of(judged, name, rows_of) for name in rated_systems])
+    known = ~np.isnan(values)
+    scores = np.where(known, values, 0.0)
+    rows = np.stack((scores, known.astype(float)), axis=2)
+    owner = np.repeat(np.arange(len(documents)), rows_of)
+    lacks_segments = whole and any(document.segments > 1 for document in documents)
+    part = Part(1.0, MeanOfRated(), rows, owner)
+    segments = None if lacks_segments else values
+    # the plain means where all systems were judged on the same segments
+    kind = Scored if (known == known[0]).all() else JudgedScored
+    return kind(dimension, not lower, rated_systems, (part,), segments)
+
+
+def _any(judgements: Judgements) -> bool:
+    """True if there is a score among them."""
+    if isinstance(judgements, tuple):
+        return any(score is not None for score in judgements)
+    return True
+
+
+def _scores_of(
+    judged: Sequence[Mapping[str, Judgements]],
+    name: str,
+    rows_of: Sequence[int],
+) -> FloatArray:
+    """One system's scores [rows], NaN where there is none; each segment has the score of a wholly judged document."""
+    values: list[float] = []
+    for scores, num_rows in zip(judged, rows_of, strict=True):
+        judgements = scores.get(name)
+        by_row = judgements if isinstance(judgements, tuple) else (judgements,) * num_rows
+        values += [np.nan if score is None else float(score) for score in by_row]
+    return np.array(values)
