@@ -6,10 +6,10 @@ DATA holds news in English: ``summ_newsroom_ner18`` and the English sides of ``m
 lines, gzip); no article of SummEval or REALSumm. A premise is a sentence or two. As in FactCC (Kryscinski et al.
 2020) a pair is made by rules: the text is a sentence of the premise, or a shorter form of it; or it is false, with a
 number, a name or a negation changed; or it is from elsewhere. The model is saved for ``entail`` and its accuracy on
-pairs of other documents is printed. The study is the command
+pairs of other documents is printed. The study compared utilities by
 
-    discorank compare FILE --human consistency -m chrf --choosers chrf 'ds-focus(model="minilm")'
-        'entail(model="MODEL_FOLDER")' 'chrf + entail(model="MODEL_FOLDER")' --normalize-parts zscore
+    discorank decode FILE --from systems -u 'chrf + entail(model="MODEL_FOLDER")' --normalize-parts zscore -o chosen.jsonl
+    discorank compare FILE --human consistency -m chrf --decoded chosen.jsonl
 """
 
 from __future__ import annotations

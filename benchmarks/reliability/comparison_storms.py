@@ -1,4 +1,4 @@
-"""Storms for ``compare --choosers``: its tables, its files of scores, and the folder that it saves."""
+"""Storms for ``compare --save``: its tables, its files of scores, and the folder that it saves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def systems(folder: Path, documents: int = 300) -> Path:
 
 
 def words(own: Path, source: Path) -> Sequence[str]:
-    """Compares systems and choosers, and writes all that can be written."""
+    """Compares systems, and writes all that can be written."""
     return [
         *("compare", str(source), "-m", "chrf", "ter", "--human", "mqm:lower", "--quiet"),
-        *("--choosers", "chrf", "bleu", "--draws", "2000", "--save", str(own / SAVED)),
+        *("--draws", "2000", "--save", str(own / SAVED)),
         *("--segment-scores", str(own / "segments.csv"), "--format", "json"),
     ]
 
@@ -40,7 +40,7 @@ def unreadable(own: Path) -> list[str]:
     return []
 
 
-def choosers(folder: Path) -> Target:
+def comparison(folder: Path) -> Target:
     """A comparison that takes the place of an earlier one, of fewer documents.
 
     Raises:
@@ -53,7 +53,7 @@ def choosers(folder: Path) -> Target:
         raise RuntimeError(ended.said)
     return Target(
         "compare",
-        "compare --choosers --save",
+        "compare --save",
         lambda own: words(own, source),
         prepare=lambda own: shutil.copytree(earlier / SAVED, own / SAVED),
         promise_after=WHOLE,

@@ -89,7 +89,7 @@ FAMILIES: Mapping[str, Trial] = {
     "logprobs-server": logprobs_from_server,
     "train-sescore2": storm(training_storms.all_stages),
     "train-sescore2-fit": storm(training_storms.within_fit),
-    "compare": storm(comparison_storms.choosers),
+    "compare": storm(comparison_storms.comparison),
     "ray-actor": ray_storms.workers,
     "ray-node": ray_storms.whole_nodes,
     "ray-driver": ray_storms.drivers,

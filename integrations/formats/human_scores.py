@@ -6,15 +6,14 @@ names of systems decides. Scores are a number for the text, or one number or nul
 
     {"id": "d7:3", "mqm": {"A": 1.0, "B": null}, "rater": "anna"}
 is a line of a file of its own: the id is that of segment 3 of document d7, or of a document: then a score is of the
-whole document. Other keys are passed over, so that the rows of `discorank sample` can be filled in. Without a rater,
-scores join those of the systems file; each rater has a dimension of their own. Several files are as one.
+whole document. Other keys are passed over, such as the texts that were judged. Without a rater, scores join
+those of the systems file; each rater has a dimension of their own. Several files are as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
@@ -319,15 +318,6 @@ def _scores(values: Any, key: str, form: str) -> dict[str, float]:
     return scores
 
 
-def blinded(system: str) -> str:
-    """A name that does not tell a system, for those who judge; it is always the same.
-
-    >>> blinded("A")
-    'system-16dda5bd4730'
-    """
-    return f"system-{blake2b(system.encode(), digest_size=6).hexdigest()}"
-
-
 _Place = tuple[int, int | None]  # a document, and a segment of it
 _OpenRatings = dict[str, list[list[TextRating | None]]]  # by system, of every segment
 
@@ -346,7 +336,7 @@ class _JudgedDocuments:
         self._lines: list[_Place] = []
         self._human: list[dict[str, dict[str, _OpenScores]]] = []
         self._ratings: list[_OpenRatings] = []
-        self._names: list[dict[str, str]] = []  # systems and references, and what hides them
+        self._names: list[set[str]] = []  # systems and references
         self._spans = SpanReading()
         for d, document in enumerate(documents):
             self._places[document.id] = (d, None)
@@ -357,23 +347,21 @@ class _JudgedDocuments:
             self._human.append(_opened(document.human))
             own = document.ratings.get(key, {})
             self._ratings.append({s: [list(r) for r in texts] for s, texts in own.items()})
-            texts = [*document.systems, *document.references]
-            self._names.append({**{blinded(name): name for name in texts}, **{n: n for n in texts}})
+            self._names.append({*document.systems, *document.references})
 
     def put(self, row: JudgedRow) -> None:
         """Puts the judgements of a row where they belong; raises InputError where there is no such place."""
         d, i = self._place(row)
         document, names = self._documents[d], self._names[d]
         dimension = self._key if row.rater is None else f"{self._key} of {row.rater}"
-        for given in dict.fromkeys([*row.scores, *row.errors]):
-            if given not in names:
-                raise unknown("system", given, names, where=self._key)
-            system = names[given]
-            if given in row.scores:
+        for system in dict.fromkeys([*row.scores, *row.errors]):
+            if system not in names:
+                raise unknown("system", system, names, where=self._key)
+            if system in row.scores:
                 self._score(d, i, dimension, system, row)
             segment = 0 if i is None and document.whole else i
             if row.rater is not None and segment is not None:
-                self._rate(d, segment, system, row, given)
+                self._rate(d, segment, system, row)
 
     def _place(self, row: JudgedRow) -> _Place:
         if row.line is None:
@@ -393,7 +381,7 @@ class _JudgedDocuments:
 
     def _score(self, d: int, i: int | None, dimension: str, system: str, row: JudgedRow) -> None:
         """Adds a score; raises InputError where there is one already."""
-        score = row.scores.get(system, row.scores.get(blinded(system)))
+        score = row.scores.get(system)
         by_system = self._human[d].setdefault(dimension, {})
         own = by_system.get(system)
         if score is None:
@@ -409,17 +397,17 @@ class _JudgedDocuments:
             raise InputError(problem, where=f"{row.id:.80}: {dimension:.80}", fix=fix)
         own[i] = score
 
-    def _rate(self, d: int, i: int, system: str, row: JudgedRow, given: str) -> None:
+    def _rate(self, d: int, i: int, system: str, row: JudgedRow) -> None:
         """Adds the rating of an annotator."""
         document = self._documents[d]
         text = (document.systems.get(system) or document.references[system])[i]
-        judged = row.texts.get(given, text)
+        judged = row.texts.get(system, text)
         if judged.split() != text.split():
             problem = f"of {system!r:.80} {excerpt(judged)} was judged, its text is {excerpt(text)}"
             raise InputError(problem, where=row.id[:80], fix="Give the texts that were judged")
-        spans = self._spans.spans(row.errors.get(given), text, f"{given:.80}.errors")
+        spans = self._spans.spans(row.errors.get(system), text, f"{system:.80}.errors")
         of_system = self._ratings[d].setdefault(system, [[] for _ in range(document.segments)])
-        of_system[i].append(TextRating(str(row.rater), row.scores.get(given), spans, row.seconds))
+        of_system[i].append(TextRating(str(row.rater), row.scores.get(system), spans, row.seconds))
 
     def documents(self) -> list[DocumentOutputs]:
         """The documents with all judgements."""
@@ -438,8 +426,6 @@ def with_judged(
     documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
 ) -> list[DocumentOutputs]:
     """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater`` and as ratings.
-
-    Systems may have the names of `blinded`.
 
     Raises:
         InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.

@@ -1,9 +1,8 @@
-"""Files that comparing systems reads beside their texts: what a chooser chose, and contrastive items.
+"""Files that comparing systems reads in addition to their texts: decisions, and contrastive items.
 
-What was chosen is as ``discorank decode`` and ``rerank`` write it. A line holds ``id`` (``d1:3`` for segment 3 of
-document d1, ``d1`` for a whole document) and the chosen ``text``, or in its place the ``system`` whose text was chosen.
-Lines may stand in any order; every list has one. Where whole documents are chosen, the lines of ``decode --choice
-document``, one per segment, are read too: what they say of their document.
+Decisions are rows as ``discorank decode`` and ``rerank`` write them, in any order. A row holds ``id`` (``d1:3`` for
+segment 3 of document d1, ``d1`` for a whole document) and the chosen ``text``, or instead of it the ``system`` whose
+text was chosen.
 
     {"id", "context_source": [...], "context_target": [...], "source", "correct", "contrastive": [...],
      "phenomenon", "distance", "reference"}
@@ -12,127 +11,131 @@ is a contrastive item; `source`, `phenomenon`, `distance` and `reference` may be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import InputError, unknown
+from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
-from ...metrics.text.texts import Document, Text
-from ...rerank.selection.choosers import Choices, Chosen
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
-from ...rerank.whole_documents import CHOSEN, SYSTEM
+from ...rerank.selection.system_scores import DocumentOutputs, Judgements
 from ..files.entries import SeenKeys, in_line
 from .readers.jsonl import id_of
 
 
-def read_chosen(
-    source: LineSource,
-    choices: Choices,
-    name: str,
-    by: frozenset[str] = frozenset(),
-) -> Chosen:
-    """The choices in a file.
+def with_chosen(
+    source: LineSource, documents: Sequence[DocumentOutputs], name: str
+) -> list[DocumentOutputs]:
+    """The documents with the texts of a file as one more system.
+
+    A text has the human score of the system that wrote it: the mean of several, none if no judged system did.
 
     Args:
-        source: the file.
-        choices: what there was to choose.
-        name: of the chooser.
-        by: the metrics by which it chose, as in `Chosen`.
+        source: the rows that were decided.
+        documents: with the systems that were chosen from.
+        name: of the new system.
 
     Raises:
-        InputError: a line that is no choice, of an unknown list or one that was there before; a list without one.
+        InputError: a row that is not a choice, or is of another list; a segment without a choice or with two; a
+            system of that name.
     """
-    number_of_list = {record.id: i for i, record in enumerate(choices.lists)}
-    texts: dict[int, Text] = {}
-    seen: set[tuple[str, str]] = set()  # documents and systems that lines of segments name
+    if name in documents[0].systems:
+        raise InputError(
+            f"there is a system {name!r:.80}", where=source.name, fix="Rename the file"
+        )
+    changed = []
+    chosen_texts = _decided_texts(source, documents)
+    for document, chosen in zip(documents, chosen_texts, strict=True):
+        human = dict(document.human)
+        for dimension, scores in document.human.items():
+            if (score := _score_of(chosen, document, scores)) is not None:
+                human[dimension] = {**scores, name: score}
+        systems = {**document.systems, name: chosen}
+        changed.append(replace(document, systems=systems, human=human))
+    return changed
+
+
+def _decided_texts(
+    source: LineSource, documents: Sequence[DocumentOutputs]
+) -> list[tuple[str, ...]]:
+    """The chosen text of every segment, by document."""
+    texts: list[list[str | None]] = [[None] * document.segments for document in documents]
+    places: dict[str, tuple[int, slice]] = {}
+    for d, document in enumerate(documents):
+        if not document.whole:
+            for i in range(document.segments):
+                places[f"{document.id}:{i}"] = (d, slice(i, i + 1))
+        places[document.id] = (d, slice(0, document.segments))
     for line_number, line in without_trailing_blanks(source):
         with in_line(source, line_number):
             row = parse_json(line)
-            if choices.whole and (of_document := _of_document(row)) is not None:
-                document = (of_document["id"], of_document["system"])
-                if document in seen:
-                    continue
-                seen.add(document)
-                row = of_document
-            i = _list_of(row, number_of_list, choices.what)
-            if i in texts:
-                raise InputError(
-                    f"{row['id']!r:.80} was there before",
-                    where="id",
-                    fix="Choose once from every list",
-                )
-            texts[i] = _chosen_text(row, i, choices)
-    _check_complete(texts, choices, source.name)
-    chosen = tuple(texts[i] for i in range(len(choices.lists)))
-    return Chosen(name, chosen, by)
+            d, segments = _place(row, places)
+            if any(text is not None for text in texts[d][segments]):
+                fix = "Choose once from every list"
+                raise InputError(f"{row['id']!r:.80} was there before", where="id", fix=fix)
+            texts[d][segments] = _chosen_texts(row, documents[d], segments)
+    decided = []
+    for document, of_document in zip(documents, texts, strict=True):
+        decided.append(tuple(text for text in of_document if text is not None))
+        if None in of_document:
+            problem = f"nothing chosen for {document.id!r:.80}, segment {of_document.index(None)}"
+            fix = "Decode the same systems file, with --max-errors 0"
+            raise InputError(problem, where=source.name, fix=fix)
+    return decided
 
 
-def _of_document(row: Any) -> dict[str, str] | None:
-    """A line on the document of a segment, from the line of the segment; None where that says nothing."""
-    about = row.get(CHOSEN) if isinstance(row, Mapping) else None
-    if not isinstance(about, Mapping):
-        return None
-    document, system = about.get("document"), about.get(SYSTEM)
-    if not isinstance(document, str) or not isinstance(system, str):
-        return None
-    return {"id": document, SYSTEM: system}
-
-
-def _check_complete(texts: Mapping[int, Text], choices: Choices, name: str) -> None:
-    """Raises InputError if nothing was chosen from some list."""
-    missing = [record.id for i, record in enumerate(choices.lists) if i not in texts]
-    if missing:
-        problem = (
-            f"nothing chosen for {missing[0]!r:.80}, "
-            f"nor for {len(missing) - 1} other {choices.what}"
-        )
-        raise InputError(
-            problem,
-            where=name,
-            fix="Decode the same systems file, with --max-errors 0",
-        )
-
-
-def _list_of(row: Any, number_of_list: Mapping[str, int], what: str) -> int:
-    """The number of the list that a line is about."""
+def _place(row: Any, places: Mapping[str, tuple[int, slice]]) -> tuple[int, slice]:
+    """The document and the segments that a row is about."""
     list_id = id_of(row)
     if list_id is None:
         raise InputError("found no id, expected an object with id and text", where="id")
-    if list_id not in number_of_list:
-        example = next(iter(number_of_list))
+    if list_id not in places:
         problem = (
-            f"{list_id!r:.80} is none of the {len(number_of_list)} {what}, such as {example!r:.80}"
+            f"no segment or document {list_id!r:.80}, but ones such as {next(iter(places))!r:.80}"
         )
-        raise InputError(
-            problem,
-            where="id",
-            fix="Decode the same systems file; whole documents: --choice document",
-        )
-    return number_of_list[list_id]
+        raise InputError(problem, where="id", fix="Decode the same systems file")
+    return places[list_id]
 
 
-def _chosen_text(row: Mapping[str, Any], i: int, choices: Choices) -> Text:
-    """The text chosen from list i, of the same kind as its candidates."""
-    candidates = choices.lists[i].candidates
+def _chosen_texts(
+    row: Mapping[str, Any], document: DocumentOutputs, segments: slice
+) -> Sequence[str]:
+    """The texts that a row chose, one per segment."""
     if "text" not in row and isinstance(row.get("system"), str):
         system = row["system"]
-        if system not in choices.systems:
-            raise unknown("candidate system", system, choices.systems, where="system")
-        return candidates[choices.systems.index(system)].text
-    text = row.get("text")
-    example = candidates[0].text
-    if isinstance(example, str):
-        if not isinstance(text, str):
-            raise InputError(f"found {type(text).__name__}, expected a string", where="text")
-        return text
-    num_sentences = len(example.sentences)
-    if not isinstance(text, list) or len(text) != num_sentences:
-        shown = f"{len(text)} sentences" if isinstance(text, list) else type(text).__name__
-        problem = f"found {shown}, expected a list of {num_sentences} sentences"
-        raise InputError(problem, where="text")
-    return Document(text)
+        if system not in document.systems:
+            raise unknown("system", system, document.systems, where="system")
+        return document.systems[system][segments]
+    text, expected = row.get("text"), segments.stop - segments.start
+    if expected == 1 and isinstance(text, str):
+        return [text]
+    if not isinstance(text, list) or len(text) != expected:
+        wanted = "a string" if expected == 1 else f"a list of {expected} sentences"
+        raise InputError(f"found {excerpt(text)}, expected {wanted}", where="text")
+    for sentence in text:
+        if not isinstance(sentence, str):
+            raise InputError(f"found {excerpt(sentence)}, expected a sentence", where="text")
+    return text
+
+
+def _score_of(
+    chosen: tuple[str, ...], document: DocumentOutputs, scores: Mapping[str, Judgements]
+) -> Judgements | None:
+    """The human score of chosen texts: of the whole document where all are one system's, else of each segment."""
+    judged = [
+        (document.systems[name], own) for name, own in scores.items() if name in document.systems
+    ]
+    whole = [own for texts, own in judged if not isinstance(own, tuple) and texts == chosen]
+    if whole:
+        return sum(whole) / len(whole)
+    by_segment: list[float | None] = []
+    for i, text in enumerate(chosen):
+        same = [own[i] for texts, own in judged if isinstance(own, tuple) and texts[i] == text]
+        known = [score for score in same if score is not None]
+        by_segment.append(sum(known) / len(known) if known else None)
+    return None if by_segment.count(None) == len(by_segment) else tuple(by_segment)
 
 
 def read_contrastive(path: str | Path | LineSource) -> Iterator[ContrastiveItem]:

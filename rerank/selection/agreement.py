@@ -87,17 +87,12 @@ def system_agreement(
     if len(metric_p):
         gaps = np.abs(metric_p - human_p)
         soft = 1 - float(gaps.mean())
-    return agreement_of_scores(x, y)._replace(soft_pairwise_accuracy=soft)
-
-
-def agreement_of_scores(x: FloatArray, y: FloatArray) -> SystemAgreement:
-    """Agreement of scores [n] of the same systems, higher is better in both; without tests, so without the soft one."""
     return SystemAgreement(
         pearson=pearson(x.tolist(), y.tolist()),
         spearman=spearman(x.tolist(), y.tolist()),
         kendall=tau_b(x.tolist(), y.tolist()),
         pairwise_accuracy=pairwise_accuracy(x, y),
-        soft_pairwise_accuracy=None,
+        soft_pairwise_accuracy=soft,
         systems=len(x),
     )
 

@@ -1,6 +1,6 @@
 """Compares systems under several metrics, and the metrics with people where they judged.
 
-Means over several sets: how far metrics agree with people, and what choosers gain, each set counting once.
+Means over several sets: how far metrics agree with people, each set counting once.
 
 Metrics that learn from a corpus, here the references of all documents.
 """
@@ -31,7 +31,6 @@ from .agreement import (
     williams,
     with_ties,
 )
-from .choosers import ChooserComparison
 from .judged_systems import human_scored
 from .significance import Correction, Verdicts, in_units, judge, segments_of_unit
 from .statistics import DRAWS
@@ -233,18 +232,6 @@ class MeanAgreement(NamedTuple):
     segments: SegmentAgreement
 
 
-class MeanChoice(NamedTuple):
-    """Scores of a chooser's choices in a dimension of human scores, in the direction where more is better."""
-
-    chooser: str
-    human: str
-    sets: int
-    regret: float
-    gain_over_best: float
-    gain_over_random: float
-    oracle_reached: float
-
-
 def mean_agreements(comparisons: Sequence[SystemComparison]) -> list[MeanAgreement]:
     """One for every metric and dimension, in order of appearance."""
     sets: dict[tuple[str, str], list[tuple[SystemAgreement, SegmentAgreement]]] = {}
@@ -283,30 +270,6 @@ def _mean_or_sum(name: str, values: Iterable[float | None]) -> float | None:
     if name in _UNAVERAGED or not known:
         return None
     return sum(known) / len(known)
-
-
-def mean_choices(comparisons: Sequence[ChooserComparison]) -> list[MeanChoice]:
-    """One for every chooser and dimension, in order of appearance."""
-    sets: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    for comparison in comparisons:
-        for judged in comparison.judged:
-            rows = zip(
-                judged.names,
-                judged.regrets(),
-                judged.gains("best single system"),
-                judged.gains("random system"),
-                judged.reached.tolist(),
-                strict=True,
-            )
-            for name, regret, over_best, over_random, reached in rows:
-                row = (regret.gain, over_best.gain, over_random.gain, reached)
-                sets.setdefault((name, judged.dimension), []).append(row)
-    means = []
-    for (name, dimension), set_rows in sets.items():
-        columns = zip(*set_rows, strict=True)
-        mean_row = [sum(column) / len(set_rows) for column in columns]
-        means.append(MeanChoice(name, dimension, len(set_rows), *mean_row))
-    return means
 
 
 def fitted_to_references(metric: Utility, documents: Sequence[DocumentOutputs]) -> Utility:

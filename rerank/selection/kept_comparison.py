@@ -29,7 +29,7 @@ from .significance import Verdicts
 from .system_scores import DocumentOutputs, Judgements, RatedSpan, RatedTexts, Scored
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
-KIND, VERSION = "discorank-comparison", 1
+KIND, VERSION = "discorank-comparison", 2
 FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
 _COMPARE_AGAIN = "Compare again with --save"
 _NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
@@ -166,7 +166,6 @@ class KeptComparison:
     metrics: tuple[KeptScores, ...]
     human: tuple[KeptHuman, ...]
     documents: tuple[KeptDocument, ...]
-    choosers: tuple[KeptTable, ...] = ()
     people: tuple[KeptTable, ...] = ()
 
     @property
@@ -183,9 +182,9 @@ class KeptComparison:
 def kept(
     comparison: SystemComparison,
     settings: Mapping[str, Any],
-    choosers: Sequence[KeptTable] = (),
+    people: Sequence[KeptTable] = (),
 ) -> KeptComparison:
-    """A saved comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
+    """A saved comparison; settings (level, draws, seed, ...) and tables on annotators are kept as they are."""
     metrics = []
     for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
         metrics.append(_scores(scored, verdicts))
@@ -195,36 +194,30 @@ def kept(
         metrics=tuple(metrics),
         human=tuple(_human(meta, comparison.scored) for meta in comparison.meta),
         documents=tuple(_documents(comparison)),
-        choosers=tuple(choosers),
+        people=tuple(people),
     )
 
 
-def kept_scores(
-    name: str, higher_is_better: bool, systems: Sequence[str], verdicts: Verdicts, cuts: int = 0
-) -> KeptScores:
-    """Verdicts on systems as plain numbers; `cuts` texts were too long for the metric."""
+def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
+    """Verdicts on systems as plain numbers."""
     pairs = []
     for pair in verdicts.pairs:
         interval = clean(pair.difference), pair.p_corrected, clean(pair.low), clean(pair.high)
         pairs.append(KeptPair(pair.a, pair.b, *interval, clean(pair.p), clean(pair.p_bootstrap)))
     return KeptScores(
-        name=name,
-        higher_is_better=higher_is_better,
-        systems=tuple(systems),
+        name=scored.name,
+        higher_is_better=scored.higher_is_better,
+        systems=tuple(scored.systems),
         scores=tuple(map(clean, verdicts.scores)),
         low=tuple(map(clean, verdicts.low)),
         high=tuple(map(clean, verdicts.high)),
         clusters=tuple(verdicts.clusters.tolist()),
         pairs=tuple(pairs),
         exact=verdicts.exact,
-        cuts=cuts,
+        cuts=scored.cuts,
         unit=verdicts.unit,
         units=verdicts.units,
     )
-
-
-def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
-    return kept_scores(scored.name, scored.higher_is_better, scored.systems, verdicts, scored.cuts)
 
 
 def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
@@ -424,7 +417,7 @@ def _shapes(comparison: KeptComparison, path: Path) -> Iterator[tuple[bool, str,
     for human in comparison.human:
         fits = fits and [agreement.metric for agreement in human.agreement] == names
     yield fits, "its parts are of different systems or metrics", head
-    for table in (*comparison.choosers, *comparison.people):
+    for table in comparison.people:
         is_even = all(len(row) == len(table.head) for row in table.rows)
         yield is_even, "a table is uneven", head
     for document in comparison.documents:

@@ -1,7 +1,6 @@
 """Ratings: what annotators said of systems' texts, each a score, and the spans of errors that were marked with it.
 
     mean     the score of a text is the mean over its annotators
-    z        z_r = (x - mean_r) / sd_r over all scores of annotator r, and then that mean
     agreement of two annotators, over the texts that both rated: Pearson's correlation of their scores, of all pairs
              together with either order of the two; tau-b of the systems within each segment, averaged; F1 of characters
 
@@ -22,8 +21,7 @@ unmarked (recall), and of those it leaves unmarked, how many people do (precisio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -31,7 +29,7 @@ import numpy as np
 
 from ...metrics.representations import FloatArray
 from .statistics import pearson, tau_b
-from .system_scores import DocumentOutputs, Judgements, RatedSpan, RatedTexts, TextRating
+from .system_scores import DocumentOutputs, RatedSpan, TextRating
 
 ALL = "all"  # pairs of annotators
 
@@ -108,30 +106,6 @@ def rater_figures(documents: Sequence[DocumentOutputs], dimension: str) -> list[
     return figures
 
 
-def z_scores(documents: Sequence[DocumentOutputs], dimension: str) -> list[DocumentOutputs]:
-    """The documents, whose human scores of a dimension are means of annotators' z-scores.
-
-    An annotator whose scores do not differ has z-scores of 0.
-    """
-    figures = {one.rater: one for one in rater_figures(documents, dimension)}
-
-    def z(rating: TextRating) -> TextRating:
-        of_rater = figures[rating.rater]
-        if rating.score is None or of_rater.mean is None:
-            return rating
-        apart = rating.score - of_rater.mean
-        return replace(rating, score=apart / of_rater.deviation if of_rater.deviation else 0.0)
-
-    changed = []
-    for document in documents:
-        by_system: dict[str, Judgements] = {}
-        for system, texts in document.ratings.get(dimension, {}).items():
-            zs = [[None if r is None else z(r) for r in ratings] for ratings in texts]
-            by_system[system] = tuple(mean_scores(zs))
-        changed.append(replace(document, human={**document.human, dimension: by_system}))
-    return changed
-
-
 class _Pair:
     """What two annotators, or all pairs, said of the same texts."""
 
@@ -201,75 +175,6 @@ def _text_of(document: DocumentOutputs, system: str, i: int) -> str:
     """A rated text; a reference may be rated too."""
     texts = document.systems.get(system) or document.references.get(system) or ()
     return texts[i] if i < len(texts) else ""
-
-
-class ErrorFree(NamedTuple):
-    """How many ratings with spans a system has, and how many mark no error."""
-
-    marked: int
-    error_free: int
-
-    @property
-    def share(self) -> float | None:
-        """The error-free share; None without ratings with spans."""
-        return self.error_free / self.marked if self.marked else None
-
-
-def error_free(documents: Sequence[DocumentOutputs], dimension: str) -> dict[str, ErrorFree]:
-    """Of every system that was rated with spans."""
-    counts: dict[str, list[bool]] = {}
-    for _, system, _, ratings in rated_texts(documents, dimension):
-        counts.setdefault(system, []).extend(not r.spans for r in ratings if r.spans is not None)
-    return {system: ErrorFree(len(marks), sum(marks)) for system, marks in counts.items()}
-
-
-def waves(
-    documents: Sequence[DocumentOutputs], dimension: str
-) -> dict[str, list[list[float | None]]]:
-    """Scores by system, [waves, segments of all documents]: the n-th rating of a text is of wave n.
-
-    Where nobody's ratings are known, people's scores are the only wave.
-    """
-    rated = [document.ratings.get(dimension, {}) for document in documents]
-    names = dict.fromkeys(name for by_system in rated for name in by_system)
-    if not names:
-        return _single_wave(documents, dimension)
-    count = max(
-        len(ratings) for by_system in rated for texts in by_system.values() for ratings in texts
-    )
-    scores: dict[str, list[list[float | None]]] = {
-        name: [[] for _ in range(count)] for name in names
-    }
-    for document, by_system in zip(documents, rated, strict=True):
-        for name in names:
-            texts: RatedTexts = by_system.get(name) or ((),) * document.segments
-            for wave in range(count):
-                scores[name][wave] += [_score_in(ratings, wave) for ratings in texts]
-    return {name: by_wave for name, by_wave in scores.items() if _any_score(by_wave)}
-
-
-def _score_in(ratings: Sequence[TextRating | None], wave: int) -> float | None:
-    rating = ratings[wave] if wave < len(ratings) else None
-    return None if rating is None else rating.score
-
-
-def _any_score(by_wave: Sequence[Sequence[float | None]]) -> bool:
-    return any(score is not None for scores in by_wave for score in scores)
-
-
-def _single_wave(
-    documents: Sequence[DocumentOutputs], dimension: str
-) -> dict[str, list[list[float | None]]]:
-    judged: list[Mapping[str, Judgements]] = [d.human.get(dimension, {}) for d in documents]
-    names = dict.fromkeys(name for by_system in judged for name in by_system)
-    scores: dict[str, list[list[float | None]]] = {}
-    for name in names:
-        column: list[float | None] = []
-        for document, by_system in zip(documents, judged, strict=True):
-            own = by_system.get(name)
-            column += own if isinstance(own, tuple) else [own] * document.segments
-        scores[name] = [column]
-    return {name: by_wave for name, by_wave in scores.items() if _any_score(by_wave)}
 
 
 MAJOR, MINOR = frozenset({"major", "critical"}), frozenset({"minor"})

@@ -19,7 +19,7 @@ Only the draws change: metrics read their documents as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -33,25 +33,6 @@ from .system_scores import Part, Scored
 
 Correction = Literal["none", "holm", "fdr"]
 CORRECTIONS = ("none", "holm", "fdr")
-
-
-@dataclass(frozen=True, slots=True)
-class SignificanceSettings:
-    """How differences between systems (or choosers) are tested.
-
-    Args:
-        draws: of the randomisation and the bootstrap.
-        seed: of all draws.
-        level: of significance; intervals cover 1 - level.
-        unit: what draws take: "document", "segment", or how many successive segments of a document.
-        correction: of p-values, over the pairs under one metric.
-    """
-
-    draws: int = DRAWS
-    seed: int = 0
-    level: float = 0.05
-    unit: str | int = "document"
-    correction: Correction = "none"
 
 
 class SystemPair(NamedTuple):
@@ -378,12 +359,7 @@ def in_units(scored: Scored, segments: Sequence[int], size: int | None) -> Score
             return scored
     owner = blocks(segments, size)
     parts = tuple(Part(part.weight, part.scorer, part.rows, owner) for part in scored.parts)
-    return replace(scored, parts=parts, unit=unit_name(size))
-
-
-def unit_name(size: int) -> str:
-    """A unit of `size` segments in words."""
-    return "segment" if size == 1 else f"{size} segments"
+    return replace(scored, parts=parts, unit="segment" if size == 1 else f"{size} segments")
 
 
 def blocks(segments: Sequence[int], size: int) -> IntArray:

@@ -332,7 +332,6 @@ class DocumentOutputs:
     references: Mapping[str, tuple[str, ...]]
     human: Mapping[str, Mapping[str, Judgements]]
     ratings: Mapping[str, Mapping[str, RatedTexts]] = field(default_factory=dict)
-    domain: str | None = None
 
     @property
     def segments(self) -> int:

@@ -134,11 +134,6 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
             ["convert", SYSTEMS, "--from", "systems", "--to", "wmt-xml", "-o", "{out}.Arrow"],
             "Leave .Arrow off",
         ),
-        (
-            ["compare", SYSTEMS, "--choosers", "c.json"],
-            "decode SYSTEMS --from systems -u chrf --prior c.json -o CHOSEN, then --decoded CHOSEN",
-        ),
-        (["sample", SYSTEMS, "-o", "{out}.feather"], "Leave .feather off"),
         (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
         (["decode", DEMO, "-u", "chrf", "-o", "/nowhere/at/all"], "cannot be written"),
         (["decode", DEMO, "-u", "no.such:Metric", "-o", "{out}"], "Is its package installed?"),

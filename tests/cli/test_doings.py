@@ -37,7 +37,6 @@ SOURCES = {
     "compare": SYSTEMS,
     "compare --save": SYSTEMS,
     "scores": SYSTEMS,
-    "sample": SYSTEMS,
     "metrics": "chrf",
     "cite": "chrf",
 }

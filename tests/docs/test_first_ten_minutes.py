@@ -250,7 +250,7 @@ NEEDS = (
     "train roles",
 )
 # what stands in the folder when they run, each made by an earlier example
-ORDER = ("decode", "rerank", "compare", "train", "convert", "sample", "export", "report", "diff")
+ORDER = ("decode", "rerank", "compare", "train", "convert", "report", "diff")
 
 
 def test_the_examples_of_help_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,17 +101,6 @@ def test_nbest_lists_go_back_as_described(clone: Path) -> None:
     assert len(Path("nbest.moses").read_text().splitlines()) == 24
 
 
-def test_training_data_are_exported_as_described(clone: Path) -> None:
-    for words in commands("training.md"):
-        if words[0] == "serve":
-            continue
-        assert main([*words, "--quiet"]) == 0
-    best = {row["text"] for row in rows("run.jsonl")}
-    assert {row["chosen"] for row in rows("pairs.jsonl")} == best
-    content = rows("sft.jsonl")[0]["prompt"][0]["content"]
-    assert content.startswith("Translate into English: Die Fähre")
-
-
 def translated(seen: Seen, number: int) -> Reply:
     """Translations, one of them odd, with log-probabilities where they are asked for."""
     texts = ["The dog sleeps.", "The dog is sleeping.", "Dog!", "The dog sleeps."] * 2

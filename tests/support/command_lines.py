@@ -33,7 +33,6 @@ COMMAND_LINES: Mapping[str, tuple[str, ...]] = {
     "sescore2": ("train", "sescore2", "texts", "IN", "-o", "OUT"),
     "combination": ("train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"),
     "prior": ("train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"),
-    "sample": ("sample", "IN", "-o", "OUT"),
     "rst": ("train", "rst", "IN", "-o", "OUT"),
     "roles": ("train", "roles", "IN", "-o", "OUT"),
 }

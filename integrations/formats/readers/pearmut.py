@@ -7,25 +7,17 @@ were shown. ``annotations.json``, which the tool exports and WMT26 released, is 
 is a language pair. Places are those of JavaScript, in UTF-16. A ``__RESET__`` takes back what its user said before it.
 Tutorials, attention checks and skipped items are left out, and counted. As judgements, annotations are put into
 documents that are there.
-
-    {"campaign_id", "info": {"assignment": "task-based", "protocol", "users", ...}, "data": [documents of a user, ...]}
-is a campaign, which ``pearmut add`` loads. A document is a list of items, the segments that stand in one document of
-the systems file, in order. With one system at a time (ESA) every document comes once for each system; contrastive
-(cESA), all systems stand side by side. Systems have the names of `blinded`, the same everywhere, and every user an
-order of documents of their own. Items have the ids of segments, so that annotations come back.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
@@ -35,7 +27,7 @@ from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line
 from ..documents import DocumentRows, Row
 from ..format_table import DocumentFormat, Format, ListOptions
-from ..human_scores import JudgedRow, blinded
+from ..human_scores import JudgedRow
 from ..rated_texts import (
     REPEATED,
     GatheredText,
@@ -48,9 +40,6 @@ from ..rated_texts import (
 )
 from .systems import lists_of_documents
 from .wmt_jsonl import written_span
-
-if TYPE_CHECKING:
-    from ....rerank.training.segments_to_judge import Proposal
 
 DIMENSION = "esa"
 RESET = "__RESET__"
@@ -415,78 +404,6 @@ def read_judged_by_pearmut(path: str) -> list[JudgedRow]:
         )
     notes.warn()
     return list(rows.values())
-
-
-Item = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class CampaignStyle:
-    """How a campaign is annotated.
-
-    Args:
-        annotators: how many; each sees every text.
-        contrastive: all systems of a segment side by side.
-    """
-
-    annotators: int = 1
-    contrastive: bool = False
-
-
-def campaign_of(proposals: Sequence[Proposal], name: str, style: CampaignStyle) -> dict[str, Any]:
-    """The campaign of segments.
-
-    Raises:
-        InputError: there is nothing to judge.
-    """
-    if not proposals:
-        raise InputError("nothing is left to judge", where="campaign", fix="Judge other documents")
-    documents = _contrastive(proposals) if style.contrastive else _one_at_a_time(proposals)
-    data = []
-    for number in range(style.annotators):
-        own = list(documents)
-        random.Random(number).shuffle(own)
-        data.append(own)
-    users = [f"annotator-{number + 1}" for number in range(style.annotators)]
-    info = {
-        "assignment": "task-based",
-        "protocol": "cESA" if style.contrastive else "ESA",
-        "users": users,
-        "shuffle": True,
-        "seed": 0,
-    }
-    return {"campaign_id": name, "info": info, "data": data}
-
-
-def _of_documents(proposals: Sequence[Proposal]) -> list[list[Proposal]]:
-    """The segments of every document together, in order."""
-    by_document: dict[str, list[Proposal]] = {}
-    for proposal in proposals:
-        by_document.setdefault(proposal.document.id, []).append(proposal)
-    return [sorted(own, key=lambda one: one.segment) for own in by_document.values()]
-
-
-def _contrastive(proposals: Sequence[Proposal]) -> list[list[Item]]:
-    return [
-        [_item(one, list(one.document.systems)) for one in own] for own in _of_documents(proposals)
-    ]
-
-
-def _one_at_a_time(proposals: Sequence[Proposal]) -> list[list[Item]]:
-    documents = []
-    for own in _of_documents(proposals):
-        for system in own[0].document.systems:
-            documents.append([_item(one, [system]) for one in own])
-    return documents
-
-
-def _item(proposal: Proposal, systems: Sequence[str]) -> Item:
-    document, i = proposal.document, proposal.segment
-    item: Item = {"item_id": proposal.id}
-    if document.source is not None:
-        item["src"] = document.source[i]
-    item["tgt"] = {blinded(system): document.systems[system][i] for system in systems}
-    return item
 
 
 def _open(path: str | Path, options: ListOptions) -> DocumentRows:

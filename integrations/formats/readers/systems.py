@@ -185,7 +185,6 @@ class SystemsDocument:
             self._segment_texts_by_name(self.references, "references"),
             {dimension: _scores_given(scores) for dimension, scores in self.human.items()},
             self.ratings,
-            str(self.metadata["domain"]) if "domain" in self.metadata else None,
         )
 
     def _segment_texts_by_name(

@@ -187,7 +187,6 @@ def _comparison_values(
         "human": [
             _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)
         ],
-        "choosers": [text_table(t.title, t.head, t.rows) for t in comparison.choosers],
         "people": [text_table(t.title, t.head, t.rows) for t in comparison.people],
         "has_marks": any(document.ratings for document in comparison.documents),
         "counts": _counts(comparison),

@@ -278,7 +278,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     saved = run.settings
     if saved.get("choice") == "document":
         problem = "chose whole documents, which a report of lists has no place for"
-        fix = "Judge the choices instead: discorank compare --choosers ... --choice document"
+        fix = "Compare the choices instead: discorank compare SYSTEMS --decoded RUN"
         raise InputError(problem, where=run.path, fix=fix)
     allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]

@@ -237,7 +237,7 @@ class JudgementOptions:
     Args:
         human: the key of the human scores, such as mqm:lower.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
-            as sample writes them, or what Pearmut and Appraise write; they join those of the systems file.
+            or what Pearmut and Appraise write; they join those of the systems file.
         raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
@@ -282,7 +282,7 @@ def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
     """
     judged = _documents(path, values)
     if not is_judged(judged.documents, judged.dimension):
-        fix = "Have some segments judged (discorank sample proposes them); decode without --prior needs none"
+        fix = "Have some segments judged (documents drawn at random will do); decode without --prior needs none"
         raise InputError("nobody judged a text", where=f"{path}: {judged.dimension}", fix=fix)
     return judged
 
@@ -336,7 +336,7 @@ def read_judged_file(path: str, key: str) -> list[JudgedRow]:
     if form == "pearmut":
         return read_judged_by_pearmut(path)
     if form == "rating-table":
-        taken = "lines as sample writes them, or what Pearmut and Appraise write"
+        taken = "lines of judgements, or what Pearmut and Appraise write"
         fix = f"Give it as the input, as it has the texts too; --judged takes {taken}"
         raise InputError("is a table of ratings", where=f"--judged {path}", fix=fix)
     if path != "-":

@@ -30,37 +30,19 @@ from ....rerank.selection.comparison import (
     SystemComparison,
     clean,
     mean_agreements,
-    mean_choices,
 )
 from ....rerank.selection.kept_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
-from ....tables import (
-    Column,
-    Format,
-    Table,
-    comma_separated,
-    numbers,
-    of_set,
-    printed,
-    shown,
-    whole,
-    words,
-)
+from ....tables import Format, Table, comma_separated, of_set, printed, shown
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
-from .chooser_comparison import (
-    ChooserOptions,
-    check_decoded,
-    check_no_files,
-    choosers_tables,
-    percent,
-)
 from .compared_sets import (
     ComparedSet,
     SetPlace,
+    check_decoded,
     check_systems_files,
     checked_files,
     compare_set,
@@ -69,11 +51,6 @@ from .compared_sets import (
 )
 from .people import PeopleOptions
 from .wmt_task import TaskOptions, has_metric_scores, only_folder, run_statistics, run_task_set
-
-SHOWN = (
-    "choosers",
-    "system_means",
-)  # tables of choosers that are shown before the others are asked for
 
 
 def _checked_unit(unit: str | int) -> str | int:
@@ -102,6 +79,8 @@ class CompareOptions:
         unit: what draws take: document, segment, how many successive segments of a document, or auto, documents
             unless these are so few that nothing could be significant.
         correction: of p for the number of pairs: none, holm or fdr.
+        decoded: files that decode or rerank wrote of the same documents; each is one more system, with the human
+            scores of the systems whose texts it has.
         baseline: a system, or its file, from which the differences of all others are shown, with p.
         segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
             JSONL.
@@ -123,6 +102,7 @@ class CompareOptions:
     level: Annotated[float, Field(gt=0, lt=1), Rare()] = 0.05
     unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
     correction: Correction = "none"
+    decoded: tuple[str, ...] = ()
     baseline: str | None = None
     segment_scores: str | None = None
     document_scores: str | None = None
@@ -133,11 +113,10 @@ class CompareOptions:
 
 OPTIONS = Options(
     "compare",
-    "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
+    "Compare systems, with significance tests and human scores. Tables go to stdout.",
     [
         CompareOptions,
         OutputFileOptions,
-        ChooserOptions,
         PeopleOptions,
         EvalSetTexts,
         EvalSetReading,
@@ -161,7 +140,6 @@ class _Inputs(NamedTuple):
 
     places: list[SetPlace]
     metrics: list[Utility]
-    choosers: list[Utility]
     folders: list[Path]  # of the sets, none if nothing is saved
     keys: tuple[HumanKey, ...]
 
@@ -181,20 +159,15 @@ def run(arguments: Sequence[str]) -> int:
     if files is not None:
         # what --references names are files, which have been read
         values = {**values, "references": ()}
-    sets = [
-        compare_set(place, inputs.metrics, inputs.choosers, inputs.keys, values)
-        for place in inputs.places
-    ]
+    sets = [compare_set(place, inputs.metrics, inputs.keys, values) for place in inputs.places]
     write_scores(values["segment_scores"], segment_rows, sets)
     write_scores(values["document_scores"], document_rows, sets)
     for folder, compared in zip(inputs.folders, sets, strict=False):
-        if compared.kept is not None:
-            save(compared.kept, folder)
-    format, level, correction = values["format"], values["level"], values["correction"]
-    if format == "table" and not values["details"]:
-        sys.stdout.write(answered(sets, level, correction))
+        save(compared.kept, folder)
+    if values["format"] == "table" and not values["details"]:
+        sys.stdout.write(answered(sets))
     else:
-        sys.stdout.write(printed_sets(sets, format, level, correction))
+        sys.stdout.write(printed_sets(sets, values["format"]))
     return 0
 
 
@@ -202,24 +175,21 @@ def _checked_inputs(
     paths: Sequence[str], files: OutputFiles | None, values: Mapping[str, Any]
 ) -> _Inputs:
     """The inputs that the options name; raises InputError where they do not fit together, before documents are read."""
-    without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
     if files is None and not values["tasks"]:
         # before --metric is asked for: for files of texts it is not all that is missing
         check_systems_files(paths, values["input_format"])
-    specs = values["metric"] if without_metrics else needed(values, "metric", "--metric")
+    has_scores = has_metric_scores(values)
+    specs = values["metric"] if has_scores else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
-    check_no_files(values["choosers"])
-    choosers = [metric_in(values, spec) for spec in values["choosers"]]
-    check_model(values, [*metrics, *choosers])
-    _check_once(metrics, "--metric")
-    _check_once(choosers, "--choosers")
-    check_decoded(values, len(paths) if files is None else 1)
+    check_model(values, metrics)
+    _check_once(metrics)
+    check_decoded(values, has_scores, len(paths) if files is None else 1)
     _check_outputs(paths, values)
     places = _places(paths, files, values)
     folders = _folders(values, [place.name for place in places])
     named = values["human"] if files is None else [split_direction(f)[1] for f in files.human]
     keys = tuple(map(HumanKey.read, named))
-    return _Inputs(places, metrics, choosers, folders, keys)
+    return _Inputs(places, metrics, folders, keys)
 
 
 def _places(
@@ -233,11 +203,13 @@ def _places(
     return set_places(paths, values)
 
 
-def _check_once(metrics: Sequence[Utility], flag: str) -> None:
+def _check_once(metrics: Sequence[Utility]) -> None:
     """Raises InputError for a metric that is named twice."""
     repeated = [metric.signature() for i, metric in enumerate(metrics) if metric in metrics[:i]]
     if repeated:
-        raise InputError(f"{repeated[0]} is given twice", where=flag, fix="Give each metric once")
+        raise InputError(
+            f"{repeated[0]} is given twice", where="--metric", fix="Give each metric once"
+        )
 
 
 def _check_outputs(paths: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -270,60 +242,37 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     return folders
 
 
-_MEAN_GAINS = {
-    "regret": "regret",
-    "gain_over_best": "gain over the best system",
-    "gain_over_random": "gain over a random system",
-}
 MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
-def answered(sets: Sequence[ComparedSet], level: float, correction: Correction) -> str:
-    """The answer for every set, and the means over several.
-
-    Args:
-        sets: what was compared.
-        level: of significance.
-        correction: of p-values.
-    """
+def answered(sets: Sequence[ComparedSet]) -> str:
+    """The answer for every set, and the means over several."""
     parts = []
     for compared in sets:
         lines = [] if len(sets) == 1 else [printable(compared.name), ""]
-        if compared.kept is not None:
-            lines += [*answer_lines(compared.kept), MORE]
+        lines += [*answer_lines(compared.kept), MORE]
         if compared.people:
             lines += ["", shown(compared.people, "table").rstrip("\n")]
-        if compared.choosers is not None:
-            tables = choosers_tables(compared.choosers, level, correction)
-            choices = shown([table for table in tables if table.name in SHOWN], "table")
-            lines += ["", choices] if lines else [choices]
         parts.append("\n".join(lines).rstrip("\n") + "\n")
     if len(sets) > 1:
         parts.append(shown(mean_tables(sets), "table"))
     return "\n".join(part for part in parts if part)
 
 
-def printed_sets(
-    sets: Sequence[ComparedSet], format: Format, level: float, correction: Correction
-) -> str:
+def printed_sets(sets: Sequence[ComparedSet], format: Format) -> str:
     """All tables of the sets, and the means over several."""
     tables: list[Table] = []
     for compared in sets:
         of_this = [Table("", (), [compared.settings], "settings")]
-        if compared.kept is not None:
-            of_this += comparison_tables(compared.kept)
-        of_this += compared.people
-        if compared.choosers is not None:
-            of_this += choosers_tables(compared.choosers, level, correction)
+        of_this += [*comparison_tables(compared.kept), *compared.people]
         tables += of_this if len(sets) == 1 else of_set(compared.name, of_this)
     return printed(tables if len(sets) == 1 else [*tables, *mean_tables(sets)], format)
 
 
 def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
-    """The means that there are, of metrics and of choosers."""
+    """The means of metrics against people, if there are any."""
     by_system, by_segment = [], []
-    systems = [compared.systems for compared in sets if compared.systems is not None]
-    for mean in mean_agreements(systems):
+    for mean in mean_agreements([compared.systems for compared in sets]):
         key = {"metric": mean.metric, "human": mean.human, "sets": mean.sets}
         by_system.append({**key, "by": "system", **mean.systems._asdict()})
         by_segment.append({**key, "by": "segment", **mean.segments._asdict()})
@@ -336,18 +285,6 @@ def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
                 f"{about}, segments or documents: means over sets", by_segment, means=True
             ),
         ]
-    choosers = [compared.choosers for compared in sets if compared.choosers is not None]
-    if choices := [mean._asdict() for mean in mean_choices(choosers)]:
-        columns = [
-            words("chooser", "chooser"),
-            words("human scores", "human"),
-            whole("sets", "sets"),
-            *numbers(_MEAN_GAINS),
-            Column("oracle reached", ("oracle_reached",), percent),
-        ]
-        keys = ("human", "chooser")
-        title = "Choosers: means over sets"
-        tables.append(Table(title, columns, choices, "chooser_means", keys))
     return tables
 
 
@@ -367,9 +304,8 @@ def _rows_of_sets(
     sets: Sequence[ComparedSet], rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
     for compared in sets:
-        if compared.systems is not None:
-            for row in rows_of(compared.systems):
-                yield {"set": compared.name, **row} if len(sets) > 1 else row
+        for row in rows_of(compared.systems):
+            yield {"set": compared.name, **row} if len(sets) > 1 else row
 
 
 def segment_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:

@@ -2,16 +2,15 @@
 
 ``compare --hypotheses``: systems' outputs in files of their own; what to do where --hypotheses lacks.
 
-Compares the systems of one systems file, and the choosers among their outputs, as the options of ``compare`` say.
+Compares the systems of one systems file as the options of ``compare`` say; what ``--decoded`` names are systems too.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,22 +21,25 @@ from ....integrations.formats.human_scores import HumanKey, human_dimensions
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
 from ....integrations.formats.open_lists import open_documents, recognised_documents
 from ....integrations.formats.readers.systems import SystemsOptions, read_documents
+from ....integrations.formats.selection_files import with_chosen
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
+from ....metrics.registry import WRAPPERS
+from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
-from ....rerank.selection.choosers import ChooserComparison
+from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
-from ....rerank.selection.significance import segments_of_unit, unit_of
+from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ....tables import Table
 from ...options.inputs import cache_in
 from ...options.system_outputs import aligned_outputs, output_files_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
-from .chooser_comparison import choice_task, choosers_tables, judge_choosers, too_few
+from ..cite import signatures_of
 from .people import may_lack, people_tables, with_judgements
 
 
@@ -186,20 +188,18 @@ def _command(paths: Sequence[str]) -> str:
 
 
 class ComparedSet(NamedTuple):
-    """The comparisons on one systems file; without metrics there are choosers alone."""
+    """The comparison of one systems file."""
 
     name: str
     settings: Mapping[str, Any]  # how they were compared
-    systems: SystemComparison | None
-    kept: KeptComparison | None  # of the systems, as it is told and saved
-    choosers: ChooserComparison | None
+    systems: SystemComparison
+    kept: KeptComparison  # as it is printed and saved
     people: Sequence[Table] = ()  # those who judged
 
 
 def compare_set(
     place: SetPlace,
     metrics: Sequence[Utility],
-    choosers: Sequence[Utility],
     keys: tuple[HumanKey, ...],
     values: Mapping[str, Any],
 ) -> ComparedSet:
@@ -207,39 +207,37 @@ def compare_set(
     documents = _read_documents(place, may_lack(keys, values), values)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
     unit = _unit(len(documents), ids_unknown, values)
-    baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
     values = {**values, "unit": unit}
     try:
         if values["references"]:
             documents = with_references(documents, values["references"])
         documents = with_judgements(documents, keys, values)
+        decoded = [DecodedRun.read(path) for path in values["decoded"]]
+        for run in decoded:
+            documents = with_chosen(run.source, documents, run.name)
+        baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
-        task = choice_task(documents, human, values)
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
-        systems = _compare_systems(fitted, documents, human, values) if fitted else None
-        fitted_choosers = [fitted_to_references(metric, documents) for metric in choosers]
-        judged = judge_choosers(task, fitted_choosers, fitted, human, values) if task else None
+        systems = _compare_systems(fitted, documents, human, values)
     except InputError as error:
         raise error.inside(place.path) from error
-    if systems is not None:
-        for remark in _remarks(systems, values):
-            say(remark, values["quiet"])
+    for remark in (*_remarks(systems, values), *_remarks_on_decoded(systems, decoded)):
+        say(remark, values["quiet"])
     if unit != "document" and not ids_unknown:
         say(
             "warning: segments of one document are not independent: p is too small, intervals are too narrow",
             values["quiet"],
         )
     how = _settings(place, ids_unknown, baseline, values)
-    comparison = None
-    if systems is not None:
-        comparison = kept(systems, how, _chooser_tables(judged, values))
-    ours = {} if comparison is None else {one.scores.name: one.scores for one in comparison.human}
-    people = people_tables(documents, human, fitted, ours, values)
-    if comparison is not None:
-        comparison = replace(comparison, people=tuple(map(_kept_table, people)))
+    people = people_tables(documents, human, fitted, values)
+    shown = [
+        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
+        for table in people
+    ]
+    comparison = kept(systems, how, shown)
     num_segments = sum(document.segments for document in documents)
     how |= {"documents": len(documents), "segments": num_segments}
-    return ComparedSet(place.name, how, systems, comparison, judged, people)
+    return ComparedSet(place.name, how, systems, comparison, people)
 
 
 def _settings(
@@ -254,18 +252,6 @@ def _settings(
     if baseline is not None:
         how["baseline"] = baseline
     return how
-
-
-def _chooser_tables(judged: ChooserComparison | None, values: Mapping[str, Any]) -> list[KeptTable]:
-    """The tables of choosers as they are shown, to be saved."""
-    if judged is None:
-        return []
-    tables = choosers_tables(judged, values["level"], values["correction"])
-    return [_kept_table(table) for table in tables if table.columns]
-
-
-def _kept_table(table: Table) -> KeptTable:
-    return KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
 
 
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
@@ -348,3 +334,84 @@ def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[st
     if len(comparison.systems) > 1:
         remarks += too_few(comparison.verdicts, values["level"])
     return remarks
+
+
+def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
+    """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
+    counts = dict.fromkeys((v.units, v.unit) for v in verdicts if least_p(v.units) >= level)
+    return [
+        f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
+        + (
+            "give more segments"
+            if unit == "segment"
+            else "give more documents, or smaller units: --unit"
+        )
+        for units, unit in counts
+    ]
+
+
+class DecodedRun(NamedTuple):
+    """A file of decisions, which counts as a system.
+
+    Args:
+        name: of the system.
+        source: the rows of the file.
+        metrics: the metrics that decided, without their settings; none if there is no run file.
+    """
+
+    name: str
+    source: LineSource
+    metrics: frozenset[str]
+
+    @classmethod
+    def read(cls, path: str) -> DecodedRun:
+        """The run at a path; raises InputError if its run file is damaged or its rows have changed."""
+        run = check_beside(path)
+        metrics = frozenset() if run is None else _metrics_of_run(run, f"{path}.run.json")
+        source = LineSource(lines_of_run(path))
+        return cls(Path(path).stem if is_table(path) else source.stem, source, metrics)
+
+
+def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
+    try:
+        return frozenset().union(*map(_metric_names, signatures_of(run, path)))
+    except InputError as error:
+        raise (error if path in error.where else error.inside(path)) from None
+
+
+def _metric_names(signature: str) -> frozenset[str]:
+    """The metrics of a signature, without their settings and the wrappers around them."""
+    calls = [call for term in parse(signature) for call in term.every]
+    return frozenset(call.name for call in calls if call.name not in WRAPPERS)
+
+
+def check_decoded(values: Mapping[str, Any], has_scores: bool, num_sets: int) -> None:
+    """Raises InputError for a decoded file that is given twice, or with several systems files or WMT's statistics."""
+    paths = values["decoded"]
+    repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
+    if repeated:
+        raise InputError(f"{repeated[0]} is given twice", where="--decoded", fix="Give each once")
+    if paths and (num_sets > 1 or has_scores):
+        fix = "Compare one systems file, without --statistics wmt and --tasks"
+        raise InputError("belongs to one systems file", where="--decoded", fix=fix)
+
+
+def _remarks_on_decoded(
+    comparison: SystemComparison, decoded: Sequence[DecodedRun]
+) -> Iterator[str]:
+    """Warnings of metrics that judge their own choices, and of choices without a human score."""
+    for run in decoded:
+        for scored in comparison.scored:
+            if run.metrics & _metric_names(scored.name):
+                about = f"{run.name} was decoded with {scored.name}"
+                yield f"warning: {about}, whose scores of {run.name} are therefore too good"
+        for meta in comparison.meta:
+            human = meta.human
+            if run.name not in human.systems:
+                yield f"warning: {run.name} has no score in {human.name}"
+            elif human.segments is not None:
+                known = ~np.isnan(human.segments)
+                lacking = int((known.any(axis=0) & ~known[human.systems.index(run.name)]).sum())
+                if lacking:
+                    about = f"{run.name} has no score in {human.name} for {lacking} segments"
+                    yield f"{about}, in which no judged system has its text"

@@ -1,15 +1,14 @@
-"""What ``compare`` says of those who judged: annotators, the organisers' ranking, and marked spans.
+"""Tables of ``compare`` on the annotators and the spans that they marked.
 
---raters       every annotator in figures, and how far they agree
---organisers   the systems as the organisers of a year of WMT rank them, beside ours, and why the two differ
---spans        errors that metrics mark against those that people marked
+--raters   every annotator in figures, and how far they agree
+--spans    errors that metrics mark against those that people marked
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from ....integrations.formats.human_scores import (
     HumanKey,
@@ -21,22 +20,14 @@ from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Rare, settings
 from ....report.choices import marked_errors
-from ....report.comparison_tables import rank_range
 from ....report.summary_text import short_names
-from ....rerank.selection.judged_systems import human_scored
-from ....rerank.selection.kept_comparison import KeptScores
-from ....rerank.selection.organisers_ranking import OrganisersRanking, Rule, organisers_ranking
 from ....rerank.selection.ratings import (
     SpanAgreement,
     SpanComparison,
-    error_free,
     rated_texts,
     rater_agreement,
     rater_figures,
-    waves,
-    z_scores,
 )
-from ....rerank.selection.significance import in_units, judge
 from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan
 from ....tables import Column, Table, numbers, whole, words
 from ...options.system_outputs import judged_rows
@@ -48,11 +39,9 @@ class PeopleOptions:
     """Those who judged, beside the systems.
 
     Args:
-        judged: files of judgements of the same texts, which join those of the input: rows as sample writes them, logs
-            of Pearmut, or CSV files of Appraise.
+        judged: files of judgements of the same texts, which join those of the input: JSON lines, logs of
+            Pearmut, or CSV files of Appraise.
         raters: print every annotator's figures, and how far annotators agree.
-        z_scores: take the mean of annotators' z-scores for that of their scores.
-        organisers: print the ranking as the organisers of WMT make it too: wmt24, wmt25 or wmt26.
         spans: compare the errors that metrics mark with those that people marked.
     """
 
@@ -60,28 +49,19 @@ class PeopleOptions:
 
     judged: tuple[str, ...] = ()
     raters: bool = False
-    z_scores: Annotated[bool, Rare()] = False
-    organisers: Literal["none", "wmt24", "wmt25", "wmt26"] = "none"
     spans: Annotated[bool, Rare()] = False
 
 
 def with_judgements(
     documents: list[DocumentOutputs], keys: Sequence[HumanKey], values: Mapping[str, Any]
 ) -> list[DocumentOutputs]:
-    """The documents with the files of judgements, and with z-scores if they are asked for."""
+    """The documents with the scores in files of judgements."""
     if values["judged"]:
         if len(keys) != 1:
             fix = "Give the key of their scores, such as --human esa"
             raise InputError("join the scores of one key", where="--judged", fix=fix)
         documents = with_judged(documents, judged_rows(values, keys), keys[0].name)
         documents = with_means_of_raters(documents, keys[0].name)
-    if values["z_scores"]:
-        rated = _rated_dimensions(documents)
-        if not rated:
-            problem, fix = "nobody's single ratings are known", "Leave it out"
-            raise InputError(problem, where="--z-scores", fix=fix)
-        for dimension in rated:
-            documents = z_scores(documents, dimension)
     return documents
 
 
@@ -92,15 +72,10 @@ def may_lack(keys: Sequence[HumanKey], values: Mapping[str, Any]) -> tuple[Human
     return tuple(replace(key, may_lack=True) for key in keys)
 
 
-def _rated_dimensions(documents: Sequence[DocumentOutputs]) -> list[str]:
-    return list(dict.fromkeys(name for document in documents for name in document.ratings))
-
-
 def people_tables(
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
     metrics: Sequence[Utility],
-    ours: Mapping[str, KeptScores],
     values: Mapping[str, Any],
 ) -> list[Table]:
     """The tables that the options ask for, of every dimension of people's scores.
@@ -109,22 +84,17 @@ def people_tables(
         documents: with their judgements.
         human: the dimensions, each with whether lower is better.
         metrics: that may mark errors.
-        ours: people's scores with our tests, by dimension.
         values: of the options.
     """
     asked = [name for name in ("raters", "spans") if values[name]]
-    asked += ["organisers"] * (values["organisers"] != "none")
     if asked and not human:
         problem = "there are no human scores"
         raise InputError(problem, where=f"--{asked[0]}", fix="Name their key with --human")
     tables: list[Table] = []
-    for dimension, lower in human:
+    for dimension, _ in human:
         _warn_of_lone_raters(documents, dimension, values)
         if values["raters"]:
             tables += rater_tables(documents, dimension)
-        if values["organisers"] != "none":
-            scores = ours.get(dimension)
-            tables += organisers_tables(documents, dimension, lower, scores, values)
         if values["spans"]:
             tables.append(span_table(documents, dimension, metrics, values["quiet"]))
     return tables
@@ -175,171 +145,6 @@ def rater_tables(documents: Sequence[DocumentOutputs], dimension: str) -> list[T
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def organisers_tables(
-    documents: Sequence[DocumentOutputs],
-    dimension: str,
-    lower: bool,
-    ours: KeptScores | None,
-    values: Mapping[str, Any],
-) -> list[Table]:
-    """The organisers' ranking beside ours, and the pairs that the two decide otherwise."""
-    rule: Rule = values["organisers"]
-    domains = [document.domain for document in documents for _ in range(document.segments)]
-    by_wave = waves(documents, dimension)
-    ranking = organisers_ranking(by_wave, domains, rule, not lower, values["level"], values["seed"])
-    free = error_free(documents, dimension)
-    names = sorted({domain for domain in domains if domain})
-    rows = []
-    for one in ranking.systems:
-        row: dict[str, Any] = {"human": dimension, "system": one.system, "score": one.score}
-        row |= {f"domain:{name}": one.domains.get(name) for name in names}
-        row["error_free"] = free[one.system].share if one.system in free else None
-        row |= {"best_rank": one.ranks[0], "worst_rank": one.ranks[1], "cluster": one.cluster}
-        row |= _own_ranks(one.system, ours, values["level"])
-        rows.append(row)
-    columns = [
-        words("system", "system"),
-        *numbers({"score": dimension}),
-        *numbers({f"domain:{name}": name for name in names}),
-        Column("error-free", ("error_free",), _share),
-        Column(f"rank {rule}", ("best_rank", "worst_rank"), rank_range),
-        whole("cluster", "cluster"),
-        Column(
-            f"rank by {'document' if ours is None else ours.unit}",
-            ("own_best_rank", "own_worst_rank"),
-            rank_range,
-        ),
-        Column("cluster", ("own_cluster",), lambda n: "-" if n is None else str(n)),
-    ]
-    title = f"{dimension}: systems as {_RULES[rule]}"
-    if ours is None:
-        return [Table(title, columns, rows, "organisers", ("human", "system"))]
-    title += f", and by our test of {ours.unit}s"
-    table = Table(title, columns, rows, "organisers", ("human", "system"))
-    return [table, _differences(documents, dimension, lower, ranking, ours, values)]
-
-
-_RULES = {
-    "wmt24": "WMT24 ranks them (signed ranks by domain, joined)",
-    "wmt25": "WMT25 ranks them (signed ranks, both waves crossed)",
-    "wmt26": "WMT26 ranks them (bootstrap of segments)",
-}
-
-
-def _own_ranks(system: str, ours: KeptScores | None, level: float) -> dict[str, int | None]:
-    if ours is None or system not in ours.systems:
-        return dict.fromkeys(("own_best_rank", "own_worst_rank", "own_cluster"))
-    s = ours.systems.index(system)
-    best, worst = ours.ranks(s, level)
-    return {"own_best_rank": best, "own_worst_rank": worst, "own_cluster": ours.clusters[s]}
-
-
-class _OwnTests(NamedTuple):
-    """p of pairs of systems under our test, by document and by segment."""
-
-    documents: Mapping[tuple[str, str], float]
-    segments: Mapping[tuple[str, str], float]
-
-
-def _differences(
-    documents: Sequence[DocumentOutputs],
-    dimension: str,
-    lower: bool,
-    ranking: OrganisersRanking,
-    ours: KeptScores,
-    values: Mapping[str, Any],
-) -> Table:
-    """Pairs that one of the two rankings tells apart and the other does not, and why."""
-    level = values["level"]
-    own = _own_tests(documents, dimension, lower, ours, values)
-    rows = []
-    for (better, worse), p in ranking.p_values.items():
-        if (better, worse) not in own.documents:
-            continue
-        theirs, by_document = (better, worse) in ranking.beats, own.documents[better, worse]
-        if theirs == (by_document < level):
-            continue
-        by_segment = own.segments[better, worse]
-        rows.append(
-            {
-                "human": dimension,
-                "a": better,
-                "b": worse,
-                "p_organisers": p,
-                "organisers": theirs,
-                "p_documents": by_document,
-                "p_segments": by_segment,
-                "why": _why(ranking.rule, theirs, by_segment < level),
-            }
-        )
-    columns = [
-        words("system", "a"),
-        words("other", "b"),
-        Column(f"better by {ranking.rule}", ("organisers",), lambda yes: "yes" if yes else "no"),
-        Column(f"p {ranking.rule}", ("p_organisers",), _p),
-        Column(f"p by {ours.unit}", ("p_documents",), _p),
-        Column("p by segment", ("p_segments",), _p),
-        words("why", "why"),
-    ]
-    both = sum(pair in own.documents for pair in ranking.p_values)
-    where = f"of {both} pairs, {len(rows)} are told apart by one of the two alone"
-    if not rows:
-        columns = [Column("both tests decide every pair alike", ())]
-    return Table(
-        f"{dimension}: {where}", columns, rows, "organisers_differences", ("human", "a", "b")
-    )
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"
-
-
-_STATISTICS = {
-    "wmt24": "signed ranks by domain",
-    "wmt25": "signed ranks of all ratings",
-    "wmt26": "a bootstrap of 100 draws",
-}
-
-
-def _why(rule: Rule, theirs: bool, by_segment: bool) -> str:
-    """Why the organisers' test and ours by document differ, from our test by segment."""
-    if theirs == by_segment:
-        return "segments of a document count as independent there"
-    return f"another statistic: {_STATISTICS[rule]}, not the difference of means"
-
-
-def _own_tests(
-    documents: Sequence[DocumentOutputs],
-    dimension: str,
-    lower: bool,
-    ours: KeptScores,
-    values: Mapping[str, Any],
-) -> _OwnTests:
-    """Our tests of people's scores."""
-    segments = [document.segments for document in documents]
-    people = human_scored(dimension, lower, documents)
-    draws, seed = values["draws"], values["seed"]
-    with Counted("draws", draws, values["quiet"]) as drawing:
-        verdicts = judge(
-            in_units(people, segments, 1),
-            draws,
-            seed,
-            values["level"],
-            drawing.more,
-            values["correction"],
-        )
-    by_segment = {}
-    for pair in verdicts.pairs:
-        names = people.systems[pair.a], people.systems[pair.b]
-        by_segment[names] = by_segment[names[::-1]] = pair.p_corrected
-    by_document = {}
-    for a, first in enumerate(ours.systems):
-        for b, second in enumerate(ours.systems):
-            if a != b:
-                by_document[first, second] = ours.p(a, b)
-    return _OwnTests(by_document, by_segment)
 
 
 def span_table(

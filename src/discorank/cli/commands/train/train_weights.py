@@ -173,7 +173,7 @@ PRIOR_OPTIONS = Options(
     examples=[
         "train prior examples:systems.jsonl --human mqm:lower -o prior.json",
         "decode examples:systems.jsonl --from systems -u chrf --prior prior.json -o by-prior.jsonl",
-        "sample examples:systems.jsonl -n 10 --human mqm:lower -o to-judge.jsonl",
+        "explain examples:systems.jsonl --from systems -u chrf --prior prior.json --limit 1",
     ],
 )
 
