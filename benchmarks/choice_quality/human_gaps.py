@@ -2,12 +2,12 @@
 
     python -m benchmarks.choice_quality.human_gaps [--files 400] [--draws 1000]
 
-Four systems, 16 documents of 6 segments; the errors of a segment are the sum of its document's difficulty (half of the
-documents are easy), its own, and noise. In half of the files all systems are equal, in the others system D is better.
-Patterns of judgements: `complete`; `easy half`, D on the easy documents only; `random half`, D on half of the documents,
-drawn at random; `wave by domain`, A and B without the last quarter of the documents, C and D without the first one,
-ordered by domain, the easy one first. A system is called best as by `compare`: significantly better than every other.
-For comparison: the same on the segments with judgements of all systems alone, and with means and tests over each
+Four systems, 16 documents of 6 segments. The errors of a segment are the sum of its document's difficulty (half of the
+documents are easy), its own difficulty, and noise. In half of the files all systems are equal, in the others system D
+is better. Patterns of judgements: `complete`; `easy half`, D on the easy documents only; `random half`, D on half of
+the documents, drawn at random; `wave by domain`, A and B without the last quarter of the documents, C and D without the
+first, ordered by domain, the easy one first. A system is called best as by `compare`: significantly better than every
+other. For comparison: the same on the segments with judgements of all systems alone, and with means and tests over each
 system's own segments.
 """
 

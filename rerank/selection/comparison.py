@@ -34,7 +34,7 @@ from .agreement import (
 from .judged_systems import human_scored
 from .significance import Correction, Verdicts, in_units, judge, segments_of_unit
 from .statistics import DRAWS
-from .system_scores import DocumentOutputs, Scored, score_systems
+from .system_scores import DocumentOutputs, Scored, check_systems, score_systems
 
 
 class MetricTest(NamedTuple):
@@ -70,7 +70,7 @@ class SystemComparison(NamedTuple):
     @property
     def systems(self) -> tuple[str, ...]:
         """The systems, in the order of the file."""
-        return self.scored[0].systems
+        return check_systems(self.documents)
 
 
 def compare_systems(
@@ -91,7 +91,7 @@ def compare_systems(
     """Scores, tests and, with human scores, the agreement of the metrics with them.
 
     Args:
-        metrics: at least one.
+        metrics: none if human scores alone compare the systems.
         documents: all with the same systems.
         human: dimensions of human scores, each with whether lower is better.
         draws: of the randomisation and the bootstrap; tests between metrics take at most 1000.
@@ -105,10 +105,12 @@ def compare_systems(
         meter: counts the work of metrics.
 
     Raises:
-        InputError: no metrics, texts that a metric cannot read, judgements of no system, settings out of range.
+        InputError: neither metrics nor human scores, texts that a metric cannot read, judgements of no system, settings
+            out of range.
     """
-    if not metrics:
-        raise InputError("no metrics", where="compare", fix="Give at least one")
+    if not metrics and not human:
+        fix = "Give at least one metric, or human scores"
+        raise InputError("neither metrics nor human scores", where="compare", fix=fix)
     block_size = segments_of_unit(unit)
     segments = [document.segments for document in documents]
 
@@ -135,7 +137,7 @@ def meta_evaluation(
     seed: int = 0,
 ) -> MetaEvaluation:
     """Every metric against people's scores, on the systems that people judged."""
-    systems = [scored[0].systems.index(name) for name in human.systems]
+    systems = [scored[0].systems.index(name) for name in human.systems] if scored else []
     by_metric = [verdict.of(systems) for verdict in verdicts]
     system_agreements = []
     segment_agreements = []

@@ -49,6 +49,7 @@ class KeptPair:
     high: Number
     p_uncorrected: Number = None
     p_bootstrap: Number = None
+    common: int | None = None  # segments that are compared, where these differ between pairs
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ class KeptScores:
     cuts: int = 0
     unit: str = "document"  # of the draws
     units: int | None = None
+    judged: tuple[int, ...] | None = (
+        None  # segments with a score of each system, where these differ
+    )
 
     @property
     def order(self) -> list[int]:
@@ -77,14 +81,23 @@ class KeptScores:
 
     def p(self, a: int, b: int) -> float:
         """p of two systems; 1 of one and itself."""
-        return self._p_values.get((min(a, b), max(a, b)), 1.0)
+        pair = self._pairs.get((min(a, b), max(a, b)))
+        return 1.0 if pair is None else pair.p
 
     def is_better(self, a: int, b: int, level: float) -> bool:
-        """Whether system `a` is significantly better than `b`."""
+        """True if system `a` is significantly better than `b`, by its score and by the test of the pair."""
         score_a, score_b = self.scores[a], self.scores[b]
         if self.p(a, b) >= level or score_a is None or score_b is None or score_a == score_b:
             return False
+        difference = self._pairs[min(a, b), max(a, b)].difference or 0.0
+        if (difference > 0) != ((score_a > score_b) == (a < b)):
+            return False  # the common segments say otherwise
         return (score_a > score_b) == self.higher_is_better
+
+    def common(self, a: int, b: int) -> int | None:
+        """The number of segments on which two systems are compared; None where it is the same for all pairs."""
+        pair = self._pairs.get((min(a, b), max(a, b)))
+        return None if pair is None else pair.common
 
     def ranks(self, system: int, level: float) -> tuple[int, int]:
         """The best and the worst rank a system may have, as WMT gives them.
@@ -98,8 +111,8 @@ class KeptScores:
         return 1 + num_better, len(self.systems) - num_worse
 
     @cached_property
-    def _p_values(self) -> dict[tuple[int, int], float]:
-        return {(pair.a, pair.b): pair.p for pair in self.pairs}
+    def _pairs(self) -> dict[tuple[int, int], KeptPair]:
+        return {(pair.a, pair.b): pair for pair in self.pairs}
 
 
 @dataclass(frozen=True)
@@ -171,7 +184,7 @@ class KeptComparison:
     @property
     def systems(self) -> tuple[str, ...]:
         """The systems, in the order of the file."""
-        return self.metrics[0].systems
+        return tuple(self.documents[0].systems)
 
     @property
     def level(self) -> float:
@@ -203,7 +216,8 @@ def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
     pairs = []
     for pair in verdicts.pairs:
         interval = clean(pair.difference), pair.p_corrected, clean(pair.low), clean(pair.high)
-        pairs.append(KeptPair(pair.a, pair.b, *interval, clean(pair.p), clean(pair.p_bootstrap)))
+        p_values = clean(pair.p), clean(pair.p_bootstrap)
+        pairs.append(KeptPair(pair.a, pair.b, *interval, *p_values, pair.common))
     return KeptScores(
         name=scored.name,
         higher_is_better=scored.higher_is_better,
@@ -217,6 +231,7 @@ def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
         cuts=scored.cuts,
         unit=verdicts.unit,
         units=verdicts.units,
+        judged=verdicts.judged,
     )
 
 

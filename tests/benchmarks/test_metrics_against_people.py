@@ -29,7 +29,8 @@ from benchmarks.metric_quality.metrics_against_people import (
 from benchmarks.support.judged_sets import paths, read_set
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
-from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
+from discorank.rerank.selection.judged_systems import human_scored
+from discorank.rerank.selection.system_scores import Part, Scored, score_systems
 from tests.support.tiny_causal import write_causal
 
 WORDS = [

@@ -64,7 +64,8 @@ def _computed(comparison: KeptComparison) -> Iterator[str]:
             quoted(metric.name, comparison.versions["discorank"], num_references or None)
         )
     settings = comparison.settings
-    units = " or ".join(dict.fromkeys(f"{m.units} {m.unit}s" for m in comparison.metrics))
+    tested = comparison.metrics or [human.scores for human in comparison.human]
+    units = " or ".join(dict.fromkeys(f"{one.units} {one.unit}s" for one in tested))
     how = f"{settings['draws']} draws of {units}, seed {settings['seed']}"
     corrected = CORRECTED[settings["correction"]]
     yield f"{how}{corrected}; discorank {comparison.versions['discorank']}"

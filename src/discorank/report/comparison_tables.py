@@ -56,7 +56,12 @@ def comparison_tables(comparison: KeptComparison) -> list[Table]:
     tables = [*ranking_tables(comparison), *baseline_tables(comparison)]
     for human in comparison.human:
         tables.append(scores_table(human.scores, level, "human", correction))
-        tables += agreement_tables(human)
+        pairs = [{"human": human.scores.name, **row} for row in pair_rows(human.scores)]
+        tables.append(Table("", (), pairs, "human_pairs", ("human", "a", "b")))
+        if len(human.scores.systems) > 1:
+            tables.append(pairs_table(human.scores, level))
+        if comparison.metrics:
+            tables += agreement_tables(human)
     for scores in comparison.metrics:
         tables.append(scores_table(scores, level, "metric", correction))
         pairs = [{"metric": scores.name, **row} for row in pair_rows(scores)]
@@ -77,6 +82,8 @@ def score_rows(scores: KeptScores, level: float) -> list[dict[str, Any]]:
         else:
             row |= {"low": scores.low[s], "high": scores.high[s], "cluster": scores.clusters[s]}
             row["best_rank"], row["worst_rank"] = scores.ranks(s, level)
+        if scores.judged is not None:
+            row |= {"judged": scores.judged[s], "common": scores.common(scores.order[0], s)}
         rows.append(row)
     return rows
 
@@ -90,6 +97,11 @@ def scores_table(scores: KeptScores, level: float, key: str, correction: str = "
         Column(f"{_percent(level)} interval", ("low", "high"), between),
         Column("rank", ("best_rank", "worst_rank"), rank_range),
     ]
+    if scores.judged is not None:
+        columns += [
+            whole("judged", "judged"),
+            Column("in common with the first", ("common",), _count),
+        ]
     ranks = f"ranks that a system may have at p < {level:g}{correction}"
     return Table(
         f"{scores.name}: intervals by {scores.unit}; {ranks}",
@@ -98,6 +110,10 @@ def scores_table(scores: KeptScores, level: float, key: str, correction: str = "
         {"metric": "systems"}.get(key, key),
         (key, "system"),
     )
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def rank_range(best: int | None, worst: int | None) -> str:
@@ -157,7 +173,11 @@ def _ranking_columns(
     interval = column(f"{_percent(level)} interval", lambda row: between(row["low"], row["high"]))
     # the worst rank is the number of systems less those that it is better than
     beats = column("beats", lambda row: str(num_systems - (row["worst_rank"] or num_systems)))
-    return [score, interval, rank, beats]
+    if scores.judged is None:
+        return [score, interval, rank, beats]
+    judged = column("judged", lambda row: str(row["judged"]))
+    common = column("in common", lambda row: _count(row["common"]))
+    return [score, interval, rank, beats, judged, common]
 
 
 def baseline_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table]:
@@ -246,6 +266,7 @@ def pair_rows(scores: KeptScores) -> list[dict[str, Any]]:
                 "p": pair.p_uncorrected,
                 "p_corrected": pair.p,
                 "p_bootstrap": pair.p_bootstrap,
+                **({} if pair.common is None else {"common": pair.common}),
             }
         )
     return rows

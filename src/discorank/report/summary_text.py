@@ -136,6 +136,8 @@ MEASURES = (
 
 def advice(comparison: KeptComparison) -> Iterator[str]:
     """Sentences on every dimension of human scores."""
+    if not comparison.metrics:
+        return
     for human in comparison.human:
         if len(human.scores.systems) == 2:
             name = human.scores.name
@@ -314,7 +316,7 @@ def lead(comparison: KeptComparison) -> KeptScores:
     for human in comparison.human:
         if len(human.scores.systems) > 1:
             return human.scores
-    return comparison.metrics[0]
+    return comparison.metrics[0] if comparison.metrics else comparison.human[0].scores
 
 
 def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
@@ -356,7 +358,7 @@ def _untested(judge: KeptScores, level: float) -> str:
 def rivals(judge: KeptScores, level: float) -> list[int]:
     """The systems that the best one is not significantly better than."""
     best, *others = judge.order
-    return [s for s in others if judge.p(best, s) >= level]
+    return [s for s in others if not judge.is_better(best, s, level)]
 
 
 def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
@@ -458,22 +460,40 @@ def base(signature: str) -> set[str]:
 def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
     """Few judged systems, missing scores, and metrics that contradict people."""
     name, num_systems = human.scores.name, len(human.scores.systems)
-    if MIN_SYSTEMS <= num_systems < FEW_SYSTEMS:
+    if comparison.metrics and MIN_SYSTEMS <= num_systems < FEW_SYSTEMS:
         pairs = with_noun(num_systems * (num_systems - 1) // 2, "pair", "pairs")
         yield f"Only {num_systems} systems have {name}: what agrees with people on {pairs} may do so by luck."
-    scores: list[float | None] = []
-    for document in comparison.documents:
-        by_system = document.human.get(name, {})
-        for system in human.scores.systems:
-            scores += _as_tuple(by_system.get(system))
-    num_missing = scores.count(None)
-    if num_missing:
-        yield f"{num_missing} of {len(scores)} scores of {name} are missing; every score counts only where it is given."
+    yield from _about_gaps(human.scores, comparison)
     if num_systems >= MIN_SYSTEMS and is_upside_down(human):
         yield f"Every metric orders against people's {name}, as if they were read upside down: {_other_way(human)}."
     for agreement in human.agreement:
         if against := against_people(agreement):
             yield f"{agreement.metric} orders against people's {name} ({', '.join(against)}): do not decide by it here."
+
+
+def _about_gaps(scores: KeptScores, comparison: KeptComparison) -> Iterator[str]:
+    """On how many segments the systems were judged, alone and in common, and what follows from that."""
+    if scores.judged is None:
+        values: list[float | None] = []
+        for document in comparison.documents:
+            by_system = document.human.get(scores.name, {})
+            for system in scores.systems:
+                values += _as_tuple(by_system.get(system))
+        if num_missing := values.count(None):
+            yield (
+                f"{num_missing} of {len(values)} scores of {scores.name} are missing, on the same segments for all "
+                "systems."
+            )
+        return
+    counts = [pair.common or 0 for pair in scores.pairs]
+    common = f"pairs are tested on their common segments, {min(counts, default=0)} or more"
+    if untested := counts.count(0):
+        common += f"; {with_noun(untested, 'pair has', 'pairs have')} none, and cannot be tested"
+    yield (
+        f"The systems were judged on different segments ({scores.name}: {min(scores.judged)} to {max(scores.judged)} "
+        f"each). Their scores are estimates for all judged segments, by a model with system and segment effects; "
+        f"{common}."
+    )
 
 
 def _other_way(human: KeptHuman) -> str:

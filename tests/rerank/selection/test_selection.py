@@ -380,7 +380,9 @@ def test_human_scores_are_means_of_what_is_rated() -> None:
     ]
     scored = human_scored("m", True, documents)
     assert scored.systems == ("X", "Y")
-    assert scored.system_scores() == pytest.approx([7 / 3, 16 / 3])  # X - Y = -3 on a.0; segments 2.5, 2.5, 6.5
+    assert scored.system_scores() == pytest.approx(
+        [7 / 3, 16 / 3]
+    )  # X - Y = -3 on a.0; segments 2.5, 2.5, 6.5
     assert scored.segments is not None
     assert np.isnan(scored.segments).tolist() == [
         [False, True, True, False],

@@ -67,7 +67,7 @@ class CompareOptions:
         columns: which column of a table, or key of JSON lines, is which key, such as systems=outputs.
         input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
             compared, and means are added.
-        metric: metrics by name or signature.
+        metric: metrics by name or signature; none to compare systems by human scores alone.
         human: keys that hold human scores, such as mqm:lower; beside --hypotheses files with a column of scores for
             each system, such as mqm.csv:lower.
         references: the references that metrics read, by name, all if not given; with --hypotheses their files.
@@ -179,7 +179,8 @@ def _checked_inputs(
         # before --metric is asked for: for files of texts it is not all that is missing
         check_systems_files(paths, values["input_format"])
     has_scores = has_metric_scores(values)
-    specs = values["metric"] if has_scores else needed(values, "metric", "--metric")
+    without_metric = has_scores or values["human"] or (files is not None and files.human)
+    specs = values["metric"] if without_metric else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
     check_model(values, metrics)
     _check_once(metrics)
@@ -234,7 +235,8 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     if not values["save"]:
         raise InputError("is empty", where="--save", fix="Name a folder")
     if not values["metric"]:
-        raise InputError("systems are compared by no metric", where="--save", fix="Give --metric")
+        problem = "a report needs at least one metric"
+        raise InputError(problem, where="--save", fix="Give --metric")
     parent = Path(values["save"])
     folders = [parent] if len(names) == 1 else [parent / name.replace("/", "_") for name in names]
     for folder in folders:
