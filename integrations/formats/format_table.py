@@ -39,6 +39,7 @@ class ListOptions:
         columns: of Parquet and Arrow files: ``KEY=COLUMN``.
         language_pair: of a folder or file of several.
         mqm_weights: of errors in tables of ratings: ``SEVERITY/CATEGORY=NUMBER``.
+        references: files of references for documents that have none, a line per segment.
     """
 
     num_candidates: int | None = None
@@ -51,11 +52,12 @@ class ListOptions:
     columns: tuple[str, ...] = ()
     language_pair: str | None = None
     mqm_weights: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, **given: Any) -> ListOptions:
         """Options by their names; a single text in the place of several is one of them."""
-        several = ("human", "as_systems", "include", "columns", "mqm_weights")
+        several = ("human", "as_systems", "include", "columns", "mqm_weights", "references")
         for name in several:
             value = given.get(name, ())
             given[name] = (value,) if isinstance(value, str) else tuple(value)

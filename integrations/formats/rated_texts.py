@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
+from pathlib import Path
 from typing import Any
 from warnings import warn
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
+from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.selection.ratings import mean_scores
 from ...rerank.selection.system_scores import RatedSpan, RatedTexts, TextRating
 from .documents import Row
@@ -455,6 +458,14 @@ class GatheredTexts:
             counts[pair] += len(document.segments)
         return dict(counts)
 
+    def segment_numbers(self, pair: str) -> list[int]:
+        """The number that names each segment of a language pair, in the order of `rows`; 0 where it is not a number."""
+        numbers: list[int] = []
+        for (of_pair, _), document in self._documents.items():
+            if of_pair == pair:
+                numbers += [number for number, _ in sorted(document.segments)]
+        return numbers
+
     def rows(self, pair: str, dimension: str | None) -> Iterator[Row]:
         """The documents of a language pair.
 
@@ -477,6 +488,54 @@ class GatheredTexts:
             )
             count_doubtful(row, self._notes)
             yield row
+
+
+def with_reference_files(
+    rows: Iterable[Row], numbers: Sequence[int], paths: Sequence[str]
+) -> Iterator[Row]:
+    """Add references from files of lines to documents.
+
+    Line n belongs to the segment with the number n where numbers are unique in the whole table, as in the MQM annotations
+    of WMT; else to the n-th segment.
+
+    Args:
+        rows: the documents.
+        numbers: the number of each of their segments, as `GatheredTexts.segment_numbers` has them.
+        paths: the files; a reference has the name of its file.
+
+    Raises:
+        InputError: a file of JSON, or with another number of lines.
+    """
+    references: dict[str, list[str]] = {}
+    for path in paths:
+        name = Path(path.removesuffix(".gz")).stem
+        if name in references:
+            raise InputError(f"two files are named {name!r}", where=path, fix="Rename one")
+        references[name] = _lines_of_segments(path, numbers)
+    start = 0
+    for row in rows:
+        stop = start + len(next(iter(row["systems"].values())))
+        own = {name: lines[start:stop] for name, lines in references.items()}
+        yield {**row, "references": {**row.get("references", {}), **own}}
+        start = stop
+
+
+def _lines_of_segments(path: str, numbers: Sequence[int]) -> list[str]:
+    """The line of each segment."""
+    with closing(LineSource(path)) as source:
+        lines = [line.decode() for _, line in without_trailing_blanks(source)]
+    if lines and lines[0].startswith('{"'):
+        raise InputError("found JSON", where=f"{path}:1", fix="Give a text per line")
+    are_global = len(set(numbers)) == len(numbers) and min(numbers) > 0
+    if are_global and max(numbers) <= len(lines):
+        return [lines[number - 1] for number in numbers]
+    if len(lines) == len(numbers):
+        return lines
+    expected = f"{len(numbers)} of the segments"
+    if are_global:
+        expected += f", or one for each number up to {max(numbers)}"
+    fix = "Give the references of the same test set, a line per segment"
+    raise InputError(f"found {len(lines)} lines, expected {expected}", where=path, fix=fix)
 
 
 def same_text(text: str, other: str) -> bool:

@@ -45,6 +45,7 @@ from ..rated_texts import (
     SegmentKey,
     same_text,
     the_pair,
+    with_reference_files,
 )
 from .systems import lists_of_documents
 from .wmt_jsonl import place_of
@@ -137,9 +138,12 @@ _Key = tuple[str, str, SegmentKey, str, str]  # pair, document, segment, system,
 
 
 def read_rating_table(
-    path: str, language_pair: str | None = None, weights: tuple[str, ...] = ()
+    path: str,
+    language_pair: str | None = None,
+    weights: tuple[str, ...] = (),
+    references: tuple[str, ...] = (),
 ) -> Iterator[Row]:
-    """The documents of a table, plain or gzip, as rows.
+    """The documents of a table, plain or gzip, as rows, with references from files of lines.
 
     Raises:
         InputError: a head without needed columns, a line of another length, or two texts of one system in a segment.
@@ -171,7 +175,8 @@ def read_rating_table(
     if not pairs:
         raise InputError("no lines below the head", where=path)
     pair = the_pair(pairs, language_pair, path)
-    yield from texts.rows(pair, "mqm" if is_mqm else "esa")
+    rows = texts.rows(pair, "mqm" if is_mqm else "esa")
+    yield from with_reference_files(rows, texts.segment_numbers(pair), references)
     others = sum(pairs.values()) - pairs[pair]
     notes.warn(*([f"{others} segments of other language pairs are left out"] if others else []))
 
@@ -399,7 +404,9 @@ def _appraise_number(text: str, where: str) -> float:
 
 
 def _open(path: str | Path, options: ListOptions) -> DocumentRows:
-    rows = read_rating_table(str(path), options.language_pair, options.mqm_weights)
+    rows = read_rating_table(
+        str(path), options.language_pair, options.mqm_weights, options.references
+    )
     return DocumentRows(str(path), rows)
 
 
@@ -410,7 +417,7 @@ FORMATS = (
         "rating-table",
         "a table of ratings with a head, as MQM annotations of WMT",
         lists_of_documents(_open),
-        frozenset({"human", "as_systems", "language_pair", "mqm_weights"}),
+        frozenset({"human", "as_systems", "language_pair", "mqm_weights", "references"}),
         first_line=re.compile(
             rb"(?=.*\bsystem)(?=.*\b(?:target|tgt|hypothesis)\b)(?:" + _NAME + rb"[\t,]){3,}"
         ),

@@ -128,10 +128,9 @@ def _check_hypotheses(values: Mapping[str, Any]) -> None:
         raise InputError(
             "becomes documents, not candidate lists", where="--hypotheses", fix="Add --to systems"
         )
-    if values["references"] and not values["hypotheses"]:
-        raise InputError(
-            "stands beside --hypotheses alone", where="--references", fix="Add --hypotheses"
-        )
+    if values["references"] and not (values["hypotheses"] or values["to"]):
+        fix = "Add --hypotheses, or --to to convert documents"
+        raise InputError("requires --hypotheses or --to", where="--references", fix=fix)
 
 
 def _row(
@@ -189,7 +188,8 @@ def _rows(path: str, pair: str | None, values: Mapping[str, Any]) -> Iterator[Ro
     keys = [HumanKey.read(key) for key in values["human"]]
     files = output_files_in(values)
     if files is None:
-        return checked_rows(path, values["input_format"], pair, keys, values["as_systems"])
+        read = values["input_format"], pair, keys, values["as_systems"], values["references"]
+        return checked_rows(path, *read)
     lines = DocumentRows(files.name, iter(aligned_outputs(files, values).rows))
     return checked_lines(lines, keys, values["as_systems"])
 

@@ -52,7 +52,7 @@ class OutputFileOptions:
     Args:
         hypotheses: files with the outputs of a system each, in place of a systems file: text with a segment per line,
             what decode wrote, n-best lists (the first candidates count), or systems files.
-        references: files of references, beside --hypotheses.
+        references: files of references, for --hypotheses or a table of ratings: a line per segment.
         sources: the file of sources, one per line.
         documents: the file of document ids, one per line; without it every segment of --hypotheses is a document of
             its own.
@@ -182,15 +182,15 @@ def checked_rows(
     language_pair: str | None,
     keys: Sequence[HumanKey] = (),
     as_systems: Sequence[str] = (),
+    references: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
     """The documents of a file or folder as rows of a systems file, checked, with human scores by dimension.
 
     Raises:
         InputError: the first document that cannot be read.
     """
-    return checked_lines(
-        open_documents(path, format, language_pair=language_pair), keys, as_systems
-    )
+    source = open_documents(path, format, language_pair=language_pair, references=references)
+    return checked_lines(source, keys, as_systems)
 
 
 def checked_lines(

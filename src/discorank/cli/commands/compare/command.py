@@ -70,7 +70,8 @@ class CompareOptions:
         metric: metrics by name or signature; none to compare systems by human scores alone.
         human: keys that hold human scores, such as mqm:lower; beside --hypotheses files with a column of scores for
             each system, such as mqm.csv:lower.
-        references: the references that metrics read, by name, all if not given; with --hypotheses their files.
+        references: the references that metrics read, by name, all if not given; for --hypotheses and tables of
+            ratings, which have none, their files.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
         draws: how many times the randomisation and the bootstrap draw.

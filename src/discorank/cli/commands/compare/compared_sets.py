@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....integrations.formats.documents import DocumentRows
+from ....integrations.formats.format_table import format_of
 from ....integrations.formats.human_scores import HumanKey, human_dimensions
 from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
 from ....integrations.formats.open_lists import open_documents, recognised_documents
@@ -210,7 +211,12 @@ def compare_set(
     values = {**values, "unit": unit}
     try:
         if values["references"]:
-            documents = with_references(documents, values["references"])
+            files = reference_files(place.path, values)
+            names = [
+                Path(name.removesuffix(".gz")).stem if name in files else name
+                for name in values["references"]
+            ]
+            documents = with_references(documents, names)
         documents = with_judgements(documents, keys, values)
         decoded = [DecodedRun.read(path) for path in values["decoded"]]
         for run in decoded:
@@ -254,6 +260,16 @@ def _settings(
     return how
 
 
+def reference_files(path: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files among --references; none where the format of the input has references of its own, by name."""
+    if values["hypotheses"] or os.path.isdir(path):
+        return ()
+    format = format_of(recognised_documents(path, values["input_format"]))
+    if "references" not in format.options:
+        return ()
+    return tuple(name for name in values["references"] if os.path.isfile(name))
+
+
 def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
     """The settings of draws."""
     if ids_unknown:
@@ -277,6 +293,7 @@ def _read_documents(
             language_pair=place.language_pair,
             columns=columns,
             mqm_weights=values["mqm_weights"],
+            references=reference_files(place.path, values),
         )
     documents = list(read_documents(source, options))
     if not documents:
