@@ -18,7 +18,7 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.checksums import DIGEST_BYTES
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import Line, NumberedLines
+from ...metrics.storage.line_source import Line, LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.row_loop import Entry
 
@@ -239,6 +239,40 @@ def in_line(source: NumberedLines, number: int) -> Iterator[None]:
         raise source.refusal(number, "nested too deeply") from None
     except InputError as error:
         raise error.inside(f"{source.name}:{number}") from None
+
+
+JSON_LINES = 10  # the first lines of a file that tell JSON from text
+
+
+class TextLines(LineSource):
+    """The lines of a file of plain text, a text per line; a file of JSON objects is refused instead of read as text."""
+
+    def __iter__(self) -> Iterator[Line]:
+        """The lines; InputError if each of the first ten, or of all if there are fewer, is a JSON object."""
+        lines = super().__iter__()
+        first: list[Line] = []
+        objects = 0
+        for line in lines:
+            first.append(line)
+            is_object = is_json_object(line[1])
+            objects += is_object
+            if (line[1].strip() and not is_object) or len(first) == JSON_LINES:
+                break
+        if objects and objects == sum(bool(line.strip()) for _, line in first):
+            problem = "found a JSON object in every line, expected plain text"
+            raise self.refusal(1, problem, "Give a text per line, without keys")
+        yield from first
+        yield from lines
+
+
+def is_json_object(line: bytes) -> bool:
+    """True if a line is a JSON object."""
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(parse_json(line), dict)
+    except (InputError, RecursionError):
+        return False
 
 
 def json_object(line: bytes, fix: str = "Write one object per line") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
-from ..files.entries import in_line, json_object
+from ..files.entries import TextLines, in_line, json_object
 
 
 class RatedText(NamedTuple):
@@ -41,7 +41,7 @@ def read_texts(
             fix="Give --text-field, too",
         )
     for path in paths:
-        lines = LineSource(path)
+        lines = TextLines(path) if text_field is None else LineSource(path)
         for number, line in without_trailing_blanks(lines):
             if text_field is None:
                 yield line.decode(), None

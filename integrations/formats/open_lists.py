@@ -24,7 +24,14 @@ from ...rerank.lists import CandidateList
 from ...rerank.runs.row_loop import Lines
 from ...rerank.runs.run_file import check_beside, is_table
 from ..arrow.open_rows import placed_entries
-from ..files.entries import OWN_LIST_ID, ListEntry, RecordOrder, error_entry, with_order_errors
+from ..files.entries import (
+    OWN_LIST_ID,
+    ListEntry,
+    RecordOrder,
+    TextLines,
+    error_entry,
+    with_order_errors,
+)
 from .format_table import (
     Format,
     ListOptions,
@@ -126,7 +133,7 @@ def open_lists(path: str | Path, format: str = "jsonl", **options: Any) -> Lists
     aligned = {"source": given.sources, "document": given.documents}
     if declared.reads_sources:
         del aligned["source"]
-    files = {column: LineSource(name) for column, name in aligned.items() if name is not None}
+    files = {column: TextLines(name) for column, name in aligned.items() if name is not None}
     if files:
         opened += files.values()
         entries = with_aligned_lines(entries, opened[0].name, files, declared.every_line)

@@ -25,9 +25,10 @@ from warnings import warn
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.line_source import without_trailing_blanks
 from ...rerank.selection.ratings import mean_scores
 from ...rerank.selection.system_scores import RatedSpan, RatedTexts, TextRating
+from ..files.entries import TextLines
 from .documents import Row
 
 RatingsByDimension = dict[str, dict[str, RatedTexts]]
@@ -495,8 +496,8 @@ def with_reference_files(
 ) -> Iterator[Row]:
     """Add references from files of lines to documents.
 
-    Line n belongs to the segment with the number n where numbers are unique in the whole table, as in the MQM annotations
-    of WMT; else to the n-th segment.
+    Line n belongs to the segment with the number n where numbers are unique in the whole table, as in the MQM tables of
+    WMT; else to the n-th segment.
 
     Args:
         rows: the documents.
@@ -522,10 +523,8 @@ def with_reference_files(
 
 def _lines_of_segments(path: str, numbers: Sequence[int]) -> list[str]:
     """The line of each segment."""
-    with closing(LineSource(path)) as source:
+    with closing(TextLines(path)) as source:
         lines = [line.decode() for _, line in without_trailing_blanks(source)]
-    if lines and lines[0].startswith('{"'):
-        raise InputError("found JSON", where=f"{path}:1", fix="Give a text per line")
     are_global = len(set(numbers)) == len(numbers) and min(numbers) > 0
     if are_global and max(numbers) <= len(lines):
         return [lines[number - 1] for number in numbers]

@@ -8,6 +8,7 @@ names it by its stem. Without document ids every segment is a document of its ow
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.run_file import check_beside
-from ..files.entries import in_line, json_object
+from ..files.entries import TextLines, in_line, json_object
 from .documents import Row
 from .format_table import Format, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_documents, open_lists
@@ -95,6 +96,15 @@ def read_system_texts(path: str) -> SystemTexts:
     return _of_segments(path, _first_candidates(path, format_of(kind)))
 
 
+def is_plain(path: str) -> bool:
+    """True for a file of text by line, and for a pipe, which can be read only once; errors as `kind_of`."""
+    if not os.path.isfile(path):
+        return True
+    with closing(LineSource(path)) as source:
+        _, first = next(iter(source), (0, b""))
+        return kind_of(first, source) == "text"
+
+
 def about_kind(kind: str) -> str:
     """The words for a file of a kind."""
     return _OTHER_KINDS.get(kind) or format_of(kind).title
@@ -110,7 +120,7 @@ def kind_of(first: bytes, source: LineSource) -> str:
     'moses'
     """
     line = first.strip()
-    if line.startswith(b'{"'):
+    if re.match(rb'\{\s*"', line):
         return _kind_of_json(line, source)
     format = format_of_text(line)
     return "text" if format is None else format.name
@@ -410,7 +420,7 @@ def _document_ids(path: str) -> Texts:
     Raises:
         InputError: a line is empty.
     """
-    source = LineSource(path)
+    source = TextLines(path)
     ids = []
     for number, line in source:
         ids.append(line.decode().strip())

@@ -23,7 +23,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
 from ....rerank.runs.row_forms import as_line
-from ...files.entries import in_line, json_object
+from ...files.entries import TextLines, in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
 from ..format_table import DocumentFormat, Format, ListOptions
 from .systems import lists_of_documents
@@ -40,7 +40,7 @@ def read_sacrebleu(path: str) -> Iterator[Row]:
     """
     fields = _fields(path)
     columns: dict[str, Iterator[str]] = {
-        field: (line.decode() for _, line in LineSource(file)) for field, file in fields
+        field: (line.decode() for _, line in TextLines(file)) for field, file in fields
     }
     row: Row | None = None
     for number, lines in enumerate(_together(columns, dict(fields)), 1):

@@ -11,7 +11,7 @@ from pathlib import Path
 from ....metrics.errors import InputError
 from ....metrics.storage.line_source import Line, LineSource
 from ....rerank.lists import Candidate, CandidateList
-from ...files.entries import ListEntry, ListLines, error_entry, list_entry
+from ...files.entries import ListEntry, ListLines, TextLines, error_entry, list_entry
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
 
 _FIX = "Are the files the right ones, with one line per text and no empty line at the end?"
@@ -148,10 +148,10 @@ def _leftover(num_lines: int, num_candidates: int) -> InputError:
 
 def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
     num_candidates = count_candidates(path, options.sources, options.num_candidates)
-    candidates = LineSource(path)
+    candidates = TextLines(path)
     if options.sources is None:
         return [candidates], read_flat(candidates, num_candidates)
-    sources = LineSource(options.sources)
+    sources = TextLines(options.sources)
     return [candidates, sources], read_flat(candidates, num_candidates, sources)
 
 

@@ -93,11 +93,10 @@ class JudgeOptions:
 
 def open_input(values: Mapping[str, Any]) -> Lists:
     """The lists that the options name; errors as `open_lists`."""
-    lists = open_lists(
-        needed(values, "input", "INPUT"),
-        values["input_format"],
-        **{field.name: values[field.name] for field in fields(ListOptions)},
-    )
+    options = {
+        field.name: values[field.name] for field in fields(ListOptions) if field.name in values
+    }
+    lists = open_lists(needed(values, "input", "INPUT"), values["input_format"], **options)
     lists.tell(lambda remark: say(remark, values["quiet"]))
     return lists
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from ....integrations.arrow.arrow_source import ArrowSource
 from ....integrations.arrow.open_rows import open_rows
-from ....integrations.files.entries import SeenKeys
+from ....integrations.files.entries import SeenKeys, TextLines
+from ....integrations.formats.system_texts import OutputFiles, is_plain
 from ....metrics.base import Metric
 from ....metrics.errors import InputError, excerpt
 from ....metrics.execution import segment_scores
@@ -31,7 +32,6 @@ from ....metrics.mixture import Mix, Utility, added
 from ....metrics.representations import FloatArray
 from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.json_and_yaml import parse_json
-from ....metrics.storage.line_source import LineSource
 from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate
 from ....rerank.runs.row_forms import as_line
@@ -46,7 +46,7 @@ from ...options.inputs import (
     check_references,
     metric_in,
 )
-from ...options.system_outputs import EvalSetTexts
+from ...options.system_outputs import EvalSetTexts, aligned_outputs
 from ...running import OutputOptions, check_not_input, complete_rows
 from ...terminal.console import say
 from ...terminal.watching import judged_line
@@ -388,7 +388,10 @@ def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
     files = [*names, *values["references"], *single]
     for name in files:
         check_beside(name)
-    columns = [(line.decode() for _, line in LineSource(name)) for name in files]
+    if not all(map(is_plain, files)):
+        yield from _from_outputs(values)
+        return
+    columns = [(line.decode() for _, line in TextLines(name)) for name in files]
     for number, lines in enumerate(_together(columns, files), 1):
         hypotheses = lines[:num_systems]
         references = lines[num_systems : num_systems + num_references]
@@ -403,6 +406,25 @@ def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
             source,
             document,
         )
+
+
+def _from_outputs(values: Mapping[str, Any]) -> Iterator[Segment]:
+    """Segments from runs, n-best lists and JSON with texts, as `compare` reads them."""
+    files = OutputFiles(
+        values["hypotheses"], values["references"], values["sources"], values["documents"]
+    )
+    outputs = aligned_outputs(files, values)
+    names = {name: path for path, name in outputs.names.items() if path in files.hypotheses}
+    number = 0
+    for row in outputs.rows:
+        segments = len(next(iter(row["systems"].values())))
+        for i in range(segments):
+            number += 1
+            systems = {names.get(name, name): texts[i] for name, texts in row["systems"].items()}
+            references = tuple(texts[i] for texts in row["references"].values())
+            source = row["source"][i] if "source" in row else None
+            document = row["id"] if outputs.has_documents else None
+            yield Segment(f"segment {number}", number, systems, references, source, document)
 
 
 def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
