@@ -99,6 +99,7 @@ def test_mean_scores_decide_which_systems_are_good(lower: bool, best: str) -> No
     assert good[0] == best
 
 
+@pytest.mark.filterwarnings("ignore::discorank.metrics.storage.checksums.UncheckedWarning")
 def test_roles_of_a_classifier(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = shutil.copytree(GOLDEN / "pdd" / "tiny-roles", tmp_path / "roles")
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
@@ -110,7 +111,7 @@ def test_roles_of_a_classifier(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     bins: dict[str, float] = {}
     for row in rows_of(capsys, *words).values():
         if row["kind"].startswith("roles"):
-            bins[row["kind"]] = bins.get(row["kind"], 0) + row["good"]
+            bins[row["kind"]] = bins.get(row["kind"], 0) + (row["good"] or 0)
     assert set(bins) == {f"roles, bin {number}" for number in range(1, 6)}
     assert all(share in (0, pytest.approx(1)) for share in bins.values())
 
