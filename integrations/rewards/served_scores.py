@@ -16,14 +16,14 @@ from ...metrics.base import as_long_as
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
-from ...rerank.engines.text_scores import ScoreOutcome
 from ...rerank.lists import finite, list_of, write_list
 from ..server.exchange import Client, NotJsonError, RefusedError
 from ..server.settings import Connection
 
 Texts = Sequence[Text]
 Utilities = Sequence[float | None]
-Outcomes, Expected = list[ScoreOutcome], list[Utilities | DiscorankError]
+Outcomes = list[float | DiscorankError]
+Expected = list[Utilities | DiscorankError]
 ROWS = 256  # of one request: texts or lists
 # refusals of what is too large: a part of it may do
 TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})

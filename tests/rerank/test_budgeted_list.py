@@ -392,24 +392,24 @@ def test_given_up_candidates_have_no_place() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"utility": "chrf", "budget": 0.1}, "algebra over what is computed once .* --force-budget"),
-    ({"utility": "chrf + rouge-l", "budget": 0.1}, "algebra"),
-    ({"utility": "chrf + 0*ter", "budget": 0.1}, "algebra"),
-    ({"utility": "ter", "budget": 0.1, "oracle": True}, "budget: needs .* oracle leaves out"),
+    ({"utility": "chrf", "budget": 0.1}, "--force-budget"),
+    ({"utility": "chrf + rouge-l", "budget": 0.1}, "--force-budget"),
+    ({"utility": "chrf + 0*ter", "budget": 0.1}, "--force-budget"),
+    ({"utility": "ter", "budget": 0.1, "oracle": True}, "budget.* oracle"),
     ({"utility": "ter", "budget": 0.0}, "share"),
     ({"utility": "ter", "budget": 1.5}, "share"),
-    ({"utility": "cohesion", "budget": 0.1}, "reads each candidate by itself"),
+    ({"utility": "cohesion", "budget": 0.1}, "cohesion"),
     ({"utility": "chrf", "diverse": 1.0}, "at least 2"),
     ({"utility": "chrf", "diverse": 1.0, "nbest": None}, "at least 2"),
     (
         {"utility": "chrf", "diverse": 1.0, "nbest": 3, "oracle": True},
-        "diverse: needs .* oracle leaves out",
+        "diverse.* oracle",
     ),
     (
         {"utility": "ter", "diverse": 1.0, "nbest": 3, "budget": 0.1},
-        "diverse: needs .* budget leaves out",
+        "diverse.* budget",
     ),
-    ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "compares no two candidates"),
+    ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "cohesion"),
 ]
 
 
