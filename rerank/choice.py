@@ -83,7 +83,6 @@ class Spent(NamedTuple):
         at_most: what that is also of utilities of a kind that is not known.
         spread: the standard deviation of the candidates' expected utilities, as estimated.
         computed: which pairs were, [distinct candidates, distinct pseudo-references].
-        steps: what was known of the choice at every step of the plan, of rows of `computed`.
     """
 
     pairs: int
@@ -94,7 +93,6 @@ class Spent(NamedTuple):
     at_most: float
     spread: float
     computed: NDArray[np.bool_]
-    steps: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         figures = {name: short_number(value) for name, value in self.as_json().items()}

@@ -119,16 +119,16 @@ def decode_cached(folder: Path) -> Target:
     return Target("decode-cache", "decode -u doc-bertscore --cache", words, source, code=3)
 
 
-def under_budget(folder: Path, method: str, name: str = "", stop: tuple[str, ...] = ()) -> Target:
-    """Some of the pairs, by one of the methods, or until a target is met."""
+def under_budget(folder: Path, name: str = "decode-budget", stop: tuple[str, ...] = ()) -> Target:
+    """Some of the pairs, or as many as it takes until a target is met."""
     source = lists(folder, 500)
 
     def words(own: Path) -> Sequence[str]:
-        more = ("-u", "ter", "--nbest", "2", "--budget", "0.3", "--budget-method", method, *stop)
+        more = ("-u", "ter", "--nbest", "2", "--budget", "0.3", *stop)
         return decode_words(source, own / OUT, *more)
 
-    command = " ".join(["decode -u ter --budget 0.3 --budget-method", method, *stop])
-    return Target(f"decode-budget-{name or method}", command, words, source, code=3)
+    command = " ".join(["decode -u ter --budget 0.3", *stop])
+    return Target(name, command, words, source, code=3)
 
 
 def rerank_shrunk(folder: Path) -> Target:

@@ -21,7 +21,6 @@ from benchmarks.reliability import (
 )
 from benchmarks.reliability.storms import Target, Tried, stormed
 from discorank.integrations.formats.format_table import formats
-from discorank.rerank.budget.plan import METHODS
 
 Trial = Callable[[int, int, Path], list[Tried]]
 
@@ -33,11 +32,6 @@ def storm(target_in: Callable[[Path], Target]) -> Trial:
         return stormed(target_in(folder / "inputs"), tries, seed, folder / "runs")
 
     return trial
-
-
-def budget_storm(method: str) -> Trial:
-    """The trial that disturbs decoding under a budget."""
-    return storm(partial(decode_storms.under_budget, method=method))
 
 
 def form_storm(form: str) -> Trial:
@@ -67,12 +61,11 @@ FAMILIES: Mapping[str, Trial] = {
         if declared.written
     },
     "decode-cache": storm(decode_storms.decode_cached),
-    **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
+    "decode-budget": storm(decode_storms.under_budget),
     "decode-budget-stops": storm(
         partial(
             decode_storms.under_budget,
-            method="adaptive",
-            name="stops",
+            name="decode-budget-stops",
             stop=("--regret", "0.1", "--confidence", "0.8"),
         )
     ),

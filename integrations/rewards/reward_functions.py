@@ -80,10 +80,9 @@ class LocalScores:
         hypotheses: Sequence[Text],
         references: Sequence[Sequence[Text]] | None = None,
         sources: Sequence[Text | None] | None = None,
-        documents: Sequence[str] | None = None,
     ) -> list[ScoreOutcome]:
         """The score of every text as a utility, or its error; arguments and errors as `score_tasks`."""
-        tasks = score_tasks(self.utility, hypotheses, references, sources, documents)
+        tasks = score_tasks(self.utility, hypotheses, references, sources)
         with self._locked():
             outcomes = outcomes_of(self._loaded(), tasks)
         return [score_of(self.utility, outcome) for outcome in outcomes]
@@ -362,6 +361,9 @@ class GroupReward(RewardFunction):
         """The rewards of a group from the expected utilities of its completions, or from its error."""
         if isinstance(outcome, DiscorankError):
             return [outcome] * size
+        if len(outcome) != size:
+            problem = f"found {excerpt(outcome)}, expected {size} utilities"
+            raise InputError(problem, where="server: reply")
         values = np.array([np.nan if value is None else value for value in outcome])
         error = MetricError("has no finite utility", where=self.metric_name)
         has_value = np.isfinite(values)

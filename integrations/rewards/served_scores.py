@@ -1,36 +1,32 @@
 """The client of `discorank serve`: scores and expected utilities by a metric on a server, with retries.
 
-What may pass (connections, 429, 503 and their like) is tried again, after the time that the server names. What stays is
-a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that the server cannot
-score has an error of its own; there is no number that stands for a failure.
+Failures that may pass (connections, 429, 503 and their like) are tried again, after the time that the server names.
+What remains is a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that
+the server cannot score has an error of its own; no number stands for a failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import nullcontext
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...metrics.base import as_long_as
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
-from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
-from ...rerank.engines.text_scores import ScoreOutcome
-from ...rerank.lists import finite, list_of, plain, write_list
+from ...rerank.lists import finite, list_of, write_list
 from ..server.exchange import Client, NotJsonError, RefusedError
 from ..server.settings import Connection
 
+Texts = Sequence[Text]
 Utilities = Sequence[float | None]
-ROWS = 256  # texts of one request
+Outcomes = list[float | DiscorankError]
+Expected = list[Utilities | DiscorankError]
+ROWS = 256  # of one request: texts or lists
 # refusals of what is too large: a part of it may do
 TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
-# classes of errors by the codes that the server gives them
-_KINDS: Mapping[str, type[DiscorankError]] = {"bad_text": InputError, "not_scored": MetricError}
 
 
 class Scores:
@@ -43,114 +39,41 @@ class Scores:
             retries, backoff_seconds.
 
     Raises:
-        InputError: no address, or a setting out of range.
-        ModelLoadError: a package of the extra "server" is missing.
+        InputError: not an address, or a setting out of range.
     """
 
     def __init__(self, base_url: str, model: str | None = None, **settings: Any) -> None:
-        require("Scores", "aiohttp")
-        if model is not None and not isinstance(model, str):
-            problem = f"found {excerpt(model)}, expected a name that the server knows"
-            raise InputError(problem, where="model", fix="Name it as it was named to serve")
-        if not isinstance(base_url, str):
-            problem = f"found {excerpt(base_url)}, expected the address of discorank serve"
-            raise InputError(problem, where="base_url", fix="Such as http://localhost:8484")
-        address = base_url.rstrip("/")
-        address = address if address.endswith("/v1") else f"{address}/v1"
-        self.connection = Connection(address, **settings)
-        self.model = model
-        self._client: Client | None = None
+        address = str(base_url).rstrip("/").removesuffix("/v1")
+        self.connection, self.model = Connection(f"{address}/v1", **settings), model
 
     def __repr__(self) -> str:
-        model = "its first metric" if self.model is None else self.model
-        return f"{model} at {self.connection.base_url}, one for all processes"
+        return f"{self.model or 'its first metric'} at {self.connection.base_url}"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"connection": self.connection, "model": self.model}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.connection, self.model = state["connection"], state["model"]
-        self._client = None
-
-    def __enter__(self) -> Self:
-        """Itself, whose connections stay open within the block; outside of one, every call has its own."""
-        self._client = Client(self.connection).__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        """Closes the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.__exit__(kind, error, at)
-
-    def score(
-        self,
-        hypotheses: Sequence[Text],
-        references: Sequence[Text | Sequence[Text]] | None = None,
-        sources: Sequence[Text | None] | None = None,
-        documents: Sequence[str] | None = None,
-    ) -> FloatArray:
+    def score(self, hypotheses: Texts, references: Any = None, sources: Any = None) -> FloatArray:
         """Scores as utilities, float64 [n]; arguments as `Metric.score`.
 
         Raises:
             InputError, MetricError: a text cannot be scored, the first of which is named.
-            ResourceError: the server cannot be reached, or answers no more.
+            ResourceError: the server cannot be reached, or does not answer any more.
+            ModelLoadError: a package of the extra "server" is missing.
         """
-        values = []
-        for i, outcome in enumerate(self.outcomes(hypotheses, references, sources, documents)):
+        outcomes = self.outcomes(hypotheses, references, sources)
+        for i, outcome in enumerate(outcomes):
             if isinstance(outcome, DiscorankError):
                 raise outcome.inside(f"hypotheses[{i}]")
-            values.append(outcome)
-        return np.array(values, np.float64)
+        return np.array(outcomes, np.float64)
 
-    def outcomes(
-        self,
-        hypotheses: Sequence[Text],
-        references: Sequence[Text | Sequence[Text]] | None = None,
-        sources: Sequence[Text | None] | None = None,
-        documents: Sequence[str] | None = None,
-    ) -> list[ScoreOutcome]:
-        """The score of every text, or its error.
-
-        Raises:
-            InputError: the request as a whole is refused.
-            ResourceError: the server cannot be reached, or answers no more.
-        """
-        given: dict[str, list[Any] | None] = {
-            "hypotheses": [plain(text) for text in hypotheses],
-            "references": None
-            if references is None
-            else [_references(own, i) for i, own in enumerate(references)],
-            "sources": None if sources is None else [text and plain(text) for text in sources],
-            "documents": None if documents is None else list(documents),
-        }
-        columns = {
-            name: as_long_as(hypotheses, values, name, "the server")
+    def outcomes(self, hypotheses: Texts, references: Any = None, sources: Any = None) -> Outcomes:
+        """The score of every text, or its error; errors of the whole request as `score`."""
+        given = {"hypotheses": hypotheses, "references": references, "sources": sources}
+        body = {
+            name: _json(as_long_as(hypotheses, values, name, "the server"))
             for name, values in given.items()
             if values is not None
         }
-        # sentences of a document are context of one another
-        step = ROWS if documents is None else max(1, len(hypotheses))
-        parts = [
-            {name: list(values[start : start + step]) for name, values in columns.items()}
-            for start in range(0, len(hypotheses), step)
-        ]
-        outcomes: list[ScoreOutcome] = []
-        for part, reply in self._replies("score", parts):
-            if isinstance(reply, InputError):
-                outcomes.append(reply)
-            else:
-                outcomes += [_score(result) for result in _results(reply, len(part["hypotheses"]))]
-        return outcomes
+        return self._results("score", body, len(hypotheses))
 
-    def expected(
-        self, lists: Sequence[Any], self_pair: bool = True
-    ) -> list[Utilities | DiscorankError]:
+    def expected(self, lists: Sequence[Any], self_pair: bool = True) -> Expected:
         """Expected utilities of the candidates of every list, in their order, or the error of a list.
 
         Args:
@@ -159,130 +82,59 @@ class Scores:
 
         Raises:
             InputError: a list cannot be read, or the request as a whole is refused.
-            ResourceError: the server cannot be reached, or answers no more.
+            ResourceError: the server cannot be reached, or does not answer any more.
         """
-        records = [_record(data, number) for number, data in enumerate(lists)]
-        step = max(1, ROWS // 16)
-        parts = [
-            {"lists": records[start : start + step], "self_pair": self_pair, "matrix": False}
-            for start in range(0, len(records), step)
-        ]
-        outcomes: list[Utilities | DiscorankError] = []
-        for part, reply in self._replies("utilities", parts):
-            sent = part["lists"]
-            if isinstance(reply, InputError):
-                outcomes.append(reply)
-                continue
-            results = _results(reply, len(sent))
-            for record, result in zip(sent, results, strict=True):
-                outcomes.append(_expected(result, len(record["candidates"])))
-        return outcomes
+        records = [write_list(list_of(data, number)) for number, data in enumerate(lists)]
+        body = {"lists": records, "self_pair": self_pair, "matrix": False}
+        return self._results("utilities", body, len(records))
 
-    def _replies(
-        self, path: str, parts: Sequence[dict[str, Any]]
-    ) -> Iterator[tuple[dict[str, Any], Any]]:
-        """Every part of a request with its reply, in order; many are under way at a time.
+    def _results(self, path: str, body: dict[str, Any], count: int) -> list[Any]:
+        """The value of every row, or its error; a request that is too large for a row in it is made again in halves."""
+        model = {} if self.model is None else {"model": self.model}
+        with Client(self.connection) as client:
 
-        A part that is refused as a whole for one text in it is asked for in halves; one row has its error as its reply.
-        """
-        named = {} if self.model is None else {"model": self.model}
-        own = Client(self.connection) if self._client is None else nullcontext(self._client)
-        with own as client:
-            futures: list[Future[Any]] = []
+            def results(rows: slice) -> list[Any]:
+                own = {k: v[rows] if isinstance(v, list) else v for k, v in body.items()}
+                sent, middle = rows.stop - rows.start, (rows.start + rows.stop) // 2
+                try:
+                    reply = client.post(path, {**own, **model, "errors": "each"}).result()
+                    return _values(reply, sent, path)
+                except (NotJsonError, RefusedError) as error:
+                    if isinstance(error, RefusedError) and error.details.code not in TOO_LARGE:
+                        raise
+                    if sent == 1:
+                        return [error]
+                return results(slice(rows.start, middle)) + results(slice(middle, rows.stop))
 
-            def post(part: dict[str, Any]) -> Future[Any]:
-                futures.append(client.post(path, {**named, **part, "errors": "each"}))
-                return futures[-1]
-
-            try:
-                for part, future in [(part, post(part)) for part in parts]:
-                    yield from _in_halves(part, future, post)
-            finally:
-                for future in futures:
-                    future.cancel()
+            parts = [slice(at, min(at + ROWS, count)) for at in range(0, count, ROWS)]
+            return [value for part in parts for value in results(part)]
 
 
-def _in_halves(
-    part: dict[str, Any], future: Future[Any], post: Callable[[dict[str, Any]], Future[Any]]
-) -> Iterator[tuple[dict[str, Any], Any]]:
-    """A part with its reply, or its halves with theirs where it is too large or no JSON, or a row with its error.
-
-    Raises:
-        InputError, ResourceError: it is refused for another reason, or its rows are context of one another.
-    """
-    try:
-        reply = future.result()
-    except (NotJsonError, RefusedError) as error:
-        is_too_large = isinstance(error, RefusedError) and error.details.code in TOO_LARGE
-        if "documents" in part or not (is_too_large or isinstance(error, NotJsonError)):
-            raise
-        reply = error
-    columns = {name: values for name, values in part.items() if isinstance(values, list)}
-    middle = max(map(len, columns.values())) // 2
-    if not isinstance(reply, InputError) or not middle:
-        yield part, reply
-        return
-    for rows in (slice(middle), slice(middle, None)):
-        half = part | {name: values[rows] for name, values in columns.items()}
-        yield from _in_halves(half, post(half), post)
+def _json(value: Any) -> Any:
+    """The JSON form of texts in lists."""
+    if isinstance(value, Document):
+        return list(value.sentences)
+    return list(map(_json, value)) if isinstance(value, list | tuple) else value
 
 
-def _record(data: Any, number: int) -> dict[str, Any]:
-    """The JSON form of a list; raises InputError, which names it, if it cannot be read."""
-    try:
-        return write_list(list_of(data, number))
-    except InputError as error:
-        raise error.inside(f"lists[{number}]") from None
-
-
-def _references(texts: Text | Sequence[Text], i: int) -> list[Any]:
-    """The references of text i, as JSON; raises InputError for what is no text."""
-    if not isinstance(texts, str | Document | Iterable):
-        problem = f"found {excerpt(texts)}, expected a text or a list of texts"
-        raise InputError(problem, where=f"references[{i}]")
-    several = [texts] if isinstance(texts, str | Document) else texts
-    return [plain(text) for text in several]
-
-
-def _results(reply: Any, expected: int) -> list[Mapping[str, Any]]:
-    """The results of a reply in the order of the request.
-
-    Raises:
-        InputError: there are more or fewer, or one stands twice.
-    """
+def _values(reply: Any, count: int, key: str) -> list[Any]:
+    """The values of a reply under a key in the order of the request, errors in their places."""
     data = reply.get("data") if isinstance(reply, Mapping) else None
-    results = data if isinstance(data, list) else []
-    by_index = {result.get("index"): result for result in results if isinstance(result, Mapping)}
-    if len(results) != expected or set(by_index) != set(range(expected)):
-        problem = f"found {excerpt(reply)}, expected results with the indices 0 to {expected - 1}"
+    rows = data if isinstance(data, list) else []
+    by_index = {row.get("index"): row for row in rows if isinstance(row, Mapping)}
+    if len(rows) != count or set(by_index) != set(range(count)):
+        problem = f"found {excerpt(reply)}, expected results with the indices 0 to {count - 1}"
         raise InputError(problem, where="server: reply", fix="Is base_url that of discorank serve?")
-    return [by_index[i] for i in range(expected)]
+    return [_value(by_index[i], key) for i in range(count)]
 
 
-def _error(result: Mapping[str, Any]) -> DiscorankError | None:
-    """The error of a result, if it is one."""
-    error = result.get("error")
-    if error is None:
-        return None
-    about = error if isinstance(error, Mapping) else {}
-    kind = _KINDS.get(str(about.get("code")), MetricError)
-    return kind(str(about.get("message", excerpt(error))), where="server")
-
-
-def _score(result: Mapping[str, Any]) -> ScoreOutcome:
-    error, score = _error(result), finite(result.get("score"))
-    if error is not None:
-        return error
-    if score is None:
-        return MetricError(f"found {excerpt(result)}, expected a finite score", where="server")
-    return score
-
-
-def _expected(result: Mapping[str, Any], num_candidates: int) -> Utilities | DiscorankError:
-    error, given = _error(result), result.get("utilities")
-    if error is not None:
-        return error
-    if not isinstance(given, list) or len(given) != num_candidates:
-        problem = f"found {excerpt(result)}, expected {num_candidates} utilities"
-        return MetricError(problem, where="server")
-    return [finite(value) for value in given]
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    """The value of a result, or its error."""
+    error, value = row.get("error"), row.get(key)
+    if isinstance(error, Mapping):
+        kind = InputError if error.get("code") == "bad_text" else MetricError
+        return kind(str(error.get("message")), where="server")
+    values = [finite(one) for one in value] if isinstance(value, list) else finite(value)
+    if values is None:
+        return MetricError(f"found {excerpt(row)}, expected a finite {key}", where="server")
+    return values

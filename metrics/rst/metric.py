@@ -29,8 +29,8 @@ from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import MARK, check_file, path_of
-from ..text.texts import Document, Item, Text
-from .formats.tree_files import read_isanlp, read_trees
+from ..text.texts import Document, Item, RSTTree, Text
+from .formats.tree_files import read_trees
 from .kernel_matrix import COLUMNS, columns, kernels
 from .trees import (
     REPRESENTATIONS,
@@ -44,6 +44,7 @@ from .trees import (
     letters_of,
     represent,
     shown,
+    words,
 )
 
 MAX_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
@@ -307,7 +308,7 @@ class Isanlp:
         """The tree of a text.
 
         Raises:
-            InputError: isanlp_rst gave something else than one tree over the text.
+            InputError: isanlp_rst did not return one tree over the text.
         """
         whole = text if isinstance(text, str) else " ".join(text)
         answer = self.parser(whole)
@@ -315,9 +316,25 @@ class Isanlp:
         if not units:
             problem = f"isanlp_rst gave {excerpt(answer)}"
             raise InputError(problem, where=excerpt(whole), fix="Expected {'rst': [tree]}")
-        tree = check_tree(read_isanlp(units[0]))
+        tree = check_tree(_tree_of_unit(units[0]))
         check_words(tree, whole, "isanlp_rst")
         return tree
+
+
+def _tree_of_unit(unit: Any) -> Tree:
+    """The tree of a DiscourseUnit of isanlp_rst, whose leaves have a text and no children.
+
+    Raises:
+        InputError: an unknown nuclearity or relation.
+    """
+    if unit.left is None or unit.right is None:
+        return tuple(words(unit.text))
+    if unit.nuclearity not in ("NS", "SN", "NN") or not isinstance(unit.relation, str):
+        problem = f"isanlp_rst gave nuclearity {excerpt(unit.nuclearity)}, relation {excerpt(unit.relation)}"
+        raise InputError(problem, where="parser isanlp", fix="Expected NS, SN or NN and a name")
+    return RSTTree(
+        unit.nuclearity, unit.relation, (_tree_of_unit(unit.left), _tree_of_unit(unit.right))
+    )
 
 
 @cache

@@ -72,7 +72,6 @@ def estimated(
         return (yield from _exact(whole, size))
     known = yield from problem.known(cheap)
     steps = plan(
-        budget.method,
         whole.weights,
         num_rows,
         whole.own,
@@ -85,7 +84,6 @@ def estimated(
         symmetric=is_symmetric,
         addend=known.of_parts,
         kind=kind_of(whole.metric, budget.force),
-        correction=budget.correction,
     )
     flags = known.flags
     try:
@@ -213,10 +211,10 @@ def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) ->
     """
     is_finite = np.isfinite(estimate.utilities)
     if not is_finite.any():
-        problem = f"none of the {estimate.pairs} pairs that were computed has a finite value"
+        problem = f"none of the {estimate.spent.pairs} pairs that were computed has a finite value"
         fix = "Look at the metric's model and at the texts of the list"
         raise MetricError(problem, where="budget", fix=fix)
-    is_odd = (estimate.computed & ~is_finite).any(axis=1)
+    is_odd = (estimate.spent.computed & ~is_finite).any(axis=1)
     values = np.where(is_odd, np.nan, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
     if not np.isfinite(values).any():  # nothing is known of any: all have their place
@@ -264,7 +262,6 @@ def estimated_sums(
     """
     num_texts = len(known)
     steps = plan(
-        budget.method,
         np.ones(1),
         num_texts,
         None,
@@ -299,9 +296,9 @@ def _estimated_budgeted_features(
 ) -> EstimatedSums:
     """The outcome of the plan."""
     if not np.isfinite(computed).any():
-        problem = f"none of the {estimate.pairs} texts that were read has a finite value"
+        problem = f"none of the {estimate.spent.pairs} texts that were read has a finite value"
         raise MetricError(problem, where="budget", fix="Look at the metric's model and at the list")
-    is_read = estimate.computed[:, 0]
+    is_read = estimate.spent.computed[:, 0]
     is_odd = is_read & ~np.isfinite(computed)
     # what was read is known, whatever the plan makes of it
     values = np.where(is_read, computed, estimate.values)

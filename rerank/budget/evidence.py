@@ -5,34 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .posterior import Observed, Posterior, posterior, regressors_of, scale_of
+from .posterior import Observed, Posterior, scale_of
 from .requests import BoolArray, Found
-from .statement import DRAWS, OTHER_METHODS, Evidence, Statement, stated
+from .statement import Evidence, Statement, stated
 
 FEWEST = 3  # pairs of which anything is said
 UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of them
 
 
-def state(observed: Observed, result: Found) -> tuple[Statement, tuple[Evidence, ...]]:
-    """Evidence on the `nbest` hypotheses with the highest values, and at which steps of the plan.
-
-    After too few pairs the regret is NaN.
-    """
+def state(observed: Observed, result: Found) -> Statement:
+    """The statement on the `nbest` hypotheses with the highest values; after too few pairs the regret is NaN."""
     problem = observed.problem
-    nbest, num_rows = problem.nbest, problem.num_rows
-    if nbest == num_rows:
-        return Statement(1.0, 1.0, 0.0, 0.0, np.nan), ()
-    if observed.known.sum() < FEWEST:
-        chance = nbest / num_rows
-        return Statement(chance, chance, np.nan, np.nan, np.nan), ()
-    steps, kind = result.steps, problem.kind
-    if not steps:  # a method whose lists no constants were fitted on
-        kind = OTHER_METHODS
-        known = posterior(observed, regressors_of(problem))
-        draws = possible(known.draws(DRAWS), observed.broken)
-        steps = (evidence_of(observed, known, draws, leaders(result.values, nbest)),)
-    statement = stated(steps[-1], kind, stopped=result.stopped, correction=problem.correction)
-    return statement, steps
+    if problem.nbest == problem.num_rows:
+        return Statement(1.0, 1.0, 0.0, 0.0, np.nan)
+    if result.evidence is None or observed.known.sum() < FEWEST:
+        chance = problem.nbest / problem.num_rows
+        return Statement(chance, chance, np.nan, np.nan, np.nan)
+    return stated(result.evidence, problem.kind, stopped=result.stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
@@ -61,7 +50,6 @@ def evidence_of(
     spread = float(draws.std(axis=1).mean())
     shares = np.where(observed.known, observed.problem.shares, 0.0)[chosen]
     return Evidence(
-        chosen,
         confidence,
         regret,
         spread,

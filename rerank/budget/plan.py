@@ -1,10 +1,10 @@
-"""Plans: which pairs of a utility matrix are computed under a budget, by one of several searches.
+"""Plans: which pairs of a utility matrix are computed under a budget.
 
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
 is estimated from a part of the pairs. A budget of all pairs asks for all of them at once and has the expectations that
 they have without a budget.
 
-A search works in an order of rows and columns that does not depend on how the list was ordered, so that the same texts
+The search works in an order of rows and columns that does not depend on that of the list, so that the same texts
 in another order get the same draws, the same ties and the same sums. Rows stand by their mean cheap utility, columns by
 theirs, best first, then by all their sorted cheap utilities and by their weights. Where there are no cheap utilities,
 or two rows have all alike, the order of the list decides.
@@ -12,27 +12,22 @@ or two rows have all alike, the order of the list decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..engines.expectation import NO_WEIGHT, expected_utility
 from .evidence import state
 from .posterior import Observed, Problem
 from .requests import Estimate, Found, Plan, Request, Search
-from .searches import adaptive, halving
-from .settings import METHODS, Method
-from .statement import NO_CORRECTION, SCORES_OF_TEXTS, Correction, Target
-
-__all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
+from .searches import adaptive
+from .statement import SCORES_OF_TEXTS, Target
 
 
 def plan(
-    method: Method,
     weights: FloatArray,
     num_hypotheses: int,
     own: FloatArray | None = None,
@@ -46,12 +41,10 @@ def plan(
     symmetric: bool = False,
     addend: FloatArray | None = None,
     kind: str = "",
-    correction: Correction = NO_CORRECTION,
 ) -> Plan:
     """A plan for one list.
 
     Args:
-        method: by name, of `METHODS`.
         weights: of pseudo-references, [R], any positive scale; one of weight 0 is not asked for.
         num_hypotheses: H.
         own: the weight of one copy of each hypothesis as its own pseudo-reference, which is left out, [H]; column i is
@@ -67,13 +60,7 @@ def plan(
             must hold.
         addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
         kind: of the utility, as the constants of statements name it; any other is not known.
-        correction: of what is stated, as lists that were computed whole have shown it.
-
-    Raises:
-        InputError: there is no such method.
     """
-    if method not in METHODS:
-        raise unknown("method", method, METHODS, where="budget")
     of = num_pairs(num_hypotheses, len(weights), symmetric)
     if pairs >= of:
         return _everything(weights, num_hypotheses, own, of, addend)
@@ -89,9 +76,8 @@ def plan(
         symmetric,
         None if addend is None else addend[np.ix_(order.rows, order.columns)],
         SCORES_OF_TEXTS if len(weights) == 1 else kind,
-        correction,
     )
-    return _restored(method, problem, order, of)
+    return _restored(problem, order, of)
 
 
 def num_pairs(num_hypotheses: int, num_references: int, symmetric: bool) -> int:
@@ -126,30 +112,22 @@ def _everything(
         matrix = matrix + addend
     values = expected_utility(matrix, weights, own)
     spent = Spent.everything(values, of, np.ones(shape, bool))
-    return Estimate(values, *spent[:-2], matrix, spent.computed)
+    return Estimate(values, spent, matrix)
 
 
-def _restored(method: Method, problem: Problem, order: CanonicalOrder, of: int) -> Plan:
-    """A method in canonical order, whose requests and results are in the list's own."""
+def _restored(problem: Problem, order: CanonicalOrder, of: int) -> Plan:
+    """The search in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
-    result = yield from _translated(_SEARCHES[method](observed), order)
+    result = yield from _translated(adaptive(observed), order)
     values = result.values
     values[observed.broken] = np.nan
-    statement, steps = state(observed, result)
+    statement = state(observed, result)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
     block = np.ix_(order.rows, order.columns)
     utilities, seen = np.empty_like(observed.utilities), np.empty_like(observed.seen)
     utilities[block], seen[block] = observed.utilities, observed.seen
-    return Estimate(
-        in_list,
-        observed.pairs,
-        of,
-        *statement,
-        utilities,
-        seen,
-        tuple(step._replace(chosen=order.rows[step.chosen]) for step in steps),
-    )
+    return Estimate(in_list, Spent(observed.pairs, of, *statement, seen), utilities)
 
 
 def _translated(search: Search, order: CanonicalOrder) -> Search:
@@ -230,9 +208,3 @@ def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:
         keys.insert(0, -weights)
     # lexsort takes the most important key last
     return np.asarray(np.lexsort([*keys[:0:-1], keys[0]]), np.int64)
-
-
-_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
-    "adaptive": adaptive,
-    "halving": halving,
-}

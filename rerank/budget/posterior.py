@@ -29,7 +29,7 @@ import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from .requests import Asking, BoolArray, Request
-from .statement import NO_CORRECTION, Correction, Target
+from .statement import Target
 
 BLOCK = 64  # columns of draws that are kept together
 STEPS = 6  # of EM, from the variances of the last time
@@ -298,7 +298,6 @@ class Problem:
         symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
         addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
         kind: of the utility, for what is stated.
-        correction: of what is stated.
     """
 
     shares: FloatArray
@@ -311,7 +310,6 @@ class Problem:
     symmetric: bool = False
     addend: FloatArray | None = None
     kind: str = ""
-    correction: Correction = NO_CORRECTION
 
     @property
     def num_rows(self) -> int:
@@ -424,15 +422,6 @@ class Observed:
         addend = self.problem.addend
         self.utilities[block] = utilities if addend is None else utilities + addend[block]
         self.seen[block] = True
-
-    def sample_means(self) -> FloatArray:
-        """The mean of every row's computed pairs by their shares, [H]; NaN of rows that have none or are broken."""
-        shares = np.where(self.seen, self.problem.shares, 0.0)
-        total = shares.sum(axis=1)
-        with np.errstate(invalid="ignore"):  # rows of infinities have no mean
-            sums = (np.where(shares > 0, self.utilities, 0.0) * shares).sum(axis=1)
-        has_mean = (total > 0) & ~self.broken
-        return np.where(has_mean, sums / np.where(total > 0, total, 1.0), np.nan)
 
 
 FACTORS = 6  # singular vectors of the cheap utilities

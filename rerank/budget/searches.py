@@ -1,6 +1,6 @@
-"""Searches: which pairs are asked for next, and when to stop.
+"""Adaptive search: which pairs are asked for next, and when to stop.
 
-`adaptive`: candidates that may still be the best are compared with the same pseudo-references, beside a cheap utility
+Candidates that may still be the best are compared with the same pseudo-references, beside a cheap utility
 of all pairs.
 
 1. A pilot compares some candidates, most of them good ones by the cheap utility, with a few pseudo-references.
@@ -11,16 +11,9 @@ of all pairs.
 4. From 2 again, until the confidence wanted is reached or the budget is used up. The best by posterior mean is chosen.
 
 `representative_order` puts pseudo-references in an order in which the first ones, whatever their number, represent all.
-
-`halving` (Jinnai and Ariu 2024): in each of ceil(log2 H) rounds an equal part of the budget T goes to the candidates S
-that are left,
-    t = floor(T / (|S| ceil(log2 H)))  new pseudo-references, drawn without replacement,
-and the half with the higher mean over all pseudo-references so far remains. Nothing is to be set.
 """
 
 from __future__ import annotations
-
-from math import ceil, log2
 
 import numpy as np
 
@@ -47,15 +40,14 @@ def adaptive(observed: Observed) -> Search:
     rows, level = _pilot(observed, order)
     yield from observed.ask(rows, np.sort(order[:level]))
     if not observed.known.any():
-        return Found(np.full(problem.num_rows, np.nan))
+        return Found(np.full(problem.num_rows, np.nan), None, stopped=False)
     known = posterior(observed, features)
-    steps: list[Evidence] = []
     while observed.left > 0:
         draws = possible(known.draws(DRAWS), observed.broken)
         if problem.target.is_set:
-            steps.append(_evidence(observed, known, draws))
-            if problem.target.met(steps[-1], problem.kind, problem.correction):
-                return Found(_choosable(observed, known.mean), tuple(steps), stopped=True)
+            evidence = _evidence(observed, known, draws)
+            if problem.target.met(evidence, problem.kind):
+                return Found(_choosable(observed, known.mean), evidence, stopped=True)
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
@@ -65,8 +57,8 @@ def adaptive(observed: Observed) -> Search:
         yield from _ask_in_order(observed, rows, columns, min(cost, observed.left))
         known = posterior(observed, features, known.variances, 2)
     draws = possible(known.draws(DRAWS), observed.broken)
-    steps.append(_evidence(observed, known, draws))
-    return Found(_choosable(observed, known.mean), tuple(steps))
+    evidence = _evidence(observed, known, draws)
+    return Found(_choosable(observed, known.mean), evidence, stopped=False)
 
 
 def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Evidence:
@@ -194,43 +186,3 @@ def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
         is_left[best] = False
         with_chosen += products[best]
     return np.array(order, np.int64)
-
-
-def affordable_rows(observed: Observed) -> IntArray:
-    """All hypotheses, or as many of the first ones, which are the best by the cheap utility, as a pair each allows."""
-    return np.arange(min(observed.problem.num_rows, observed.left))
-
-
-def best(values: FloatArray, among: IntArray, count: int) -> IntArray:
-    """The `count` of these hypotheses with the highest values [H], in ascending order; what is NaN comes last."""
-    descending = np.argsort(-values[among], kind="stable")
-    return np.sort(among[descending[:count]])
-
-
-def only(values: FloatArray, among: IntArray) -> FloatArray:
-    """The values [H] of these hypotheses, NaN for the others."""
-    kept = np.full(len(values), np.nan)
-    kept[among] = values[among]
-    return kept
-
-
-def halving(observed: Observed) -> Search:
-    """The means [H] of the last survivors; stops when `nbest` of them or no pseudo-references are left."""
-    problem = observed.problem
-    order = problem.random().permutation(problem.columns)
-    survivors = affordable_rows(observed)
-    rounds = max(1, ceil(log2(problem.num_rows)))
-    used = 0
-    while len(survivors) > problem.nbest and used < len(order):
-        affordable = observed.left // len(survivors)
-        wanted = max(1, problem.pairs // (len(survivors) * rounds))
-        count = min(wanted, affordable, len(order) - used)
-        if count == 0:
-            break
-        yield from observed.ask(survivors, np.sort(order[used : used + count]))
-        used += count
-        half = max(problem.nbest, ceil(len(survivors) / 2))
-        survivors = best(observed.sample_means(), survivors, half)
-    if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
-        yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
-    return Found(only(observed.sample_means(), survivors))

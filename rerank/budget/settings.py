@@ -1,20 +1,18 @@
 """How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are.
 
 Where a metric reads candidates without references, each candidate is a pair.
-
-The names of the methods of `plan`.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import Converted, Field, settings
-from .statement import NO_CORRECTION, Correction, Target
+from .statement import Target
 
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
@@ -33,36 +31,25 @@ class Budget:
 
     Args:
         share: of all pairs of a list that may be computed, above 0 and at most 1; at least one pair is.
-        method: which pairs, and what is made of them.
         confidence: stop with a list as soon as its choice is that of the whole matrix with at least this probability;
             None to use the whole budget.
         regret: stop with a list as soon as what its choice is expected to lose is at most so many standard deviations
             of the list's expected utilities, such as 0.01; with a confidence, when both are met.
-        cheap_utility: a utility whose values of all pairs are computed first and guide the method; each part of a sum
+        cheap_utility: a utility whose values of all pairs are computed first and guide the search; each part of a sum
             says by itself what it can, whatever its weight; None for none.
-        seed: of the methods' random draws.
+        seed: of the random draws without a cheap utility.
         force: allow it for utilities whose pairs cost next to nothing.
-        correction: of what is stated, as `correction_of` learns it from lists whose pairs are all computed.
 
     Raises:
-        InputError: a share out of range, an unknown method, something to stop at
-            with a method that does not stop.
+        InputError: a setting out of range.
     """
 
     share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-    method: Method = "adaptive"
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     cheap_utility: Annotated[MetricLike | None, Converted(load_cheap_utility)] = CHEAP
     seed: Annotated[int, Field(ge=0)] = 0
     force: bool = False
-    correction: Correction = NO_CORRECTION
-
-    def __post_init__(self) -> None:
-        if self.target.is_set and self.method != "adaptive":
-            problem = f"{self.method} stops by its own rule, and not at a confidence or a regret"
-            fix = "Leave them out, or take the method adaptive"
-            raise InputError(problem, where="budget", fix=fix)
 
     @property
     def target(self) -> Target:
@@ -83,20 +70,11 @@ class Budget:
         """The settings that a run's results depend on."""
         return {
             "share": self.share,
-            "method": self.method,
             "confidence": self.confidence,
             "regret": self.regret,
             "cheap_utility": self.cheap and self.cheap.signature(),
             "seed": self.seed,
-            **self._identity_of_correction,
         }
-
-    @property
-    def _identity_of_correction(self) -> dict[str, Any]:
-        """The numbers of a correction; nothing without one."""
-        if self.correction == NO_CORRECTION:
-            return {}
-        return {"correction": [list(shift) for shift in self.correction]}
 
     def check(self, utility: Utility) -> None:
         """Checks that fewer pairs of a utility are less work.
@@ -164,7 +142,3 @@ def load_budget(spec: Budget | float | None) -> Budget | None:
     if spec is None or isinstance(spec, Budget):
         return spec
     return Budget(spec)
-
-
-Method = Literal["adaptive", "halving"]
-METHODS: tuple[Method, ...] = get_args(Method)

@@ -4,8 +4,7 @@
 Features are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much
 of the utility is explained, heavy tails. A list that stops does so as its features look good, so c and r are others
 at a stop than where the whole budget is used. Some kinds of utilities, on whose lists all was fitted, have a shift and
-a slope of their own; of others less is said to be sure by a margin. A `Correction` is what lists of which all pairs
-were computed have shown of a utility: it shifts all lines, and narrows the margin.
+a slope of their own; of others less is said to be sure by a margin.
 """
 
 from __future__ import annotations
@@ -14,22 +13,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import exp, inf
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...metrics.representations import FloatArray, IntArray
+from ...metrics.representations import FloatArray
 
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
 MAX_STEP, MAX_GAP = 5.0, 10.0
 SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
 ODDS, LOSS = 1, 2  # indices of these features
-ONE_SIDED = 1.64  # standard errors, above which one in twenty is
-NEVER_MET = 1 - 1e-12  # a confidence
-SCORES_OF_TEXTS, OTHER_METHODS = "scores", "other methods"  # in place of a kind
+SCORES_OF_TEXTS = "scores"  # in place of a kind
 
 
 class Line(NamedTuple):
@@ -64,19 +61,9 @@ class Constants(NamedTuple):
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Constants:
-        """The constants in a file; `as_json` is the inverse."""
+        """The constants in a file."""
         one, two, three, four = (Line.of(data[name]) for name in cls._fields[:4])
         return cls(one, two, three, four, data["margin"], data["factor"])
-
-    def as_json(self) -> dict[str, Any]:
-        """The content of a file."""
-        lines = {name: getattr(self, name)._asdict() for name in self._fields[:4]}
-        return {**lines, "margin": self.margin, "factor": self.factor}
-
-    @property
-    def four_lines(self) -> tuple[Line, Line, Line, Line]:
-        """All lines."""
-        return self[:4]
 
     def lines(self, stopped: bool) -> tuple[Line, Line]:
         """Those of confidence and regret."""
@@ -85,10 +72,6 @@ class Constants(NamedTuple):
         return self.confidence, self.regret
 
 
-_ODDS = Line((0.0, 1.0, *[0.0] * 15), {})
-_LOSS = Line((0.0, 0.0, 1.0, *[0.0] * 14), {})
-# the posterior's own figures, for methods on whose replays nothing was fitted
-PLAIN = Constants(_ODDS, _LOSS, _ODDS, _LOSS, 1.0, 1.0)
 FITTED = Path(__file__).with_name("constants.json")
 
 
@@ -100,10 +83,9 @@ def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
 
 
 class Evidence(NamedTuple):
-    """Evidence for a choice, of which its statement is made; all but `chosen` may be arrays of many lists.
+    """Evidence for a choice, of which its statement is made.
 
     Args:
-        chosen: the chosen rows, in the plan's order, [k].
         confidence: the posterior's probability that they are the best.
         regret: the posterior's expected loss in expected utility, on average over the places.
         spread: the standard deviation of the list's expected utilities, by the posterior.
@@ -122,7 +104,6 @@ class Evidence(NamedTuple):
         step: of the scale that scores are on, in their standard deviations; 0 where they are on none.
     """
 
-    chosen: IntArray
     confidence: float
     regret: float
     spread: float
@@ -159,42 +140,6 @@ class Statement(NamedTuple):
     spread: float
 
 
-class Shift(NamedTuple):
-    """The addition to a line: shift + slope x / `SLOPE_UNIT`, x its feature with a slope.
-
-    Args:
-        shift, slope: of a line.
-        error: the standard error of the shift, which narrows the margin of kinds that are not known.
-    """
-
-    shift: float = 0.0
-    slope: float = 0.0
-    error: float = inf
-
-
-class Correction(NamedTuple):
-    """Corrections for a utility from lists whose pairs were all computed; none by default.
-
-    Args:
-        confidence, regret: where the whole budget is used.
-        confidence_at_stop, regret_at_stop: at a stop.
-    """
-
-    confidence: Shift = Shift()
-    regret: Shift = Shift()
-    confidence_at_stop: Shift = Shift()
-    regret_at_stop: Shift = Shift()
-
-    def shifts(self, stopped: bool) -> tuple[Shift, Shift]:
-        """Those of confidence and regret."""
-        if stopped:
-            return self.confidence_at_stop, self.regret_at_stop
-        return self.confidence, self.regret
-
-
-NO_CORRECTION = Correction()
-
-
 @dataclass(frozen=True)
 class Target:
     """The target that stops a plan before its budget is used up: every bound that is given must be met.
@@ -212,35 +157,28 @@ class Target:
         """Whether there is anything to meet."""
         return self.confidence is not None or self.regret is not None
 
-    def met(self, evidence: Evidence, kind: str, correction: Correction = NO_CORRECTION) -> bool:
+    def met(self, evidence: Evidence, kind: str) -> bool:
         """Whether a choice may be left as it is."""
-        said = stated(evidence, kind, stopped=True, correction=correction)
+        said = stated(evidence, kind, stopped=True)
         is_sure = self.confidence is None or said.at_least >= self.confidence
         is_small = self.regret is None or said.at_most <= self.regret * said.spread
         return is_sure and is_small
 
 
-def stated(
-    evidence: Evidence, kind: str, *, stopped: bool, correction: Correction = NO_CORRECTION
-) -> Statement:
+def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
     """The statement on a choice.
 
     Args:
         evidence: what is known of it.
-        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score,
-            OTHER_METHODS where another method than adaptive has chosen.
+        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score.
         stopped: whether the plan stops here, or has used up its budget.
-        correction: what is known of this utility on lists like this one.
     """
-    constants = constants_of(kind)
+    constants = fitted_constants()["scores" if kind == SCORES_OF_TEXTS else "pairs"]
     sure, loss = constants.lines(stopped)
-    of_sure, of_loss = correction.shifts(stopped)
     features = features_of(evidence)
-    odds = float(on_line(sure, features, ODDS, kind) + shifted(of_sure, features, ODDS))
-    log_loss = float(on_line(loss, features, LOSS, kind) + shifted(of_loss, features, LOSS))
-    is_known = kind in sure.kinds
-    margin = 0.0 if is_known else min(constants.margin, ONE_SIDED * of_sure.error)
-    factor = 0.0 if is_known else min(constants.factor, ONE_SIDED * of_loss.error)
+    odds = on_line(sure, features, ODDS, kind)
+    log_loss = on_line(loss, features, LOSS, kind)
+    margin, factor = (0.0, 0.0) if kind in sure.kinds else (constants.margin, constants.factor)
     return Statement(
         _probability(odds),
         _probability(odds - margin),
@@ -250,21 +188,14 @@ def stated(
     )
 
 
-def constants_of(kind: str) -> Constants:
-    """The constants for a kind."""
-    if kind == OTHER_METHODS:
-        return PLAIN
-    return fitted_constants()["scores" if kind == SCORES_OF_TEXTS else "pairs"]
-
-
 def features_of(evidence: Evidence) -> FloatArray:
-    """The features of one list [n], or of many [lists, n]."""
-    inside = (np.asarray(evidence.confidence) * DRAWS + 0.5) / (DRAWS + 1)
+    """The features [n]."""
+    inside = (evidence.confidence * DRAWS + 0.5) / (DRAWS + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.divide(evidence.regret, evidence.spread)
     loss = np.clip(np.nan_to_num(loss, nan=LARGEST, posinf=LARGEST), SMALLEST, LARGEST)
     features = [
-        np.ones_like(inside),
+        1.0,
         np.log(inside / (1 - inside)),
         np.log(loss),
         np.log(np.divide(evidence.pairs, 100)),
@@ -282,20 +213,14 @@ def features_of(evidence: Evidence) -> FloatArray:
         np.log1p(np.clip(evidence.gap, 0, MAX_GAP)),
         np.minimum(evidence.step, MAX_STEP),
     ]
-    return np.stack([np.asarray(feature, np.float64) for feature in features], axis=-1)
+    return np.array(features, np.float64)
 
 
-def on_line(line: Line, features: FloatArray, sloped: int, kind: str) -> FloatArray:
-    """Values of a line at features [..., n]; `sloped` is the feature on which kinds have a slope of their own."""
+def on_line(line: Line, features: FloatArray, sloped: int, kind: str) -> float:
+    """The value of a line at features [n]; `sloped` is the feature on which kinds have a slope of their own."""
     shift, slope = line.kinds.get(kind, (0.0, 0.0))
-    return np.asarray(
-        features @ np.array(line.coefficients) + shift + slope * features[..., sloped] / SLOPE_UNIT
-    )
-
-
-def shifted(by: Shift, features: FloatArray, sloped: int) -> FloatArray:
-    """The additions of a shift to a line at features [..., n]."""
-    return np.asarray(by.shift + by.slope * features[..., sloped] / SLOPE_UNIT)
+    value = features @ np.array(line.coefficients) + shift + slope * features[sloped] / SLOPE_UNIT
+    return float(value)
 
 
 def _probability(odds: float) -> float:

@@ -117,19 +117,6 @@ def read_run_file(path: str | Path, fix: str) -> dict[str, Any]:
     return values
 
 
-def earlier_settings(output: str | None) -> Mapping[str, Any]:
-    """The settings of the run that stands at an output; empty where there is none.
-
-    Raises:
-        InputError: its run file cannot be read.
-    """
-    path = f"{output}.run.json"
-    if output in (None, "-") or not os.path.exists(path):
-        return {}
-    settings = read_run_file(path, "Delete it and its outputs, and run again").get("settings")
-    return settings if isinstance(settings, Mapping) else {}
-
-
 def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun:
     """The run file of some values.
 

@@ -25,6 +25,7 @@ ROWS = {
     "translated.jsonl": 3,
     "shortlist.jsonl": 3,
     "budget.jsonl": 3,
+    "preset.jsonl": 3,
     "quarter.jsonl": 3,
 }
 

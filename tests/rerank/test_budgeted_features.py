@@ -14,7 +14,6 @@ from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
-from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.runs.row_forms import json_row
 
@@ -52,21 +51,19 @@ def rankings(lists: Sequence[Any], **more: Any) -> list[Ranking]:
     return list(reranker.decode(lists, LocalEngine()))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_budget_of_all_candidates_changes_no_bit(method: Any) -> None:
+def test_a_budget_of_all_candidates_changes_no_bit() -> None:
     exact = rankings(LISTS)
-    found = rankings(LISTS, budget=Budget(1.0, method=method))
+    found = rankings(LISTS, budget=Budget(1.0))
     assert [json_row(replace(r, budget=None)) for r in found] == [json_row(r) for r in exact]
     assert all(r.budget is not None and r.budget.confidence == 1.0 for r in found)
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("more", [{}, {"nbest": 2}, {"decoder": MBRDecoder("chrf")}])
-def test_what_is_read_has_its_score(method: Any, more: dict[str, Any]) -> None:
+def test_what_is_read_has_its_score(more: dict[str, Any]) -> None:
     features = {Judge(): 2.0, "logprob": 0.01}
     if "decoder" in more:
         features["expected"] = 0.001
-    budget = Budget(0.4, method=method)
+    budget = Budget(0.4)
     exact = rankings(LISTS, **{**more, "nbest": None, "features": features})
     found = rankings(LISTS, budget=budget, **more, features=features)
     for whole, ranking in zip(exact, found, strict=True):
@@ -95,7 +92,7 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
     texts = [{"text": "nan", "logprob": -1.0}, {"text": "nan", "logprob": -2.0}, "x"]
     short = {"id": "a", "candidates": texts}
     with pytest.raises(MetricError, match="none of the 1 texts that were read"):
-        rankings([short], features={Judge(): 1.0}, budget=Budget(0.5, method="halving"))
+        rankings([short], features={Judge(): 1.0}, budget=Budget(0.5))
 
 
 @pytest.mark.parametrize(

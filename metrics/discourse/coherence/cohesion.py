@@ -6,10 +6,9 @@
 Both read the hypothesis alone and are 0 for a text without nouns; RC may exceed 1, and is FREQ times LC. More
 repetition goes with lower human scores in the summaries of SummEval: as utilities both reward what readers do not like.
 
-Beside them stand the features that Zhao et al. 2023 (section 6) read off foci, and how well one tells texts apart:
+Beside them stand the features that Zhao et al. 2023 (section 6) read off foci:
 
     FREQ = sum of the counts of foci with count >= 2 / how many these are      CONN = sum(A) / n^2, A of n sentences
-    D = |{pairs : R(reference) < R(hypothesis)}| / |pairs|                       (Eq. 4)
 """
 
 from __future__ import annotations
@@ -119,16 +118,3 @@ def features(
     grid = grid_of(foci.keys_by_sentence())
     graph = adjacency(grid, len(foci.sentences), weighted)
     return Features(freq(grid), conn(graph))
-
-
-def discriminativeness(references: Sequence[float], hypotheses: Sequence[float]) -> float:
-    """D of a feature R, given its values for the references and the hypotheses of pairs.
-
-    Raises:
-        ValueError: the lengths differ, or there are no pairs.
-    """
-    pairs = list(zip(references, hypotheses, strict=True))
-    if not pairs:
-        raise ValueError("no pairs")
-    lower = [r < h for r, h in pairs]
-    return sum(lower) / len(pairs)

@@ -2,21 +2,9 @@
 
 | format | a file holds |
 |---|---|
-| `lisp` | trees in brackets (``.dis``), see `lisp` |
-| `rs3` | one tree (``.rs3``, ``.rs4``), see `rs3` |
+| `lisp` | trees in brackets (``.dis``) |
+| `rs3` | one tree (``.rs3``, ``.rs4``) |
 | `json` | a JSON value per line, or one over all lines; see `read_plain` |
-| `dmrst` | JSON as above whose ``tree`` is a string over ``edus``, see below |
-| `isanlp` | JSON as above, a unit or ``{"rst": [unit, ...]}``, see below |
-
-DMRST's strings are labelled spans of EDUs:
-
-    (1:Satellite=Contrast:4,5:Nucleus=span:6) (1:Nucleus=Same-Unit:3,4:Nucleus=Same-Unit:4) ...
-
-One item per inner node, in any order: first and last EDU, role and relation of its left and of its right part.
-``;prob=...`` and the like behind a relation are not read.
-
-A unit of isanlp_rst, an object or the same attributes as JSON, has ``left``, ``right``, ``relation``, ``nuclearity``
-("NS", "SN" or "NN") and ``text``; a leaf has no children. isanlp_rst itself is never imported.
 
 The ``.dis`` bracket format of RST-DT, GUM (lisp_binary, lisp_nary) and CODRA, read and written.
 
@@ -27,10 +15,11 @@ sentences), whose leaves are counted on or from 1 again; ``( DUMMY (leaf 6) ...)
 
 The XML formats ``.rs3`` and ``.rs4`` of RSTTool, rstWeb and GUM.
 
-A segment or group points to its parent. A child is a nucleus if its relation is "span", or if its parent is a
-multinuclear group and the header types the relation as such; otherwise it is a satellite of its parent. Several
-satellites of one nucleus are folded nearest first, left before right, one binary level each. Secondary edges and
-signals are not read.
+A segment or group points to its parent. A child of a group is a nucleus if its relation is "span", or if the header
+types the relation as multinuclear. The type of the group does not matter: isanlp_rst writes "span" for multinuclear
+groups too. A relation that the header types both ways is multinuclear where the group has no other nucleus. Every other
+child is a satellite of its parent. Several satellites of one nucleus are folded nearest first, left before right, one
+binary level each. Secondary edges and signals are not read.
 """
 
 from __future__ import annotations
@@ -38,7 +27,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -49,117 +38,7 @@ from ...storage.bounded_files import read_small_file
 from ...storage.bounded_inflation import inflated
 from ...storage.json_and_yaml import parse_small_json
 from ...text.texts import RSTTree
-from ..trees import Tree, check_tree, unescaped, words
-
-_PART = r"(\d+):(Nucleus|Satellite)=([^:,()]+?):(\d+)"
-_ITEM = re.compile(rf"\({_PART},{_PART}\)")
-_FIX = "Expected items such as (1:Nucleus=span:1,2:Satellite=Cause:3), one per inner node"
-
-
-class _Cut(NamedTuple):
-    middle: int  # first EDU of the right part, counted from 0
-    nuc: str
-    rel: str
-
-
-def read_dmrst(text: str, edus: Sequence[Sequence[str]], where: str = "dmrst") -> Tree:
-    """The tree over given EDUs.
-
-    Raises:
-        InputError: items that are no nodes, spans that do not fit, or a count of EDUs that differs.
-    """
-    words = [tuple(edu) for edu in edus]
-    if not words:
-        raise InputError("no EDUs", where=where, fix="Give the words of every EDU")
-    if text.strip().upper() == "NONE" and len(words) == 1:
-        return words[0]
-    cuts = _cuts(text, where)
-    tree = _tree(0, len(words) - 1, cuts, words, where)
-    if len(cuts) != len(words) - 1:
-        problem = f"{len(cuts)} inner nodes over {len(words)} EDUs"
-        raise InputError(problem, where=where, fix=_FIX)
-    return tree
-
-
-def _cuts(text: str, where: str) -> Mapping[tuple[int, int], _Cut]:
-    """The nodes by first and last EDU, counted from 0."""
-    cuts: dict[tuple[int, int], _Cut] = {}
-    rest = _ITEM.sub("", text).strip()
-    if rest:
-        raise InputError(f"found {excerpt(rest)}", where=where, fix=_FIX)
-    for item in _ITEM.finditer(text):
-        first, last, cut = _cut(item, where)
-        if cuts.setdefault((first - 1, last - 1), cut) != cut:
-            problem = f"a second node over EDUs {item[1]} to {item[8]}: {item.group()}"
-            raise InputError(problem, where=where, fix=_FIX)
-    return cuts
-
-
-def _cut(item: re.Match[str], where: str) -> tuple[int, int, _Cut]:
-    """First and last EDU of an item, counted from 1, and how it is cut."""
-    first, middle, start, last = (int(item[group]) for group in (1, 4, 5, 8))
-    left_role, left_relation = item[2], item[3]
-    right_role, right_relation = item[6], item[7]
-    nuc = left_role[0] + right_role[0]
-    if start != middle + 1 or not first <= middle < last or nuc == "SS":
-        raise InputError(f"found {item.group()}", where=where, fix=_FIX)
-    # the relation stands at the satellite; a multinuclear node has it at both parts
-    relation = right_relation if nuc == "NS" else left_relation
-    return first, last, _Cut(start - 1, nuc, relation.partition(";")[0])
-
-
-def _tree(
-    first: int,
-    last: int,
-    cuts: Mapping[tuple[int, int], _Cut],
-    words: Sequence[tuple[str, ...]],
-    where: str,
-) -> Tree:
-    """The tree over the EDUs first to last."""
-    if first == last:
-        return words[first]
-    cut = cuts.get((first, last))
-    if cut is None:
-        problem = f"no node over EDUs {first + 1} to {last + 1}"
-        raise InputError(problem, where=where, fix=_FIX)
-    left = _tree(first, cut.middle - 1, cuts, words, where)
-    right = _tree(cut.middle, last, cuts, words, where)
-    return RSTTree(cut.nuc, cut.rel, (left, right))
-
-
-_NO_UNITS = "Expected left, right, relation and nuclearity, or a text"
-
-
-def read_isanlp(unit: Any, where: str = "isanlp") -> Tree:
-    """The tree of a unit.
-
-    Raises:
-        InputError: one child only, an unknown nuclearity, a leaf without text.
-    """
-    left, right = _get(unit, "left"), _get(unit, "right")
-    if left is None and right is None:
-        text = _get(unit, "text")
-        if not isinstance(text, str):
-            raise InputError(
-                f"found {excerpt(text)} as the text of an EDU", where=where, fix=_NO_UNITS
-            )
-        return tuple(words(text))
-    if left is None or right is None:
-        raise InputError("a unit with one child", where=where, fix=_NO_UNITS)
-    nuc, rel = _get(unit, "nuclearity"), _get(unit, "relation")
-    if nuc not in ("NS", "SN", "NN") or not isinstance(rel, str):
-        problem = f"found nuclearity {excerpt(nuc)}, relation {excerpt(rel)}"
-        raise InputError(problem, where=where, fix=_NO_UNITS)
-    left_tree = read_isanlp(left, f"{where}.left")
-    right_tree = read_isanlp(right, f"{where}.right")
-    return RSTTree(nuc, rel, (left_tree, right_tree))
-
-
-def _get(unit: Any, name: str) -> Any:
-    if isinstance(unit, Mapping):
-        return unit.get(name)
-    return getattr(unit, name, None)
-
+from ..trees import Tree, check_tree, unescaped
 
 FORMATS = ("auto", "lisp", "rs3", "json")
 _FORMAT_OF = {"(": "lisp", "<": "rs3", "{": "json", "[": "json"}  # by the first character
@@ -192,23 +71,14 @@ def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:
 
 
 def read_plain(value: Any, where: str = "rst") -> list[Tree]:
-    """The trees of one JSON value: our own form, ``{"rst": ...}`` around it, DMRST's, or isanlp_rst's.
+    """The trees of one JSON value or of all in ``{"rst": ...}``.
 
-    Our own: a leaf is a list of words, a node ``{"nuc": "NS", "rel": "Cause", "children": [...]}``.
+    A leaf is a list of words, a node ``{"nuc": "NS", "rel": "Cause", "children": [...]}``.
     """
     if isinstance(value, Mapping) and "rst" in value:
         units = _units(value["rst"])
         parts = [read_plain(unit, f"{where}: rst[{i}]") for i, unit in enumerate(units)]
         return [tree for part in parts for tree in part]
-    if isinstance(value, Mapping) and "tree" in value:
-        spans, edus = value["tree"], value.get("edus")
-        if not isinstance(spans, str) or not isinstance(edus, list):
-            fix = 'Expected "tree" (a string) and "edus"'
-            raise InputError(f"found {excerpt(value)}", where=where, fix=fix)
-        words = [_edu(edu, where) for edu in edus]
-        return [read_dmrst(spans, words, where)]
-    if isinstance(value, Mapping) and ("left" in value or "nuclearity" in value):
-        return [read_isanlp(value, where)]
     return [RSTTree.read(value, where)]
 
 
@@ -217,14 +87,6 @@ def _units(inner: Any) -> list[Any]:
     if isinstance(inner, list) and inner and all(isinstance(unit, Mapping) for unit in inner):
         return inner
     return [inner]
-
-
-def _edu(edu: Any, where: str) -> list[str]:
-    words = edu.split() if isinstance(edu, str) else edu
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        problem = f"found the EDU {excerpt(edu)}"
-        raise InputError(problem, where=where, fix="An EDU is a text or a list of words")
-    return words
 
 
 def _text(path: Path) -> str:
@@ -472,7 +334,7 @@ _FIX_rs3 = "Expected a finished tree in the rs3 format of RSTTool or rstWeb"
 
 @dataclass(slots=True)
 class _Node:
-    kind: str  # "segment", "span" or "multinuc"
+    is_segment: bool
     parent: str | None
     relation: str
     words: tuple[str, ...] = ()
@@ -500,13 +362,13 @@ def read_rs3(text: str, where: str = "rs3") -> Tree:
     Raises:
         InputError: no XML, parents that do not exist or go in circles, no root or several, crossing spans.
     """
-    nodes, multinuclear = _nodes(text, where)
+    nodes, types = _nodes(text, where)
     roots = [name for name, node in nodes.items() if node.parent is None]
     if len(roots) != 1:
         problem = f"{len(roots)} nodes without a parent, expected one root"
         raise InputError(problem, where=where, fix=_FIX_rs3)
     reached: set[str] = set()
-    span = _built(roots[0], nodes, multinuclear, where, reached)
+    span = _built(roots[0], nodes, types, where, reached)
     missing = nodes.keys() - reached
     if missing:
         problem = f"node {min(missing)} does not lead to the root (parents in a circle)"
@@ -514,33 +376,37 @@ def read_rs3(text: str, where: str = "rs3") -> Tree:
     return span.tree
 
 
-def _nodes(text: str, where: str) -> tuple[dict[str, _Node], set[str]]:
-    """The nodes by id with their children, and the relations that the header types as multinuclear."""
+def _nodes(text: str, where: str) -> tuple[dict[str, _Node], dict[str, set[str]]]:
+    """The nodes by id with their children, and the types of every relation in the header."""
     body = _xml(text, where)
-    typed = [relation for relation in body.iter("rel") if relation.get("type") == "multinuc"]
-    multinuclear = {str(relation.get("name")) for relation in typed}
+    types: dict[str, set[str]] = {}
+    for relation in body.iter("rel"):
+        types.setdefault(str(relation.get("name")), set()).add(str(relation.get("type")))
     nodes: dict[str, _Node] = {}
-    elements = (element for element in body.iter() if element.tag in ("segment", "group"))
-    for position, element in enumerate(elements):
+    position = 0
+    for element in body.iter():
+        if element.tag not in ("segment", "group"):
+            continue
         name = element.get("id")
         if not name or name in nodes:
             raise InputError(f"id {name!r} is missing or comes twice", where=where, fix=_FIX_rs3)
         nodes[name] = _node(element, position)
+        position += element.tag == "segment"
     for name, node in nodes.items():
         if node.parent is not None:
             if node.parent not in nodes:
                 problem = f"node {name} has the parent {node.parent!r}, which is none"
                 raise InputError(problem, where=where, fix=_FIX_rs3)
             nodes[node.parent].children.append(name)
-    return nodes, multinuclear
+    return nodes, types
 
 
 def _node(element: Any, position: int) -> _Node:
     """A node without its children, from its XML element."""
-    kind = "segment" if element.tag == "segment" else element.get("type", "span")
-    text = "".join(element.itertext()) if kind == "segment" else ""
+    is_segment = element.tag == "segment"
+    text = "".join(element.itertext()) if is_segment else ""
     return _Node(
-        kind=kind,
+        is_segment=is_segment,
         parent=element.get("parent"),
         relation=element.get("relname", "span"),
         words=tuple(text.split()),
@@ -566,34 +432,41 @@ def _xml(text: str, where: str) -> Any:
 def _built(
     name: str,
     nodes: dict[str, _Node],
-    multinuclear: set[str],
+    types: Mapping[str, set[str]],
     where: str,
     reached: set[str],
 ) -> _Span:
     """The tree below a node, its satellites included."""
     node = nodes[name]
     reached.add(name)
-    nuclei: list[str] = []
-    satellites: list[str] = []
+    nuclei = _nuclei(node, nodes, types)
+    of_nuclei: list[_Part] = []
+    of_satellites: list[_Part] = []
     for child in node.children:
-        relation = nodes[child].relation
-        if relation == "span" or (node.kind == "multinuc" and relation in multinuclear):
-            nuclei.append(child)
-        else:
-            satellites.append(child)
-
+        span = _built(child, nodes, types, where, reached)
+        parts = of_nuclei if child in nuclei else of_satellites
+        parts.append(_Part(nodes[child].relation, span))
     place = f"{where}: node {name}"
-    nucleus_spans = [_built(child, nodes, multinuclear, where, reached) for child in nuclei]
-    relations = [nodes[child].relation for child in nuclei]
-    core = _core(node, list(map(_Part, relations, nucleus_spans)), place)
-    satellite_spans = [_built(child, nodes, multinuclear, where, reached) for child in satellites]
-    relations = [nodes[child].relation for child in satellites]
-    return _with_satellites(core, list(map(_Part, relations, satellite_spans)), place)
+    return _with_satellites(_core(node, of_nuclei, place), of_satellites, place)
+
+
+def _nuclei(node: _Node, nodes: Mapping[str, _Node], types: Mapping[str, set[str]]) -> set[str]:
+    """The children of a node that are its nuclei."""
+    typed = {} if node.is_segment else types
+    of_children = {child: nodes[child].relation for child in node.children}
+    certain = {
+        child
+        for child, relation in of_children.items()
+        if relation == "span" or typed.get(relation) == {"multinuc"}
+    }
+    return certain or {
+        child for child, relation in of_children.items() if "multinuc" in typed.get(relation, ())
+    }
 
 
 def _core(node: _Node, nuclei: list[_Part], where: str) -> _Span:
     """The tree of a node without its satellites."""
-    if node.kind == "segment":
+    if node.is_segment:
         if nuclei:
             raise InputError("a segment with a nucleus below it", where=where, fix=_FIX_rs3)
         return _Span(node.words, node.position, node.position)
@@ -602,14 +475,15 @@ def _core(node: _Node, nuclei: list[_Part], where: str) -> _Span:
     nuclei.sort(key=lambda nucleus: nucleus.span.first)
     if len(nuclei) == 1:
         return nuclei[0].span
-    if node.kind != "multinuc":
-        problem = f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}"
+    relations = [nucleus.relation for nucleus in nuclei if nucleus.relation != "span"]
+    if not relations:
+        problem = f"{len(nuclei)} nuclei without a relation"
         raise InputError(problem, where=where, fix=_FIX_rs3)
     spans = [nucleus.span for nucleus in nuclei]
     for left, right in pairwise(spans):
         _check_adjacent(left, right, where)
     children = tuple(span.tree for span in spans)
-    tree = RSTTree("N" * len(spans), nuclei[0].relation, children)
+    tree = RSTTree("N" * len(spans), relations[0], children)
     return _Span(tree, spans[0].first, spans[-1].last)
 
 

@@ -36,7 +36,7 @@ SUBCOMMANDS = {
     "explain": "show why a candidate won",
     "score": "score texts against references",
     "compare": "compare whole systems, with significance and human scores",
-    "features": "show discourse features of good and bad texts beside references",
+    "features": "compare discourse features of good, bad and reference texts",
     "report": "write an HTML page on compared systems, or on what was chosen and why",
     "diff": "show the choices in which two runs differ",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",

@@ -117,7 +117,8 @@ def test_score_server_takes_it_as_its_upstream_bit_for_bit() -> None:
 
 def test_the_client_has_the_same_values_and_expected_utilities() -> None:
     lists = [HYPOTHESES, ["one", "two", "one"]]
-    with scoring("bleu", TINY) as (_, url), discorank.Scores(url, TINY) as scores:
+    with scoring("bleu", TINY) as (_, url):
+        scores = discorank.Scores(url, TINY)
         metric = discorank.load_metric(TINY)
         assert (
             scores.score(HYPOTHESES, REFERENCES).tolist()
@@ -285,12 +286,12 @@ def test_a_text_without_a_score_is_an_error_in_its_place_or_of_the_request() -> 
         (row,) = post(url, "/v1/utilities", candidates=["nan", "fine"])["data"]
         assert row["utilities"] == [None, 4.0]
         assert row["matrix"] == [[None, None], [4.0, 4.0]]
-        with discorank.Scores(url) as scores:
-            outcomes = scores.outcomes(texts, ["r"] * 4)
-            assert isinstance(outcomes[0], MetricError)
-            assert outcomes[1] == 4.0
-            with pytest.raises(MetricError, match=r"hypotheses\[0\]"):
-                scores.score(texts, ["r"] * 4)
+        scores = discorank.Scores(url)
+        outcomes = scores.outcomes(texts, ["r"] * 4)
+        assert isinstance(outcomes[0], MetricError)
+        assert outcomes[1] == 4.0
+        with pytest.raises(MetricError, match=r"hypotheses\[0\]"):
+            scores.score(texts, ["r"] * 4)
 
 
 def test_documents_of_unequal_sentences_cost_themselves_alone() -> None:
@@ -339,11 +340,8 @@ def test_a_metric_whose_server_is_gone_is_a_503() -> None:
     with scoring(Function(gone, "gone"), engine=Engine()) as (_, url):
         error = post(url, "/v1/score", 503, text_1="a", text_2="b")["error"]
         assert error["code"] == "no_scores"
-        with (
-            discorank.Scores(url, retries=0) as scores,
-            pytest.raises(ResourceError, match="gone"),
-        ):
-            scores.score(["a"], ["b"])
+        with pytest.raises(ResourceError, match="gone"):
+            discorank.Scores(url, retries=0).score(["a"], ["b"])
 
 
 # bounds

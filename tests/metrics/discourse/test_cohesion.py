@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
-from discorank.metrics.discourse.coherence.cohesion import discriminativeness, features
+from discorank.metrics.discourse.coherence.cohesion import features
 from discorank.metrics.discourse.coherence.entities import (
     components,
     named_by_longest,
@@ -107,9 +107,6 @@ def test_grids_and_graphs_by_hand() -> None:
     assert [freq(grid), freq({"cat": [0]})] == [2.5, 0]
     assert conn(adjacency(grid, 3)) == pytest.approx(0.5 / 9)
     assert conn(adjacency({}, 0)) == 0
-    assert discriminativeness([1, 2, 3], [2, 2, 1]) == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match="no pairs"):
-        discriminativeness([], [])
 
 
 def test_entities_are_connected_components() -> None:

@@ -31,13 +31,13 @@ def blocks_of(matrix: FloatArray) -> Callable[[Request], FloatArray]:
 
 
 def estimate_of(
-    method: str, matrix: FloatArray, cheap: FloatArray | None, pairs: int, **settings: object
+    matrix: FloatArray, cheap: FloatArray | None, pairs: int, **settings: object
 ) -> Estimate:
-    """A method on a list of equally weighted texts; cheap utilities are [H, R] or [K, H, R]."""
+    """The estimate for a list of equally weighted texts; cheap utilities are [H, R] or [K, H, R]."""
     prior = None if cheap is None else cheap.reshape(-1, *matrix.shape)
     num_rows, num_columns = matrix.shape
     weights = np.ones(num_columns)
-    steps = plan(method, weights, num_rows, prior=prior, pairs=pairs, **settings)  # type: ignore[arg-type]
+    steps = plan(weights, num_rows, prior=prior, pairs=pairs, **settings)  # type: ignore[arg-type]
     return drive(steps, blocks_of(matrix))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.evidence import figures_of, leaders, smallest_step
+from discorank.rerank.budget.plan import drive
 from discorank.rerank.budget.posterior import (
     USUAL,
     Observed,
@@ -17,9 +20,10 @@ from discorank.rerank.budget.posterior import (
     regressors_of,
     scale_of,
 )
+from discorank.rerank.budget.searches import adaptive
 from discorank.rerank.budget.statement import Target
 
-from .lists import estimate_of, matrices
+from .lists import blocks_of, estimate_of, matrices
 
 
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
@@ -127,14 +131,14 @@ def test_a_list_stops_when_its_target_is_met(target: Target) -> None:
     num_stopped = 0
     for seed in range(20):
         matrix, cheap = matrices(seed)
-        estimate = estimate_of("adaptive", matrix, cheap, 200, square=True, target=target)
-        if estimate.pairs == 200:
+        estimate = estimate_of(matrix, cheap, 200, square=True, target=target)
+        if estimate.spent.pairs == 200:
             continue
         num_stopped += 1
         if target.confidence is not None:
-            assert estimate.at_least >= target.confidence
+            assert estimate.spent.at_least >= target.confidence
         if target.regret is not None:
-            assert estimate.at_most <= target.regret * estimate.spread
+            assert estimate.spent.at_most <= target.regret * estimate.spent.spread
     assert num_stopped > 5
 
 
@@ -142,7 +146,7 @@ def test_both_targets_take_as_much_as_the_later_one() -> None:
     for seed in range(6):
         matrix, cheap = matrices(seed)
         pairs = [
-            estimate_of("adaptive", matrix, cheap, 220, square=True, target=target).pairs
+            estimate_of(matrix, cheap, 220, square=True, target=target).spent.pairs
             for target in (Target(0.8), Target(None, 0.1), Target(0.8, 0.1))
         ]
         assert pairs[2] >= max(pairs[:2])
@@ -152,10 +156,10 @@ def test_pairs_that_are_all_the_same_are_finite() -> None:
     """A kernel of texts without a common fragment: 0 of all pairs that were computed, 1 of a text with itself."""
     matrix, cheap = matrices(6)
     nothing = np.eye(len(matrix))
-    estimate = estimate_of("adaptive", nothing, cheap, 60, square=True, symmetric=True)
+    estimate = estimate_of(nothing, cheap, 60, square=True, symmetric=True)
     assert np.isfinite(estimate.values).all()
-    assert 0 < estimate.confidence < 1
-    assert 0 <= estimate.regret <= estimate.at_most < 1
+    assert 0 < estimate.spent.confidence < 1
+    assert 0 <= estimate.spent.regret <= estimate.spent.at_most < 1
 
 
 def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
@@ -163,8 +167,8 @@ def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
     matrix, cheap = matrices(5)
     small = 1e-8 * (matrix - matrix.min())
     np.fill_diagonal(small, 1.0)
-    estimate = estimate_of("adaptive", small, cheap, 60, square=True)
-    assert 0 <= estimate.regret < 1e-7
+    estimate = estimate_of(small, cheap, 60, square=True)
+    assert 0 <= estimate.spent.regret < 1e-7
     exact = small.mean(axis=1)
     assert abs(np.nanmax(estimate.values) - exact.max()) < 1e-7
 
@@ -175,15 +179,15 @@ def test_what_the_posterior_says_is_true_of_synthetic_lists() -> None:
     These are the posterior's own figures: the constants are those of real lists, of which it knows less.
     """
     same, losses, stated = [], [], []
-    for seed in range(120):
+    for seed in range(60):
         matrix, cheap = matrices(seed, 12)
-        estimate = estimate_of("adaptive", matrix, cheap, 40, square=True)
+        problem = problem_of(cheap, np.full(matrix.shape, 1 / 12))
+        found = drive(adaptive(Observed(replace(problem, pairs=40))), blocks_of(matrix))
         exact = matrix.mean(axis=1)
-        chosen = int(np.argmax(estimate.values))
+        chosen = int(np.argmax(found.values))
         same.append(chosen == int(np.argmax(exact)))
         losses.append(exact.max() - exact[chosen])
-        evidence = estimate.steps[-1]
-        stated.append((evidence.confidence, evidence.regret))
+        stated.append((found.evidence.confidence, found.evidence.regret))
     confidence, regret = np.mean(stated, axis=0)
     assert 0.3 < np.mean(same) < 0.95
     assert abs(np.mean(same) - confidence) < 0.08

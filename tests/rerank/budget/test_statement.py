@@ -10,14 +10,10 @@ import pytest
 
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.statement import (
-    ONE_SIDED,
     SCORES_OF_TEXTS,
-    SLOPE_UNIT,
     Constants,
-    Correction,
     Evidence,
     Line,
-    Shift,
     Target,
     features_of,
     fitted_constants,
@@ -25,7 +21,6 @@ from discorank.rerank.budget.statement import (
 )
 
 EVIDENCE = Evidence(
-    np.array([0]),
     confidence=0.9,
     regret=0.02,
     spread=0.5,
@@ -87,23 +82,6 @@ def test_a_statement_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("constants")
-def test_a_correction_by_hand() -> None:
-    """It shifts every line, and the margin is that of its error, if this is narrower."""
-    raw = odds((0.9 * 1000 + 0.5) / 1001)
-    loss = log(0.02 / 0.5)
-    correction = Correction(Shift(-0.3, 0.6, 0.2), Shift(0.1, -0.5, 5.0), Shift(0.7, 0.0, 0.1))
-    said = stated(EVIDENCE, "new", stopped=False, correction=correction)
-    assert odds(said.confidence) == pytest.approx(raw - 0.3 + 0.6 * raw / SLOPE_UNIT)
-    assert odds(said.at_least) == pytest.approx(odds(said.confidence) - ONE_SIDED * 0.2)
-    of_loss = loss + 0.1 - 0.5 * loss / SLOPE_UNIT
-    assert (said.regret, said.at_most) == pytest.approx((0.5 * exp(of_loss), 1.5 * exp(of_loss)))
-    at_stop = stated(EVIDENCE, "new", stopped=True, correction=correction)
-    assert odds(at_stop.confidence) == pytest.approx(raw / 2 + 0.7)
-    assert Target(0.8).met(EVIDENCE, "new", correction)
-    assert not Target(0.8).met(EVIDENCE, "new")
-
-
-@pytest.mark.usefixtures("constants")
 def test_a_stop_is_judged_by_itself() -> None:
     raw = odds((0.9 * 1000 + 0.5) / 1001)
     assert odds(stated(EVIDENCE, "new", stopped=True).confidence) == pytest.approx(raw / 2)
@@ -123,16 +101,6 @@ def test_every_bound_of_a_target_is_met() -> None:
     assert not replace(Target(), confidence=0.95).met(EVIDENCE, "known")
 
 
-def test_signs_of_many_are_those_of_each() -> None:
-    other = EVIDENCE._replace(confidence=1.0, regret=0.0, pairs=7, step=20.0, self_gap=0.0)
-    both = Evidence(*(np.array(values) for values in zip(EVIDENCE, other, strict=True)))  # type: ignore[arg-type]
-    assert features_of(both).tolist() == [
-        features_of(EVIDENCE).tolist(),
-        features_of(other).tolist(),
-    ]
-    assert np.isfinite(features_of(other)).all()
-
-
 @pytest.mark.parametrize(
     ("kind", "name"), [("", "pairs"), ("ter", "pairs"), (SCORES_OF_TEXTS, "scores")]
 )
@@ -147,7 +115,8 @@ def test_the_constants_say_more_where_more_is_known(kind: str, name: str, stoppe
     assert (before.at_least == before.confidence) == (kind in ours.confidence.kinds)
     assert before.at_least <= before.confidence
     assert before.regret <= before.at_most
-    assert all(len(one.coefficients) == NUM_FEATURES for one in ours.four_lines)
+    for of_kind in ours.lines(stopped):
+        assert len(of_kind.coefficients) == NUM_FEATURES
 
 
 def test_regrets_have_a_most() -> None:

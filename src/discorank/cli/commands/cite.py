@@ -28,11 +28,7 @@ from ...tables import escaped
 from ..options import EngineOptions, Options, ReadingOptions
 from ..terminal.console import say
 
-# of the methods of decoding under a budget, by name, and of diverse k-best lists
-OF_BUDGETS = {
-    "halving": "jinnai2024faster",
-    "diverse": "jinnai2024diverse",
-}
+OF_DIVERSE = ("jinnai2024diverse",)  # of diverse k-best lists
 OF_TESTS = ("riezler2005pitfalls", "koehn2004statistical")  # of the tests of ``compare``
 
 
@@ -109,10 +105,11 @@ def run(arguments: Sequence[str]) -> int:
             known = cited.get(call.name, ())
             cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
-    methods = dict.fromkeys(method for name in values["metrics"] for method in methods_in(name))
     all_papers = [paper for papers in cited.values() for paper in papers]
-    all_papers += [OF_BUDGETS[method] for method in methods]
-    sentence = _sentence(signatures, cited, tests) + "".join(map(_method_sentence, methods))
+    sentence = _sentence(signatures, cited, tests)
+    if any(map(is_diverse, values["metrics"])):
+        all_papers += OF_DIVERSE
+        sentence += f" Lists of several texts were chosen to be diverse{_citation(OF_DIVERSE)}."
     sys.stdout.write(f"{sentence}\n\n{_quotable(signatures)}\n{bibtex(all_papers)}")
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
@@ -175,14 +172,6 @@ def _sentence(
     )
 
 
-def _method_sentence(method: str) -> str:
-    """The description of a method of decoding, in LaTeX."""
-    citation = _citation([OF_BUDGETS[method]])
-    if method == "diverse":
-        return f" Lists of several texts were chosen to be diverse{citation}."
-    return f" Which utilities were computed was decided by {method}{citation}."
-
-
 def _citation(papers: Sequence[str]) -> str:
     return rf" \citep{{{','.join(papers)}}}" if papers else ""
 
@@ -211,17 +200,12 @@ def signatures_in(name: str) -> list[str]:
     return signatures_of(read_run_file(name, _RUN_FILE), name)
 
 
-def methods_in(name: str) -> list[str]:
-    """The methods with a paper by which a run chose pairs or lists, from its run file; none for a signature."""
+def is_diverse(name: str) -> bool:
+    """Whether this is the file of a run that chose diverse lists."""
     if not name.endswith(".json"):
-        return []
+        return False
     saved = read_run_file(name, _RUN_FILE).get("settings")
-    if not isinstance(saved, Mapping):
-        return []
-    budget = saved.get("budget")
-    method = budget.get("method") if isinstance(budget, Mapping) else None
-    diverse = "diverse" if "diverse" in saved else None
-    return [str(name) for name in (method, diverse) if name in OF_BUDGETS]
+    return isinstance(saved, Mapping) and "diverse" in saved
 
 
 def signatures_of(values: Mapping[str, Any], name: str) -> list[str]:

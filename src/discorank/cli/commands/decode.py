@@ -12,7 +12,7 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.runs.run import RunSettings
 from ...rerank.votes.answer_shares import compares_answers
 from ..options import Options, build, needed
-from ..options.budget import AuditOptions, BudgetOptions, audited, budget_in
+from ..options.budget import BudgetOptions, budget_in
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
@@ -41,7 +41,6 @@ OPTIONS = Options(
         InputOptions,
         OutputOptions,
         BudgetOptions,
-        AuditOptions,
         MBRDecoder,
         RunSettings,
         OutputFormatOptions,
@@ -89,6 +88,4 @@ def run(arguments: Sequence[str]) -> int:
     if remark is not None:
         say(f"--budget: {remark}", values["quiet"])
     with saved or engine_in(values) as engine:
-        if values["budget_audit"]:
-            decoder = audited(values, decoder, engine)
         return run_decider(values, decoder, engine)

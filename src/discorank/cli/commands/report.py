@@ -304,7 +304,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
 
 def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
     """The budget of a run; the run has shown that it may be, so it is forced."""
-    plain = {name: saved[name] for name in ("method", "confidence", "regret", "seed")}
+    plain = {name: saved[name] for name in ("confidence", "regret", "seed")}
     cheap = None if saved["cheap_utility"] is None else next(metrics)
     return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
 

@@ -231,8 +231,6 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         reading["utilities"] = file_key(
             values["utilities"], "Give a file that --save-utilities wrote"
         )
-    if values.get("budget_audit"):
-        reading["budget_audit"] = values["budget_audit"]
     for name in (
         "input_format",
         "num_candidates",
