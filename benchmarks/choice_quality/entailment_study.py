@@ -8,8 +8,8 @@ lines, gzip); no article of SummEval or REALSumm. A premise is a sentence or two
 number, a name or a negation changed; or it is from elsewhere. The model is saved for ``entail`` and its accuracy on
 pairs of other documents is printed. The study compared utilities by
 
-    discorank decode FILE --from systems -u 'chrf + entail(model="MODEL_FOLDER")' --normalize-parts zscore -o chosen.jsonl
-    discorank compare FILE --human consistency -m chrf --decoded chosen.jsonl
+    discorank decode FILE --from systems -u 'chrf + entail(model="MODEL_FOLDER")' --normalize-parts zscore -o chosen
+    discorank compare FILE --human consistency -m chrf --decoded chosen
 """
 
 from __future__ import annotations
