@@ -16,6 +16,7 @@ from discorank import load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.readers.systems import read_documents
 from discorank.metrics.storage.line_source import LineSource
+from discorank.rerank.selection.kept_comparison import load
 from discorank.rerank.selection.system_scores import score_systems, with_references
 from discorank.tables import (
     Column,
@@ -270,7 +271,7 @@ def test_several_sets_and_their_means(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = other_systems(tmp_path / "other.jsonl")
-    common = ["-m", "chrf", "ter", "--human", "mqm:lower", "--choosers", "chrf"]
+    common = ["-m", "chrf", "ter", "--human", "mqm:lower"]
     data = data_of(capsys, systems, other, *common)
     for name, rows in data_of(capsys, other, *common).items():
         of_set = [row for row in data[name] if row.get("set") == "other"]
@@ -280,10 +281,6 @@ def test_several_sets_and_their_means(
     agreed = rows_of(data["meta"], "set", metric="ter", by="system")
     accuracies = [agreed[name]["pairwise_accuracy"] for name in ("systems", "other")]
     assert (accuracies, mean["pairwise_accuracy"]) == ([1, 0], pytest.approx(0.5))
-    gains = rows_of(data["choosers"], "set", chooser="chrf")
-    (chooser,) = data["chooser_means"]
-    total = sum(gain["gain_over_best"] for gain in gains.values())
-    assert chooser["gain_over_best"] == pytest.approx(total / 2)
     command = ["compare", systems, other, *common, *COMMON]
     details = ran(capsys, *command, "--details")
     assert "\nother: Metrics against mqm: 2 systems" in details
@@ -291,8 +288,6 @@ def test_several_sets_and_their_means(
     answer = ran(capsys, *command)
     assert answer.startswith(("systems\n\nA comes first by people's mqm", "systems\n\nShip A"))
     assert "\nother\n\n" in answer
-    assert "\nChoosers: means over sets" in details
-    assert "\nChoosers: means over sets" in answer
     facts = facts_of(capsys, systems, other, *common)
     assert {fact["set"] for fact in facts} == {"systems", "other", ""}
     of_sets = {"table": "means", "metric": "ter", "by": "system", "statistic": "sets"}
@@ -337,9 +332,6 @@ def test_errors_name_the_set(
     namesake = other_systems(tmp_path / "more" / "systems.jsonl")
     data = data_of(capsys, systems, namesake, "-m", "chrf")
     assert [row["set"] for row in data["settings"]] == [systems, namesake]
-    assert "--decoded: belongs to one systems file" in refused(
-        capsys, "compare", systems, namesake, "--decoded", "x", "--human", "mqm"
-    )
 
 
 def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,21 +432,111 @@ def test_too_few_units_for_any_significance_are_told(
     warning = "with 3 units (by document) no p is below 0.25, and none is significant"
     command = ["-m", "chrf", "cohesion", "--draws", "300", "--human", "mqm:lower"]
     by_document = ["--unit", "document"]
-    assert main(["compare", few, *command, "--choosers", "bleu", *by_document]) == 0
-    said = capsys.readouterr().err
-    assert (
-        said.count(f"warning: {warning}"),
-        said.count(f"choosers by mqm: warning: {warning}"),
-    ) == (
-        2,
-        1,
-    )
-    assert (
-        main(["compare", few, *command, "--level", "0.3", *by_document])
-        == main(["compare", systems, *command])
-        == 0
-    )
+    assert main(["compare", few, *command, *by_document]) == 0
+    assert capsys.readouterr().err.count(f"warning: {warning}") == 1
+    assert main(["compare", few, *command, "--level", "0.3", *by_document]) == 0
+    assert main(["compare", systems, *command]) == 0
     assert "units" not in capsys.readouterr().err
+
+
+# -- decoded files --
+
+
+def decoded(systems: str, out: Path, *options: str) -> str:
+    command = ["decode", systems, "--from", "systems", "--human", "mqm:lower", *options]
+    assert main([*command, "-o", str(out), "--quiet"]) == 0
+    return str(out)
+
+
+def test_a_decoded_file_is_one_more_system(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = decoded(systems, tmp_path / "by-chrf.jsonl", "-u", "chrf")
+    texts = [json.loads(line)["text"] for line in Path(path).read_text("utf-8").splitlines()]
+    options = ["-m", "chrf(word_order=2)", "ter", "--human", "mqm:lower", "--decoded", path]
+    saved = ["--save", str(tmp_path / "saved"), "--baseline", "by-chrf"]
+    assert main(["compare", systems, *options, *saved, "--draws", "300", "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.count("by-chrf was decoded with chrf(word_order=2)") == 1
+    assert "by-chrf was decoded with ter" not in printed.err
+    data = json.loads(printed.out)
+    rows = [json.loads(line) for line in Path(systems).read_text("utf-8").splitlines()]
+    references = [
+        list(pair) for row in rows for pair in zip(*row["references"].values(), strict=True)
+    ]
+    by_ter = rows_of(data["systems"], "system", metric="ter")
+    assert by_ter["by-chrf"]["score"] == pytest.approx(load_metric("ter").corpus(texts, references))
+    human = []
+    for row, own in zip(rows, zip(texts[::2], texts[1::2], strict=True), strict=True):
+        for i, text in enumerate(own):
+            same = [row["mqm"][s][i] for s in ("A", "B", "C_x") if row["systems"][s][i] == text]
+            known = [score for score in same if score is not None]
+            human += [sum(known) / len(known)] if known else []
+    by_people = rows_of(data["human"], "system")
+    assert by_people["by-chrf"]["score"] == pytest.approx(sum(human) / len(human))
+    assert {row["system"] for row in data["systems"]} == {"A", "B", "C_x", "by-chrf"}
+    assert load(tmp_path / "saved").systems[-1] == "by-chrf"
+
+
+def test_decoded_documents_and_tables(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = decoded(systems, tmp_path / "whole.jsonl", "-u", "ter", "--choice", "document")
+    paths = [whole]
+    if find_spec("pyarrow"):
+        paths.append(
+            decoded(systems, tmp_path / "table.parquet", "-u", "ter", "--choice", "document")
+        )
+    data = data_of(capsys, systems, "-m", "chrf", "--human", "mqm:lower", "--decoded", *paths)
+    scores = [row["score"] for row in data["systems"] if row["system"] in ("whole", "table")]
+    assert len(scores) == len(paths)
+    assert len(set(scores)) == 1
+
+
+def test_texts_of_no_judged_system_are_counted(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known, new = tmp_path / "known.jsonl", tmp_path / "new.jsonl"
+    ids = [f"d{d}:{i}" for d in range(12) for i in range(2)]
+    write(new, *({"id": name, "text": "new"} for name in ids))
+    write(known, *({"id": name, "text": "they swam there"} for name in ids))
+    options = ["-m", "ter", "--human", "mqm:lower", "--decoded", str(known), str(new)]
+    assert main(["compare", systems, *options, "--draws", "10"]) == 0
+    said = capsys.readouterr().err
+    assert "known has no score in mqm for 12 segments" in said
+    assert "new has no score in mqm\n" in said
+
+
+DECODED_WRONG = {
+    "twice": (["--decoded", "OUT", "OUT"], "--decoded: "),
+    "several sets": (["OTHER", "--decoded", "OUT"], "--decoded: "),
+    "statistics": (["--statistics", "wmt", "--decoded", "OUT"], "--decoded: "),
+    "no file": (["--decoded", "none.jsonl"], "none.jsonl"),
+    "edited": (["--decoded", "EDITED"], "edited: damaged or edited"),
+    "broken run file": (["--decoded", "BROKEN"], "broken.run.json: no JSON"),
+    "broken signature": (["--decoded", "SIGNED"], "signed.run.json: "),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), DECODED_WRONG.values(), ids=DECODED_WRONG)
+def test_decoded_files_that_are_refused(
+    options: list[str],
+    message: str,
+    systems: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = {name: str(tmp_path / name.lower()) for name in ("OUT", "EDITED", "BROKEN", "SIGNED")}
+    for path in names.values():
+        decoded(systems, Path(path), "-u", "ter")
+    edited = Path(names["EDITED"])
+    edited.write_bytes(edited.read_bytes().replace(b'"text": "', b'"text": "X', 1))
+    Path(f"{names['BROKEN']}.run.json").write_text("{")
+    Path(f"{names['SIGNED']}.run.json").write_text('{"signature": "chrf("}')
+    names["OTHER"] = other_systems(tmp_path / "other.jsonl")
+    words = [names.get(word, word) for word in options]
+    said = refused(capsys, "compare", systems, *words, "-m", "chrf", "--human", "mqm:lower")
+    assert message in said
 
 
 def test_the_answer_comes_first_and_is_narrow(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -28,7 +27,6 @@ from discorank.report.plots import Box, heat_map, placed
 from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import kept_comparison
 from discorank.rerank.selection.kept_comparison import DOCUMENTS, HEAD, KeptComparison, load, save
-from discorank.tables import number
 
 from ..cli.test_compare import document, write
 from ..support.bit_flips import NUM_FLIPS, refused_flips
@@ -154,7 +152,7 @@ def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) 
         ({"settings": {}}, "no metrics, documents or level"),
         ({"metrics": 3}, "metrics: "),
         (
-            {"choosers": [{"title": "t", "head": ["a", "b"], "rows": [["c"]]}]},
+            {"people": [{"title": "t", "head": ["a", "b"], "rows": [["c"]]}]},
             "a table is uneven",
         ),
     ):
@@ -591,28 +589,6 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
     warned = summary(saved).warnings
     assert any(w.startswith("Tests draw by segment") for w in warned)
     assert "holm" in rendered(saved, None, "t")
-    assert (
-        main(["compare", paths[0], "--choosers", "chrf", "--human", "mqm:lower", *common[2:]]) == 2
-    )
-    assert "--save: systems are compared by no metric" in capsys.readouterr().err
-
-
-def test_choosers_are_saved_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(6)))
-    common = ["-m", "ter", "--human", "mqm:lower", "--choosers", "chrf", "bleu", "--draws", "100"]
-    written = ["--save", str(tmp_path / "run"), "--format", "csv", "--quiet"]
-    assert main(["compare", systems, *common, *written]) == 0
-    of_chrf = {"table": "choosers", "chooser": "chrf", "statistic": "score"}
-    facts = csv.DictReader(capsys.readouterr().out.splitlines())
-    (score,) = [float(fact["value"]) for fact in facts if of_chrf.items() <= fact.items()]
-    saved = load(tmp_path / "run")
-    assert [table.head[0] for table in saved.choosers] == ["chooser", "", "chooser"]
-    assert next(row for row in saved.choosers[0].rows if row[0] == "chrf")[1] == number(score)
-    page = rendered(saved, None, "t")
-    assert '<a href="#choosers">' in page
-    for cell in saved.choosers[0].rows[0]:
-        assert f">{cell}</t" in page
-    assert "#choosers" not in rendered(replace(saved, choosers=()), None, "t")
 
 
 def test_choices_with_reasons(tmp_path: Path) -> None:

@@ -209,35 +209,6 @@ def test_the_report_says_how_often_each_system_was_chosen(tmp_path: Path) -> Non
     assert systems_table(read_run(tmp_path / "plain")) is None
 
 
-def test_compare_holds_the_means_against_people(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # a scores best by x, then c, then b; people put a before b before c
-    scores = {"a": 3.0, "b": 1.0, "c": 2.0}
-    systems = {name: [f"{name} {i}" for i in range(4)] for name in scores}
-    mqm = {"a": [0.0, 1, 0, 1], "b": [1.0, 2, 1, 2], "c": [5.0, 5, 5, 5]}
-    row = {"id": "d", "source": list("wxyz"), "systems": systems, "mqm": mqm}
-    source, lists = write_lists(tmp_path / "systems.jsonl", [row]), []
-    for i in range(4):
-        candidates = [
-            {"text": systems[name][i], "system": name, "x": x + i} for name, x in scores.items()
-        ]
-        lists.append({"id": f"d:{i}", "candidates": candidates})
-    out = tmp_path / "out"
-    chosen = ["rerank", str(write_lists(tmp_path / "in.jsonl", lists)), "-m", "field:x", "--quiet"]
-    assert main([*chosen, "--shrink", "0.75", "-o", str(out)]) == 0
-    words = ["compare", str(source), "--human", "mqm:lower", "--decoded", str(out), "--quiet"]
-    assert main([*words, "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["system_means"]
-    z = np.array([3.0, 1, 2])
-    people = np.array([-0.5, -1.5, -5.0])
-    assert found["pearson"] == pytest.approx(np.corrcoef(z, people)[0, 1])
-    assert found["pairwise_accuracy"] == pytest.approx(2 / 3)
-    assert (found["chooser"], found["human"], found["systems"]) == ("out", "mqm", 3)
-    assert main(words) == 0
-    assert "Means of systems without a judgement" in capsys.readouterr().out
-
-
 def test_consensus_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_lists(tmp_path / "in.jsonl", made(5))
     words = ["rerank", str(source), "-m", "expected", "-u", "chrf", "--shrink", "0.5"]

@@ -10,7 +10,7 @@ import pytest
 
 from discorank.cli.options.system_outputs import read_judged_file
 from discorank.integrations.formats.documents import Row
-from discorank.integrations.formats.human_scores import blinded, with_judged, with_means_of_raters
+from discorank.integrations.formats.human_scores import with_judged, with_means_of_raters
 from discorank.integrations.formats.open_lists import (
     open_documents,
     open_lists,
@@ -413,14 +413,14 @@ def plain_documents() -> list[DocumentOutputs]:
     ]
 
 
-def test_blinded_annotations_come_back(tmp_path: Path) -> None:
+def test_annotations_of_raters_are_put_into_their_documents(tmp_path: Path) -> None:
     said = {
-        blinded("B"): {
+        "B": {
             "score": 55,
             "error_spans": [{"start_i": 0, "end_i": 2, "severity": "minor"}],
         }
     }
-    texts = {blinded("B"): "two texts"}
+    texts = {"B": "two texts"}
     log = [pearmut_record(user, "e:0", said, texts) for user in ("u", "v", "u")]
     path = write_lines(tmp_path / "log.jsonl", log)
     with pytest.warns(LeftOutWarning, match="1 ratings were given again"):

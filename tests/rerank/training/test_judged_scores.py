@@ -211,55 +211,46 @@ def test_rankings_of_no_segment_or_system_are_refused() -> None:
     assert own[4] == pytest.approx(-0.5)
 
 
-def filled(path: Path, documents: list[DocumentOutputs], factor: float, rater: str | None) -> None:
-    """Fills in the rows of `sample` by what is known of the segments."""
-    by_id = {own.id: own for own in documents}
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        document, number = row["id"].split(":")
-        scores = by_id[document].human["mqm"]
-        row["mqm"] = {n: factor * own[int(number)] for n, own in scores.items()}  # type: ignore[index, operator]
-        if rater:
-            row["rater"] = rater
+def judge(path: Path, segments: range, factor: float = 1.0, rater: str | None = None) -> None:
+    """Writes the true scores of some segments of 8 documents, counted document by document."""
+    documents, rows = outputs(8), []
+    for place in segments:
+        document, i = documents[place % 8], place // 8
+        scores: Any = document.human["mqm"]
+        row: dict[str, Any] = {"id": f"{document.id}:{i}", "source": "passed over"}
+        row["mqm"] = {name: factor * own[i] for name, own in scores.items()}
+        rows.append({**row, "rater": rater} if rater else row)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_sampled_rows_come_back_in_two_stages(tmp_path: Path, capsys: Captured) -> None:
-    documents = outputs(8)
+def test_several_files_are_as_one(tmp_path: Path, capsys: Captured) -> None:
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
     first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
-    sample = ["sample", systems, "--human", "mqm:lower", "-n", "12", "--quiet", "-o"]
-    assert main([*sample, str(first)]) == 0
-    filled(first, documents, 1.0, None)
-    assert main([*sample, str(second), "--judged", str(first)]) == 0
-    filled(second, documents, 1.0, None)
-    lines = [line for path in (first, second) for line in path.read_text().splitlines()]
-    ids = [json.loads(line)["id"] for line in lines]
-    assert len(set(ids)) == 24
+    judge(first, range(6))
+    judge(second, range(6, 24))
     out = tmp_path / "p.json"
     train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
     assert main([*train, "--judged", str(first), str(second)]) == 0
     prior = json.loads(out.read_text())
-    assert (prior["segments"], prior["documents"]) == (24, len({i.split(":")[0] for i in ids}))
+    assert (prior["segments"], prior["documents"]) == (24, 8)
     assert main([*train, "--judged", str(first), str(first)]) == 2
     assert "has a score there already" in capsys.readouterr().err
 
 
 def test_a_prior_of_judgements_in_files(tmp_path: Path, capsys: Captured) -> None:
-    documents = outputs(8)
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
     judged, prior = (str(tmp_path / name) for name in ("j.jsonl", "p.json"))
-    assert main(["sample", systems, "--human", "mqm", "-n", "12", "--quiet", "-o", judged]) == 0
+    Path(judged).write_text('{"id": "d0:0", "mqm": {"A": null}}\n')
     train = ["--human", "mqm:lower", "--judged", judged, "--quiet", "-o"]
     assert main(["train", "prior", systems, *train, prior]) == 2
     assert "nobody judged a text" in capsys.readouterr().err
-    filled(Path(judged), documents, 1.0, "anna")
+    judge(Path(judged), range(12), rater="anna")
     assert main(["train", "prior", systems, *train, prior]) == 0
     assert "times the mean rater's scores" in capsys.readouterr().out
     own = json.loads(Path(prior).read_text())
     assert own["segments"] == 12
     # one rater, however strict: the prior is that of the scores as they are
-    filled(Path(judged), documents, 1.0, None)
+    judge(Path(judged), range(12))
     assert main(["train", "prior", systems, *train, prior]) == 0
     assert json.loads(Path(prior).read_text())["systems"] == own["systems"]
 
@@ -277,13 +268,10 @@ def test_a_prior_of_preferences(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_raters_in_files(tmp_path: Path, capsys: Captured) -> None:
-    documents = outputs(8)
     systems = str(systems_file(tmp_path / "s.jsonl", outputs(8, judged=0)))
     files = [tmp_path / "anna.jsonl", tmp_path / "ben.jsonl"]
     for path, rater, factor in zip(files, ("anna", "ben"), (3.0, 1.0), strict=True):
-        sample = ["sample", systems, "--human", "mqm", "-n", "20", "--quiet", "-o", str(path)]
-        assert main(sample) == 0
-        filled(path, documents, factor, rater)
+        judge(path, range(20), factor, rater)
     out = tmp_path / "p.json"
     train = ["train", "prior", systems, "--human", "mqm:lower", "-o", str(out), "--quiet"]
     assert main([*train, "--judged", *map(str, files)]) == 0
@@ -357,8 +345,6 @@ def test_systems_that_lack_documents(tmp_path: Path) -> None:
     decode = ["decode", str(path), "--from", "systems", "-u", "chrf", "--prior", str(out)]
     assert main([*decode, "-o", str(chosen), "--quiet"]) == 0
     assert len(chosen.read_text().splitlines()) == 60
-    sample = ["sample", str(path), "-n", "3", "--quiet", "-o", str(tmp_path / "more.jsonl")]
-    assert main(sample) == 0
 
 
 def test_mqm_the_wrong_way_round_is_noticed(tmp_path: Path, capsys: Captured) -> None:
