@@ -31,7 +31,7 @@ from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
-from ..server.exchange import FEW_BYTES, Exchange, Sender
+from ..server.exchange import FEW_BYTES, Exchange
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
 from ..server.settings import Connection
 from .api_errors import ApiError
@@ -52,7 +52,7 @@ from .door import (
 )
 from .forms.messages_form import error_of, read_message
 from .forms.responses_form import read_response
-from .panel import SAVE_SECONDS, Panel, PanelModel, PanelRecord, UpstreamSpec
+from .panel import Panel, PanelModel, UpstreamSpec
 from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
     Allowed,
@@ -410,7 +410,6 @@ class ProxyServer:
         report: takes what went wrong here, for people.
         utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
         scoring: how.
-        local: the model that is the server upstream itself, in place of connections to one.
 
     Raises:
         DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
@@ -426,7 +425,6 @@ class ProxyServer:
         report: Callable[[str], object],
         utilities: Mapping[str, Utility] | None = None,
         scoring: ScoreSettings | None = None,
-        local: Sender | None = None,
     ) -> None:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
@@ -444,7 +442,7 @@ class ProxyServer:
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
-        self._upstreams = [_upstream(model, self._report, local) for model in models]
+        self._upstreams = [_upstream(model, self._report) for model in models]
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
@@ -487,7 +485,7 @@ class ProxyServer:
             drawing,
             door.choice_seconds,
             counters,
-            self._panel,
+            None if self._panel is None else self._panel.quorum,
         )
         return Behind(self._upstreams, decisions, allowed, drawing)
 
@@ -516,8 +514,6 @@ class ProxyServer:
         asyncio.get_running_loop().set_exception_handler(self._tell)
         probed = self._upstreams if probes else []
         beside = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
-        if self._panel is not None and self._panel.record.path is not None:
-            beside.append(asyncio.ensure_future(self._recorded(self._panel.record)))
         try:
             await self._server.serve([self._socket])
         finally:
@@ -533,15 +529,6 @@ class ProxyServer:
         """Closes the connections to the servers upstream."""
         for upstream in self._upstreams:
             await upstream.exchange.close()
-
-    async def _recorded(self, record: PanelRecord) -> None:
-        """Writes the record of a panel from time to time; people are told where it cannot be."""
-        while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            try:
-                await asyncio.to_thread(record.write, record.changed())
-            except DiscorankError as error:
-                self._report(f"discorank: {error}")
 
     async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
         """The name of each server upstream and what it does; closes its connections.
@@ -599,12 +586,10 @@ def _models_of(connection: Connection | Panel | None) -> Sequence[PanelModel]:
     return [] if connection is None else connection.models
 
 
-def _upstream(model: PanelModel, report: Callable[[str], object], local: Sender | None) -> Upstream:
+def _upstream(model: PanelModel, report: Callable[[str], object]) -> Upstream:
     """A server upstream, as requests go to it."""
     spec = model.spec
-    return Upstream(
-        Exchange(model.connection, local), name=spec.name, model=spec.model, report=report
-    )
+    return Upstream(Exchange(model.connection), name=spec.name, model=spec.model, report=report)
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

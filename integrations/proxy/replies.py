@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...rerank.choice import RankedText, Ranking
-from ...rerank.decider import Decider
 from ...rerank.lists import finite
 from .candidate_draw import Drawn, LeftOut, UpstreamCall
 from .panel import MAX_COUNT, SYSTEM, ModelCost
@@ -61,7 +60,6 @@ class Decision:
         call_vote: the vote, where candidates may call tools.
         request_ids: that the servers gave the requests.
         costs: of each model; none where there is one without a name.
-        decider: what made the ranking.
     """
 
     question: Question
@@ -71,7 +69,6 @@ class Decision:
     allowed: Sequence[int]
     rounds: int
     hides_logprobs: bool
-    decider: Decider
     num_valid: int | None = None
     left_out: Sequence[LeftOut] = ()
     num_unfinished: int = 0

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from benchmarks.support.scripted_upstream import upstream_running
 from discorank.cli.main import main
 
 from ..support.proxying import send
-from ..support.tiny_causal import write_causal
 from ..support.waiting import PATIENCE_SECONDS, wait_until
 from .test_stopping import handled
 
@@ -29,12 +27,8 @@ PANEL = ("--upstream", "a=http://x/v1", "b=http://y/v1")
 
 @contextmanager
 def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
-    """The command and the address it says that it serves at.
-
-    `url` is that of the server upstream, or the folder of a model.
-    """
-    option = "--upstream" if "://" in url else "--generator"
-    command = [sys.executable, "-m", "discorank", "serve", option, url, "--port", "0", *words]
+    """The command and the address it says that it serves at; `url` is that of the server upstream."""
+    command = [sys.executable, "-m", "discorank", "serve", "--port", "0", "--upstream", url, *words]
     command += [] if "--probe-model" in words else ["--skip-probe"]
     process = subprocess.Popen(
         command,
@@ -103,19 +97,6 @@ def test_features_choose() -> None:
     assert upstream.seen[0].body["logprobs"] == 1
 
 
-def test_a_model_in_this_process(tmp_path: Path) -> None:
-    model = str(write_causal(tmp_path / "tiny-model", "llama"))
-    words = ("-u", "chrf", "-n", "3", "--max-new-tokens", "8")
-    with served(model, *words) as (process, url):
-        assert send("GET", f"{url}/models").json()["data"][0]["id"] == "tiny-model"
-        body = {"model": "tiny-model", "prompt": "the cat"}
-        reply = send("POST", f"{url}/completions", json=body)
-        assert reply.headers["x-discorank"].startswith("chosen; n=3")
-        assert reply.json()["usage"]["completion_tokens"] <= 24
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
-
-
 def test_metrics_score_without_a_server_upstream() -> None:
     command = [sys.executable, "-m", "discorank", "serve", "-m", "bleu", "chrf", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -178,15 +159,8 @@ def test_metrics_score_without_a_server_upstream() -> None:
         ([*PANEL, "http://z/v1", "-u", "chrf"], "found 'http://z/v1' without a name"),
         (["--upstream", "a=x", "-u", "chrf"], "base_url: is no http address"),
         (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X is not set"),
-        (["--panel-report"], "--panel-file: is missing"),
-        (["--panel-report", "--panel-file", "not-there.json"], "not-there.json"),
-        (["--panel-report", "--panel-file", __file__], "Restore the file, or name another"),
+        ([*PANEL, "-m", "length", "--shrink", "0.5"], "shrink: has no means"),
         (["--upstream", "a=http://x/v1", "b=y", "-u", "chrf"], "--upstream b: base_url: is no"),
-        (["--generator", "m", "--upstream", "http://x/v1", "-u", "chrf"], "beside --upstream"),
-        (["--generator", "m", "-u", "chrf", "--key-variable", "X"], "--key-variable: is for a se"),
-        (["-m", "chrf", "--max-new-tokens", "4"], "--max-new-tokens: is for a model in this"),
-        (["--generator", "no/such/model", "-u", "chrf"], "no/such/model"),
-        (["--generator", "m"], "--utility: is missing"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -196,40 +170,14 @@ def test_what_cannot_be_served_is_refused(
     assert message in capsys.readouterr().err
 
 
-def test_a_panel_serves_and_its_report_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(tmp_path / "models.json")
+def test_a_panel_serves() -> None:
     with upstream_running() as one, upstream_running() as other:
         second = f"b={other.url},model=B,n=2"
-        words = (
-            "--upstream",
-            second,
-            "-m",
-            "length",
-            "-n",
-            "3",
-            "--shrink",
-            "0.5",
-            "--panel-file",
-            path,
-        )
-        with served(f"a={one.url}", *words) as (process, url):
+        with served(f"a={one.url}", second, "-u", "chrf", "-n", "3") as (_, url):
             reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE_SECONDS) == 0
     assert reply.json()["discorank"]["n"] == 5
     assert reply.headers["x-discorank-models"].startswith("a; answered; n=3")
     assert (one.seen[0].body["model"], other.seen[0].body["model"]) == ("m", "B")
-    assert main(["serve", "--panel-report", "--panel-file", path]) == 0
-    title, head, *rows = capsys.readouterr().out.splitlines()
-    assert title == '1 answers; own means of {"features": {"length": 1.0}}'
-    assert head.split()[:5] == ["model", "asked", "failed", "dropped", "chosen"]
-    chosen = reply.json()["discorank"]["system"]
-    assert [row.split()[:5] for row in rows] == [
-        [chosen, "1", "0", "0", "1"],
-        ["ab".replace(chosen, ""), "1", "0", "0", "0"],
-    ]
 
 
 def test_each_server_of_a_panel_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +194,7 @@ def test_each_server_of_a_panel_is_probed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_without_the_extra_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from discorank.metrics import optional_packages
 

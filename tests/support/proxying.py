@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,8 +13,7 @@ import httpx2
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.app import ProxyServer
-from discorank.integrations.proxy.local_model import ADDRESS
-from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec, kept_record
+from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.registry import load_metric
@@ -85,14 +83,13 @@ def panelling(
     deciders: dict[str, Decider] | None = None,
     connection: dict[str, Any] | None = None,
     quorum: int | None = None,
-    path: Path | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
     probes: bool = False,
     **drawing: Any,
 ) -> Iterator[tuple[Proxy, dict[str, ScriptedUpstream]]]:
     """A proxy on a free port before a scripted server of each name, and these servers.
 
-    `specs` has the rest of what is given with each name; `path`: where the record is kept.
+    `specs` has the rest of what is given with each name.
     """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with ExitStack() as stack:
@@ -104,21 +101,10 @@ def panelling(
             spec = UpstreamSpec(name, upstream.url, **(specs or {}).get(name, {}))
             settings = {**CONNECTING, "base_url": upstream.url, **(connection or {})}
             models.append(PanelModel(spec, Connection(**settings, key_variable=spec.key_variable)))
-        record = stack.enter_context(kept_record([*scripts], next(iter(chosen.values())), path))
-        panel = Panel(models, record, quorum)
+        panel = Panel(models, quorum)
         first = next(iter(upstreams.values()))
         for proxy in _running(first, chosen, None, panel, {}, drawing, probes):
             yield proxy, upstreams
-
-
-@contextmanager
-def proxying_local(
-    local: Any, deciders: dict[str, Decider] | None = None, **drawing: Any
-) -> Iterator[Proxy]:
-    """A proxy whose server upstream is a model in this process."""
-    chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
-    reached = Connection(**{**CONNECTING, "base_url": ADDRESS, "retries": 0})
-    yield from _running(None, chosen, None, reached, {}, drawing, False, local)
 
 
 def _running(
@@ -129,7 +115,6 @@ def _running(
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
-    local: Any = None,
 ) -> Iterator[Proxy]:
     """The proxy, stopped at the end."""
     reports: list[str] = []
@@ -140,7 +125,6 @@ def _running(
         DrawingSettings(**{"num_candidates": 4, **drawing}),
         DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
         reports.append,
-        local=local,
     )
     server.load()
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(probes)))
