@@ -21,9 +21,9 @@ from discorank.cli.options import field_helps
 from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.app import READERS
 from discorank.integrations.proxy.forms.responses_form import LOGPROBS
-from discorank.integrations.proxy.forms.score_forms import ENDPOINTS
 from discorank.integrations.proxy.questions import OTHER_KEYS, Allowed, Question
-from discorank.integrations.proxy.score_endpoints import SHARED, UTILITIES
+from discorank.integrations.proxy.score_endpoints import SHARED
+from discorank.integrations.proxy.score_forms import FORMS
 from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
 from discorank.metrics.registry import BUILT_IN, metric_class
 from discorank.metrics.storage.limits import Limits
@@ -237,7 +237,7 @@ def table_of_choices() -> str:
 def table_of_paths() -> str:
     """A Markdown table with a row for each kind of path."""
     passing = [f"/v1/{path}" for path in USUAL_PATHS if path not in READERS]
-    own = [path for path in (UTILITIES, *ENDPOINTS) if path not in SHARED]
+    own = [path for path in FORMS if path not in SHARED]
     rows = {
         "chosen, or passed through (below)": [f"/v1/{path}" for path in READERS],
         "scored by the metrics of `serve`": own,

@@ -1,4 +1,4 @@
-"""The client of `discorank serve`: scores and expected utilities by a metric on a server, with retries.
+"""The client of `discorank serve`: scores by a metric on a server, with retries.
 
 What may pass (connections, 429, 503 and their like) is tried again, after the time that the server names. What stays is
 a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that the server cannot
@@ -21,11 +21,10 @@ from ...metrics.optional_packages import require
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
 from ...rerank.engines.text_scores import ScoreOutcome
-from ...rerank.lists import finite, list_of, plain, write_list
+from ...rerank.lists import finite, plain
 from ..server.exchange import Client, NotJsonError, RefusedError
 from ..server.settings import Connection
 
-Utilities = Sequence[float | None]
 ROWS = 256  # texts of one request
 # refusals of what is too large: a part of it may do
 TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
@@ -148,36 +147,6 @@ class Scores:
                 outcomes += [_score(result) for result in _results(reply, len(part["hypotheses"]))]
         return outcomes
 
-    def expected(
-        self, lists: Sequence[Any], self_pair: bool = True
-    ) -> list[Utilities | DiscorankError]:
-        """Expected utilities of the candidates of every list, in their order, or the error of a list.
-
-        Args:
-            lists: candidate lists: texts alone, or in their JSON form.
-            self_pair: whether a candidate counts as a pseudo-reference for itself.
-
-        Raises:
-            InputError: a list cannot be read, or the request as a whole is refused.
-            ResourceError: the server cannot be reached, or answers no more.
-        """
-        records = [_record(data, number) for number, data in enumerate(lists)]
-        step = max(1, ROWS // 16)
-        parts = [
-            {"lists": records[start : start + step], "self_pair": self_pair, "matrix": False}
-            for start in range(0, len(records), step)
-        ]
-        outcomes: list[Utilities | DiscorankError] = []
-        for part, reply in self._replies("utilities", parts):
-            sent = part["lists"]
-            if isinstance(reply, InputError):
-                outcomes.append(reply)
-                continue
-            results = _results(reply, len(sent))
-            for record, result in zip(sent, results, strict=True):
-                outcomes.append(_expected(result, len(record["candidates"])))
-        return outcomes
-
     def _replies(
         self, path: str, parts: Sequence[dict[str, Any]]
     ) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -227,14 +196,6 @@ def _in_halves(
         yield from _in_halves(half, post(half), post)
 
 
-def _record(data: Any, number: int) -> dict[str, Any]:
-    """The JSON form of a list; raises InputError, which names it, if it cannot be read."""
-    try:
-        return write_list(list_of(data, number))
-    except InputError as error:
-        raise error.inside(f"lists[{number}]") from None
-
-
 def _references(texts: Text | Sequence[Text], i: int) -> list[Any]:
     """The references of text i, as JSON; raises InputError for what is no text."""
     if not isinstance(texts, str | Document | Iterable):
@@ -276,13 +237,3 @@ def _score(result: Mapping[str, Any]) -> ScoreOutcome:
     if score is None:
         return MetricError(f"found {excerpt(result)}, expected a finite score", where="server")
     return score
-
-
-def _expected(result: Mapping[str, Any], num_candidates: int) -> Utilities | DiscorankError:
-    error, given = _error(result), result.get("utilities")
-    if error is not None:
-        return error
-    if not isinstance(given, list) or len(given) != num_candidates:
-        problem = f"found {excerpt(result)}, expected {num_candidates} utilities"
-        return MetricError(problem, where="server")
-    return [finite(value) for value in given]

@@ -1,12 +1,10 @@
 """Forms of requests for scores, read into columns of texts, and the answers in the same form.
 
-    /v1/score       {"hypotheses", "references", "sources", "documents"}     ours
-                    {"text_1": query or queries, "text_2": documents}        vLLM
-    /v1/rerank      {"query", "documents", "top_n", "return_documents"}      vLLM, Cohere, Jina
-                    {"query", "texts", "return_text"}                        text-embeddings-inference
-    /get_reward     {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
-    /v1/reward      {"prompt", "response", "label"}                          slime
-                    {"solution_str", "ground_truth", "extra_info"}           verl
+    /v1/score     {"hypotheses", "references", "sources", "documents"}     the columns of `Metric.score`
+                  {"text_1": query or queries, "text_2": documents}        vLLM
+    /v1/rerank    {"query", "documents", "top_n", "return_documents"}      vLLM
+    /get_reward   {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
+
 A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
 `sources` (one `source` where there is one query or one text), `model`, the name of a metric, and `errors`: with "each"
 a text that cannot be scored has an error in its place, where otherwise the whole request has (`request`). A text is a
@@ -17,15 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from time import time
 from typing import Any, NamedTuple
 
-from ....metrics.errors import DiscorankError, InputError
-from ....metrics.text.texts import Text
-from ....rerank.engines.text_scores import ScoreOutcome
-from ....rerank.lists import plain, read_candidate
-from ..api_errors import bad, shown
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.text.texts import Text
+from ...rerank.engines.text_scores import ScoreOutcome
+from ...rerank.lists import read_candidate
+from .api_errors import bad, shown
 
 Body = Mapping[str, Any]
 
@@ -87,25 +84,17 @@ def _numbers(outcomes: Sequence[ScoreOutcome]) -> list[float | None]:
     return [None if isinstance(one, DiscorankError) else one for one in outcomes]
 
 
-class OwnForm(Form):
-    """Columns of texts, as `Metric.score` takes them."""
+class ScoreForm(Form):
+    """Columns of texts, as `Metric.score` takes them, or queries and documents, as vLLM's /score takes them."""
 
     def columns(self, body: Body, compares: bool) -> Columns:
         """As `Form`."""
-        references = body.get("references")
-        documents = body.get("documents")
-        if documents is not None:
-            documents = [
-                _string(name, f"documents[{i}]")
-                for i, name in enumerate(_array(documents, "documents"))
-            ]
-        if references is not None:
-            entries = enumerate(_array(references, "references"))
-            references = [_several(value, f"references[{i}]") for i, value in entries]
-        hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
-        if sources is not None:
-            _as_many(sources, hypotheses, "sources")
-        return Columns(hypotheses, references, sources, documents)
+        if "hypotheses" in body:
+            return _own_columns(body)
+        if "text_1" in body or "text_2" in body:
+            return _pair_columns(body, compares)
+        found = ", ".join(map(str, body))[:200] or "nothing"
+        raise bad(f"found {found}, expected hypotheses, or text_1 and text_2", "body")
 
     def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
         """A list of results in the order of the request."""
@@ -113,28 +102,52 @@ class OwnForm(Form):
         return {"object": "list", "created": int(time()), "data": data}
 
 
-class QueryForm(OwnForm):
-    """Queries and documents, as vLLM's /score takes them."""
+def _own_columns(body: Body) -> Columns:
+    """Columns as they are named in the request."""
+    references = body.get("references")
+    documents = body.get("documents")
+    if documents is not None:
+        documents = [
+            _string(name, f"documents[{i}]")
+            for i, name in enumerate(_array(documents, "documents"))
+        ]
+    if references is not None:
+        entries = enumerate(_array(references, "references"))
+        references = [_several(value, f"references[{i}]") for i, value in entries]
+    hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
+    if sources is not None:
+        _as_many(sources, hypotheses, "sources")
+    return Columns(hypotheses, references, sources, documents)
 
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`; one query stands for as many as there are documents."""
-        queries, documents = _one_or_more(body, "text_1"), _one_or_more(body, "text_2")
-        if len(queries) == 1:
-            queries = queries * len(documents)
-        if len(queries) != len(documents):
-            problem = f"{len(queries)} for {len(documents)} documents"
-            raise bad(problem, "text_1", "Give one query, or one for each document")
-        return _with_queries(queries, documents, _sources(body), compares)
+
+def _pair_columns(body: Body, compares: bool) -> Columns:
+    """Columns of queries and documents; one query stands for as many as there are documents."""
+    queries, documents = _one_or_more(body, "text_1"), _one_or_more(body, "text_2")
+    if len(queries) == 1:
+        queries = queries * len(documents)
+    if len(queries) != len(documents):
+        problem = f"{len(queries)} for {len(documents)} documents"
+        raise bad(problem, "text_1", "Give one query, or one for each document")
+    hypotheses = [_text(text, f"text_2[{i}]") for i, text in enumerate(documents)]
+    texts = [_text(text, f"text_1[{i}]") for i, text in enumerate(queries)]
+    sources = _sources(body)
+    if compares:
+        return Columns(hypotheses, [[text] for text in texts], sources)
+    return Columns(hypotheses, None, texts if sources is None else sources)
 
 
 class RerankForm(Form):
-    """One query and documents, as the rerankers of vLLM, Cohere and Jina take them."""
+    """One query and documents, as vLLM's /rerank takes them."""
 
     def columns(self, body: Body, compares: bool) -> Columns:
         """As `Form`."""
         documents = _texts(body.get("documents"), "documents")
         _top(body, len(documents))
-        return _of_query(body, documents, compares)
+        query, source = _text(body.get("query"), "query"), body.get("source")
+        if not compares:
+            return Columns(documents, None, [query] * len(documents))
+        sources = None if source is None else [_text(source, "source")] * len(documents)
+        return Columns(documents, [[query]] * len(documents), sources)
 
     def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
         """The best documents first."""
@@ -143,22 +156,6 @@ class RerankForm(Form):
             for result in results:
                 result["document"] = {"text": str(columns.hypotheses[result["index"]])}
         return {"results": results}
-
-
-class TeiForm(Form):
-    """One query and texts, as text-embeddings-inference takes them."""
-
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`."""
-        return _of_query(body, _texts(body.get("texts"), "texts"), compares)
-
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """The best texts first."""
-        results = _best_first(outcomes, "score")
-        if body.get("return_text") is True:
-            for result in results:
-                result["text"] = plain(columns.hypotheses[result["index"]])
-        return results
 
 
 class OpenRlhfForm(Form):
@@ -199,100 +196,11 @@ class OpenRlhfForm(Form):
         return {**answer, "errors": faults} if faults else answer
 
 
-class SlimeForm(Form):
-    """One response with its label, as slime sends it to a remote reward model."""
-
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`."""
-        response = _text(body.get("response"), "response")
-        references, source = _label(body.get("label"), "label") if compares else (None, None)
-        given = body.get("source", source)
-        if given is None and not compares:
-            given = body.get("prompt")
-        sources = None if given is None else [_text(given, "source")]
-        return Columns([response], None if references is None else [references], sources)
-
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """The reward, a number alone; an object with the error if there is none."""
-        (outcome,) = outcomes
-        if isinstance(outcome, DiscorankError):
-            return {"score": None, "error": error_body(outcome)}
-        return outcome
-
-
-class VerlForm(Form):
-    """One solution with its ground truth: the arguments of verl's reward functions."""
-
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`; the source stands in `extra_info`."""
-        solution = _text(body.get("solution_str"), "solution_str")
-        info = body.get("extra_info")
-        source = info.get("source") if isinstance(info, Mapping) else None
-        sources = None if source is None else [_text(source, "extra_info.source")]
-        if not compares:
-            return Columns([solution], None, sources)
-        references, own = _label(body.get("ground_truth"), "ground_truth")
-        if sources is None and own is not None:
-            sources = [own]
-        return Columns([solution], [references], sources)
-
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """The score, under that name."""
-        (outcome,) = outcomes
-        if isinstance(outcome, DiscorankError):
-            return {"score": None, "error": error_body(outcome)}
-        return {"score": outcome}
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The forms that a path answers: each by a key that it has, the first that fits."""
-
-    forms: Mapping[str, Form]
-
-    def form(self, body: Body) -> Form:
-        """The form of a request.
-
-        Raises:
-            ApiError: it has none of the keys.
-        """
-        for key, form in self.forms.items():
-            if key in body:
-                return form
-        keys = " or ".join(self.forms)
-        raise bad(f"found {', '.join(map(str, body))[:200] or 'nothing'}, expected {keys}", "body")
-
-
-_SCORE = Endpoint({"hypotheses": OwnForm(), "text_1": QueryForm(), "text_2": QueryForm()})
-_RERANK = Endpoint({"documents": RerankForm(), "texts": TeiForm()})
-_REWARD = Endpoint({"response": SlimeForm(), "solution_str": VerlForm()})
-ENDPOINTS: Mapping[str, Endpoint] = {
-    **dict.fromkeys(("/v1/score", "/score"), _SCORE),
-    **dict.fromkeys(("/v1/rerank", "/v2/rerank", "/rerank"), _RERANK),
-    **dict.fromkeys(("/get_reward", "/v1/get_reward"), Endpoint({"query": OpenRlhfForm()})),
-    **dict.fromkeys(("/v1/reward", "/reward"), _REWARD),
+FORMS: Mapping[str, Form] = {
+    "/v1/score": ScoreForm(),
+    "/v1/rerank": RerankForm(),
+    "/get_reward": OpenRlhfForm(),
 }
-
-
-def _with_queries(
-    queries: Sequence[Any], documents: Sequence[Any], sources: Any, compares: bool
-) -> Columns:
-    """Columns of queries and documents."""
-    hypotheses = [_text(text, f"text_2[{i}]") for i, text in enumerate(documents)]
-    texts = [_text(text, f"text_1[{i}]") for i, text in enumerate(queries)]
-    if compares:
-        return Columns(hypotheses, [[text] for text in texts], sources)
-    return Columns(hypotheses, None, texts if sources is None else sources)
-
-
-def _of_query(body: Body, documents: Sequence[Text], compares: bool) -> Columns:
-    """Columns of the documents of one query."""
-    query = _text(body.get("query"), "query")
-    source = body.get("source")
-    if not compares:
-        return Columns(documents, None, [query] * len(documents))
-    sources = None if source is None else [_text(source, "source")] * len(documents)
-    return Columns(documents, [[query]] * len(documents), sources)
 
 
 def _top(body: Body, num_documents: int) -> int:
