@@ -145,17 +145,6 @@ def test_calls_that_are_cut_off_never_win(asking: openai.OpenAI) -> None:
     assert raised.value.code == "no_choice"
 
 
-def test_other_forms_of_requests(proxy: Proxy, asking: openai.OpenAI) -> None:
-    response = asking.responses.create(
-        model="smollm2", input="Name a colour.", max_output_tokens=8, extra_body={"seed": 1}
-    )
-    assert response.output_text
-    body = {"model": "smollm2", "messages": SAID, "max_tokens": 8}
-    message = send("POST", f"{proxy.url}/messages", json=body)
-    assert message.headers["x-discorank"].startswith("chosen; n=3")
-    assert message.json()["content"][0]["text"]
-
-
 def test_a_wrong_parameter_is_the_request_s_fault(asking: openai.OpenAI, llama: Server) -> None:
     """The server answers it with 500."""
     asked: Any = {**ASKED, "top_p": "x"}
