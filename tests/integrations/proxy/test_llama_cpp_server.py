@@ -27,7 +27,7 @@ from discorank.cli.main import main
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
-from ...support.proxying import Proxy, proxying, send
+from ...support.proxying import Proxy, openai_client, proxying
 from ...support.recorded_server import Recording
 from ...support.serving import Server, serving
 
@@ -66,7 +66,7 @@ def proxy(llama: Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def asking(proxy: Proxy) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as made:
+    with openai_client(proxy.url) as made:
         yield made
 
 

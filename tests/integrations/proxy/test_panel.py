@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import openai
 import pytest
 
 from benchmarks.support.scripted_replies import Script
@@ -20,7 +19,7 @@ from discorank.rerank.pool import Pool
 from discorank.rerank.prior import Prior, SystemPrior
 from discorank.rerank.reranker import Reranker
 
-from ...support.proxying import Proxy, panelling, send
+from ...support.proxying import Proxy, openai_client, panelling, send
 from ...support.waiting import wait_until
 from .recorded_calls import talking, weather
 from .test_tool_calls import TOOLS
@@ -296,7 +295,7 @@ def test_a_stream() -> None:
             proxy,
             _,
         ),
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+        openai_client(proxy.url) as client,
     ):
         messages: Any = [{"role": "user", "content": "p"}]
         events = list(client.chat.completions.create(model="m", messages=messages, stream=True))
