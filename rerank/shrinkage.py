@@ -134,19 +134,11 @@ def means_of_list(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 class RunningMean:
-    """A mean that grows value by value, such as that of a system's mean scores in lists.
+    """A mean that grows value by value, such as that of a system's mean scores in lists."""
 
-    Args:
-        known: the mean of values that came before.
-    """
-
-    def __init__(self, known: SystemMean | None = None) -> None:
+    def __init__(self) -> None:
         self._count = 0
         self._mean = self._squares = 0.0
-        if known is not None and known.lists > 0:
-            error = (known.high - known.low) / (2 * INTERVAL)
-            self._count, self._mean = known.lists, known.mean
-            self._squares = error * error * known.lists * max(1, known.lists - 1)
 
     def add(self, value: float) -> None:
         """Takes a value; Welford's recurrence, which keeps its digits however many there are."""
@@ -175,25 +167,23 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
         return SystemMeans({name: _alone(name, value) for name, value in spec.items()})
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="system_means", fix=_FIX)
-    rows = means_file(spec)["systems"]
-    return SystemMeans({row["system"]: mean_in(row, str(spec)) for row in rows})
+    return SystemMeans(dict(_file_means(spec)))
 
 
-def means_file(spec: str | Path, fix: str = _FIX) -> Mapping[str, Any]:
-    """The content of a file of means, whose rows `mean_in` reads; errors as `load_means`, which say how to mend it."""
-    data = parse_small_json(read_small_file(spec, fix), str(spec), fix, unique_members)
+def _file_means(spec: str | Path) -> Iterator[tuple[str, SystemMean]]:
+    """Each system of a file of means, and its mean; errors as `load_means`."""
+    data = parse_small_json(read_small_file(spec, _FIX), str(spec), _FIX, unique_members)
     is_known = isinstance(data, Mapping) and data.get("kind") == KIND
     if not is_known or data.get("format") != FORMAT or not isinstance(data.get("systems"), list):
-        raise InputError("is no file of system means", where=str(spec), fix=fix)
-    check(data, str(spec), _EDITED if fix == _FIX else fix)
+        raise InputError("is no file of system means", where=str(spec), fix=_FIX)
+    check(data, str(spec), _EDITED)
     limits().check("systems", len(data["systems"]), f"{spec}: systems")
     for i, row in enumerate(data["systems"]):
         place = f"{spec}: systems[{i}]"
-        mean_in(row, place)
+        mean = _mean_in(row, place)
         if not isinstance(row.get("system"), str):
             raise InputError(f"found {excerpt(row)}", where=place, fix=_FIX)
-    content: Mapping[str, Any] = data
-    return content
+        yield row["system"], mean
 
 
 def _alone(name: Any, value: Any) -> SystemMean:
@@ -207,7 +197,7 @@ def _alone(name: Any, value: Any) -> SystemMean:
     return SystemMean(number, number, number, 0)
 
 
-def mean_in(row: Any, where: str) -> SystemMean:
+def _mean_in(row: Any, where: str) -> SystemMean:
     """The mean in a row of a file; raises InputError where there is none."""
     names = ("mean", "low", "high", "lists")
     numbers = [finite(row.get(name)) for name in names] if isinstance(row, Mapping) else [None]

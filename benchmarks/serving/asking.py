@@ -43,10 +43,10 @@ class Asking:
         self._idle: list[Line] = []
 
     async def post(self, path: str, body: dict[str, Any]) -> Reply:
-        """The reply to a request."""
+        """The reply to a request to a path, such as /v1/score."""
         content = json.dumps(body).encode()
         head = (
-            f"POST /v1/{path} HTTP/1.1\r\nhost: {self._served.host}\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: {self._served.host}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
         )
         line = await self._line()

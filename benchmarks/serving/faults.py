@@ -46,7 +46,7 @@ async def asked(proxy: Served, num_requests: int, memory: list[float]) -> Counte
         for number in numbers:
             prompt = f"prompt {number}"
             body = {"model": "m", "prompt": prompt, "discorank": {"explain": True}}
-            outcomes[outcome(await asking.post("completions", body), prompt)] += 1
+            outcomes[outcome(await asking.post("/v1/completions", body), prompt)] += 1
             if outcomes.total() % (num_requests // 10) == 0:
                 memory.append(memory_mib(proxy.pid))
 

@@ -31,7 +31,7 @@ async def asked(served: Served, num_requests: int, num_open: int) -> list[Reply]
     async def ask() -> None:
         for number in numbers:
             body = {"model": "m", "prompt": f"prompt {number}"}
-            replies.append(await asking.post("completions", body))
+            replies.append(await asking.post("/v1/completions", body))
 
     await asyncio.gather(*(ask() for _ in range(num_open)))
     await asking.close()

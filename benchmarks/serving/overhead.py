@@ -68,7 +68,7 @@ async def by_the_clock(served: Served, way: str, num_requests: int, rate: float)
     """The replies to requests that come at a steady rate, with random gaps."""
     asking, chance, tasks = Asking(served), random.Random(1), []
     for number in range(num_requests + WARM):
-        asked = asking.post("chat/completions", chat(way, number))
+        asked = asking.post("/v1/chat/completions", chat(way, number))
         tasks.append(asyncio.create_task(asked))
         await asyncio.sleep(chance.expovariate(rate))
     replies = await asyncio.gather(*tasks)
@@ -82,7 +82,7 @@ async def all_open(served: Served, way: str, num_requests: int, num_open: int) -
 
     async def ask() -> None:
         for number in numbers:
-            check(await asking.post("chat/completions", chat(way, number)))
+            check(await asking.post("/v1/chat/completions", chat(way, number)))
 
     await asyncio.gather(*(ask() for _ in range(num_open)))
     await asking.close()

@@ -84,7 +84,7 @@ async def asked(proxy: Served, num_requests: int) -> list[tuple[Reply, bool]]:
     async def ask() -> None:
         for number in numbers:
             question = f"What is 7 times {number}"
-            reply = await asking.post("completions", {"model": "m", "prompt": question})
+            reply = await asking.post("/v1/completions", {"model": "m", "prompt": question})
             said = reply.body["choices"][0]["text"] if reply.status == 200 else ""
             outcomes.append((reply, said == f"The answer is {right(question)}."))
 

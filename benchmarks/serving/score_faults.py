@@ -57,8 +57,13 @@ class Asked:
             self.hypotheses[at] = f"{self.fault} {self.hypotheses[at]}"
         if self.fault == "too-many":
             self.hypotheses = [f"text {number} {i}" for i in range(MAX_PAIRS + 1)]
-        self.form = draw.choice(("score", "rerank", "get_reward", "utilities"))
+        self.form = draw.choice(("score", "rerank", "get_reward"))
         self.errors = draw.choice(("each", "request"))
+
+    @property
+    def path(self) -> str:
+        """The path of its form."""
+        return "/get_reward" if self.form == "get_reward" else f"/v1/{self.form}"
 
     @property
     def body(self) -> dict[str, Any]:
@@ -68,7 +73,6 @@ class Asked:
             "score": {"text_1": reference, "text_2": texts},
             "rerank": {"query": reference, "documents": texts},
             "get_reward": {"query": texts, "labels": [reference] * len(texts)},
-            "utilities": {"candidates": texts, "pseudo_references": [reference]},
         }
         return {**bodies[self.form], "errors": self.errors}
 
@@ -101,15 +105,6 @@ class Asked:
 
     def _numbers(self, body: Any) -> tuple[dict[int, Any], set[int]]:
         """Numbers by the places of texts, and the places of errors."""
-        if self.form == "utilities":
-            (row,) = body["data"]
-            everywhere = set(range(len(self.hypotheses)))
-            if "error" in row:
-                return {}, everywhere
-            # a list leaves out what has no finite value, and says so
-            flagged = everywhere if "not-finite" in row.get("flags", ()) else set()
-            lacking = {i for i in flagged if row["utilities"][i] is None}
-            return dict(enumerate(row["utilities"])), lacking
         if self.form == "get_reward":
             return dict(enumerate(body["rewards"])), {
                 one["index"] for one in body.get("errors", ())
@@ -122,10 +117,9 @@ class Asked:
 
 async def ask(server: Served, asking: Asking, asked: Asked) -> str:
     """What came of a request."""
-    path = asked.form
     if asked.fault in ("gone-early", "gone-in-body", "broken-json"):
         return await _misbehaved(server, asked)
-    reply = await asking.post(path, asked.body)
+    reply = await asking.post(asked.path, asked.body)
     if reply.status in (429, 503):
         await asyncio.sleep(0.2)
     return asked.outcome(reply)
@@ -136,7 +130,9 @@ async def _misbehaved(server: Served, asked: Asked) -> str:
     content = json.dumps(asked.body).encode()
     if asked.fault == "broken-json":
         content = content[:-1] + b"!"
-    head = f"POST /v1/{asked.form} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n".encode()
+    head = (
+        f"POST {asked.path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n".encode()
+    )
     reader, writer = await asyncio.open_connection(server.host, server.port)
     try:
         sent = content[: len(content) // 2] if asked.fault == "gone-in-body" else content

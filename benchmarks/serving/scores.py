@@ -51,7 +51,7 @@ async def served_values(
         for start in starts:
             part = slice(start, start + per_request)
             body = {"hypotheses": hypotheses[part], "references": references[part]}
-            reply = await asking.post("score", body)
+            reply = await asking.post("/v1/score", body)
             assert reply.status == 200, reply.body
             values[part] = [result["score"] for result in reply.body["data"]]
             seconds.append(reply.seconds)
@@ -65,7 +65,7 @@ async def single(server: Served, n: int) -> list[float]:
     """The seconds of requests for one pair, one after the other."""
     asking, seconds = Asking(server), []
     for hypothesis, reference in zip(texts(n, "one"), texts(n, "other"), strict=True):
-        reply = await asking.post("score", {"text_1": reference, "text_2": hypothesis})
+        reply = await asking.post("/v1/score", {"text_1": reference, "text_2": hypothesis})
         assert reply.status == 200
         seconds.append(reply.seconds)
     await asking.close()

@@ -1,8 +1,7 @@
 """The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
-POST /v1/responses, /v1/messages              chosen as chats and answered in their forms, or passed through
-POST /v1/score, /v1/rerank, /v1/utilities ... scores, by `score_endpoints`
+POST /v1/score, /v1/rerank, /get_reward       scores, by `score_endpoints`
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
 
@@ -31,9 +30,8 @@ from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
-from ..server.exchange import FEW_BYTES, Exchange, Sender
+from ..server.exchange import FEW_BYTES, Exchange
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
-from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
@@ -50,31 +48,21 @@ from .door import (
     body_of,
     max_connections,
 )
-from .forms.messages_form import error_of, read_message
-from .forms.responses_form import read_response
-from .panel import SAVE_SECONDS, Panel, PanelModel, PanelRecord, UpstreamSpec
+from .panel import Panel
 from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
+    CHOSEN_PATHS,
     Allowed,
     PassThrough,
     Question,
     object_of,
-    read_chat,
-    read_completion,
     read_passing,
+    read_question,
 )
-from .replies import answer_body, as_json, events
+from .replies import as_json, reply_events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
-Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
-# the paths whose answers are chosen, by what reads their requests
-READERS: Mapping[str, Reader] = {
-    "chat/completions": read_chat,
-    "completions": read_completion,
-    "responses": read_response,
-    "messages": read_message,
-}
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
@@ -140,12 +128,12 @@ class App:
             self._check(request)
             await self._answered(request, send)
         except ApiError as error:
-            await self._refuse(error, send, request)
+            await self._refuse(error, send)
         except ClientGoneError:
             self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
-            await self._refuse(ApiError(500, "internal error"), send, request)
+            await self._refuse(ApiError(500, "internal error"), send)
 
     def _check(self, request: HttpRequest) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
@@ -249,7 +237,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.query)
         check_allowed(path, self._door.allow_path)
-        if path in READERS and request.method != "POST":
+        if path in CHOSEN_PATHS and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -264,8 +252,8 @@ class App:
     ) -> Question | PassThrough:
         """What a request asks for."""
         read: Callable[[], Question | PassThrough]
-        if path in READERS and getattr(behind.drawing, path, "choose") == "choose":
-            read = partial(READERS[path], content, behind.allowed, behind.drawing)
+        if path in CHOSEN_PATHS:
+            read = partial(read_question, content, path, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing, behind.allowed.model)
@@ -276,9 +264,6 @@ class App:
     ) -> None:
         """Sends the choice."""
         answer = await decisions.answer(question, share.take_reply)
-        if question.unchosen:
-            answer = answer.as_passed(question.unchosen)
-            self._counters.passed.labels(question.unchosen).inc()
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
@@ -286,14 +271,13 @@ class App:
             headers["x-discorank-models"] = answer.costs
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
-            content = b"".join(events(answer, question))
+            content = b"".join(reply_events(answer.body, question.chat, question.with_usage))
         else:
-            content = as_json(answer_body(answer, question))
+            content = as_json(answer.body)
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
-        no_text = question.unchosen or ("no-text" if not answer.is_chosen else CHOSEN)
-        self._note_traffic(COPIES if answer.is_copy else no_text)
+        self._note_traffic(COPIES if answer.is_copy else CHOSEN if answer.is_chosen else "no-text")
 
     def _note_traffic(self, kind: str) -> None:
         """Tells people where most requests are not chosen, or of copies."""
@@ -320,15 +304,13 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send, request: HttpRequest) -> None:
+    async def _refuse(self, error: ApiError, send: Send) -> None:
         """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        is_message = request.path.startswith("/v1/messages")
-        body = error_of(error) if is_message else error.body
-        await self._send(send, error.status, as_json(body), error.headers)
+        await self._send(send, error.status, as_json(error.body), error.headers)
 
     async def _send(
         self,
@@ -402,7 +384,7 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        connection: how the server upstream is reached, or a panel of several; None where there is none.
+        panel: the servers upstream; None where there is none.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.
@@ -410,7 +392,6 @@ class ProxyServer:
         report: takes what went wrong here, for people.
         utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
         scoring: how.
-        local: the model that is the server upstream itself, in place of connections to one.
 
     Raises:
         DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
@@ -418,7 +399,7 @@ class ProxyServer:
 
     def __init__(
         self,
-        connection: Connection | Panel | None,
+        panel: Panel | None,
         deciders: Mapping[str, Decider],
         engine: Engine,
         drawing: DrawingSettings,
@@ -426,15 +407,13 @@ class ProxyServer:
         report: Callable[[str], object],
         utilities: Mapping[str, Utility] | None = None,
         scoring: ScoreSettings | None = None,
-        local: Sender | None = None,
     ) -> None:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
 
-        self._panel = connection if isinstance(connection, Panel) else None
-        models = _models_of(connection)
-        if self._panel is not None:
-            self._panel.check(deciders.values(), drawing.adaptive)
+        models = [] if panel is None else panel.models
+        if panel is not None:
+            panel.check(deciders.values(), drawing.adaptive)
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
@@ -444,7 +423,10 @@ class ProxyServer:
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
-        self._upstreams = [_upstream(model, self._report, local) for model in models]
+        self._upstreams = [
+            Upstream(Exchange(connection), name=spec.name, model=spec.model, report=self._report)
+            for spec, connection in models
+        ]
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
@@ -461,7 +443,8 @@ class ProxyServer:
             names = frozenset(deciders), next(iter(deciders))
             first = models[0].spec.model
             allowed = Allowed(*names, drawing.most_candidates, own_sizes, first)
-            behind = self._chosen_from(allowed, deciders, drawing, counters)
+            quorum = None if panel is None else panel.quorum
+            behind = self._chosen_from(allowed, deciders, drawing, counters, quorum)
         self._app = App(behind, scores, door, access_key, counters, self._report)
         self._socket = _listening(door)
         connections = Connections(most, door.body_seconds)
@@ -473,6 +456,7 @@ class ProxyServer:
         deciders: Mapping[str, Decider],
         drawing: DrawingSettings,
         counters: Counters,
+        quorum: int | None,
     ) -> Behind:
         """The servers upstream, and the decisions of requests, with the documents that they keep."""
         door = self._door
@@ -487,7 +471,7 @@ class ProxyServer:
             drawing,
             door.choice_seconds,
             counters,
-            self._panel,
+            quorum,
         )
         return Behind(self._upstreams, decisions, allowed, drawing)
 
@@ -516,8 +500,6 @@ class ProxyServer:
         asyncio.get_running_loop().set_exception_handler(self._tell)
         probed = self._upstreams if probes else []
         beside = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
-        if self._panel is not None and self._panel.record.path is not None:
-            beside.append(asyncio.ensure_future(self._recorded(self._panel.record)))
         try:
             await self._server.serve([self._socket])
         finally:
@@ -533,15 +515,6 @@ class ProxyServer:
         """Closes the connections to the servers upstream."""
         for upstream in self._upstreams:
             await upstream.exchange.close()
-
-    async def _recorded(self, record: PanelRecord) -> None:
-        """Writes the record of a panel from time to time; people are told where it cannot be."""
-        while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            try:
-                await asyncio.to_thread(record.write, record.changed())
-            except DiscorankError as error:
-                self._report(f"discorank: {error}")
 
     async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
         """The name of each server upstream and what it does; closes its connections.
@@ -590,21 +563,6 @@ class ProxyServer:
     def stop(self) -> None:
         """Lets nobody in any more; what is open is finished."""
         self._server.should_exit = True
-
-
-def _models_of(connection: Connection | Panel | None) -> Sequence[PanelModel]:
-    """The servers upstream."""
-    if isinstance(connection, Connection):
-        return [PanelModel(UpstreamSpec("", connection.base_url), connection)]
-    return [] if connection is None else connection.models
-
-
-def _upstream(model: PanelModel, report: Callable[[str], object], local: Sender | None) -> Upstream:
-    """A server upstream, as requests go to it."""
-    spec = model.spec
-    return Upstream(
-        Exchange(model.connection, local), name=spec.name, model=spec.model, report=report
-    )
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

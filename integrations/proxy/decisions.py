@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
@@ -38,7 +38,7 @@ from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessErr
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
 from .json_forms import with_form
-from .panel import ModelCost, Panel, header_of, tokens_of
+from .panel import ModelCost, header_of, tokens_of
 from .questions import Question
 from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
@@ -56,7 +56,7 @@ class Decisions:
         drawing: how candidates are drawn.
         choice_seconds: how long a choice may take.
         counters: of the server.
-        panel: what is kept of several models, and how many are waited for; None where there is one without a name.
+        quorum: how many of several models are waited for; None for all.
     """
 
     def __init__(
@@ -68,11 +68,10 @@ class Decisions:
         drawing: DrawingSettings,
         choice_seconds: float,
         counters: Counters,
-        panel: Panel | None = None,
+        quorum: int | None = None,
     ) -> None:
         self._deciders, self._upstreams, self._choosing = deciders, upstreams, choosing
-        self._record = None if panel is None else panel.record
-        self._quorum = None if panel is None else panel.quorum
+        self._quorum = quorum
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
@@ -203,8 +202,6 @@ class Decisions:
             raise ApiError(503, problem, code="no_choice", retry_seconds=5) from None
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
-        if self._record is not None:
-            ranking = self._record.shrunk(decides, record, ranking)
         replies = dict(draw.replies)
         return Decision(
             question,
@@ -220,7 +217,6 @@ class Decisions:
             call_vote=vote,
             request_ids=draw.request_ids,
             costs=draw.costs,
-            decider=decides,
         )
 
     def _call_vote(
@@ -242,15 +238,11 @@ class Decisions:
             for kind, count in zip(("prompt", "completion"), tokens_of(reply), strict=True):
                 if count:
                     self._counters.tokens.labels(kind).inc(count)
-        if self._record is not None and not decision.question.unchosen:
-            self._record.note_choice(decision.decider, decision.ranking, decision.system)
+        if decision.system:
             self._counters.models.chosen.labels(decision.system).inc()
 
     def _note_costs(self, costs: Sequence[ModelCost]) -> None:
         """Counts what each of several models cost."""
-        if self._record is None:
-            return
-        self._record.note_costs(costs)
         for cost in costs:
             self._counters.models.note(cost)
 
@@ -328,22 +320,6 @@ def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
 
 
 WINDOW_SHARE = 0.1  # of the time of a batch
-
-
-class Awaited(Protocol):
-    """Who waits for the outcome of a program, as `Future`."""
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """Whether it is still waited for."""
-
-    def cancelled(self) -> bool:
-        """Whether it is waited for no more."""
-
-    def set_result(self, result: Any) -> None:
-        """Takes the result."""
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Takes the error."""
 
 
 class Gathered:
@@ -433,7 +409,7 @@ class _Choice:
     """A choice that is asked for."""
 
     begin: Callable[[], Generator[Task, Result, Any]]
-    future: Awaited
+    future: Future[Any] | GatheredPlace
     program: Generator[Task, Result, Any] | None = None
 
 

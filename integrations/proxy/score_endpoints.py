@@ -1,9 +1,7 @@
-"""Requests for scores and expected utilities: read, valued with those of other requests, answered in their form.
+"""Requests for scores: read, valued with those of other requests, answered in their form.
 
-    /v1/utilities   {"lists": [{"candidates", "source", "pseudo_references", "context"}], "self_pair", "matrix"}
-                    or one such list; expected utilities, ranking and matrix out
-The forms of scores are those of `score_forms`. What a request keeps is in its share of the memory for all; texts that
-stand in it several times are valued once.
+The forms are those of `score_forms`. A request counts against the memory shared by all; a text that it repeats is
+valued once.
 """
 
 from __future__ import annotations
@@ -16,12 +14,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
+from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...metrics.mixture import Utility
-from ...metrics.text.texts import NO_CONTEXT, Context, Text
-from ...rerank.choice import Ranking
+from ...metrics.text.texts import Text
 from ...rerank.engines.interface import Result, Task
 from ...rerank.engines.text_scores import (
     ScoreOutcome,
@@ -31,21 +26,17 @@ from ...rerank.engines.text_scores import (
     score_of,
     score_tasks,
 )
-from ...rerank.lists import Candidate, CandidateList, Distinct, finite, list_of
-from ...rerank.mbr import MBRDecoder
 from .api_errors import ApiError, bad, shown
 from .counters import Counters
 from .decisions import ChoosingThread
 from .door import BYTES_PER_BYTE, RequestShare
-from .forms.score_forms import ENDPOINTS, Columns, Form, error_body
+from .score_forms import FORMS, Columns, Form, error_body
 from .settings import ScoreSettings
 
-UTILITIES = "/v1/utilities"
 MODELS = "/v1/models"
 # paths that a server upstream may answer as well: they are ours where the request names one of our metrics
 SHARED = frozenset({"/v1/score", "/v1/rerank"})
 BYTES_PER_PAIR = 2048  # memory of a pair that waits: its task, its items and its outcome
-BYTES_PER_UTILITY = 64  # of a utility of a matrix, as a number and as text
 CHARACTERS_PER_PAIR = 1024  # on average, where there are as many pairs as may be
 RETRY_SECONDS = 5
 
@@ -93,7 +84,7 @@ class ScoreEndpoints:
 
     def takes(self, path: str) -> bool:
         """Whether a path is one of scores."""
-        return bool(self._utilities) and (path in ENDPOINTS or path == UTILITIES)
+        return bool(self._utilities) and path in FORMS
 
     def is_ours(self, path: str, body: Mapping[str, Any]) -> bool:
         """Whether a request is for these metrics, where a server upstream answers the path as well."""
@@ -132,10 +123,7 @@ class ScoreEndpoints:
         start = perf_counter()
         asked = self._asked(body, named)
         try:
-            if path == UTILITIES:
-                content = await self._utilities_of(asked, share, run)
-            else:
-                content = await self._scores_of(asked, ENDPOINTS[path].form(body), share, run)
+            content = await self._scores_of(asked, FORMS[path], share, run)
         except InputError as error:
             raise ApiError(400, str(error), error.where, "bad_request") from None
         finally:
@@ -170,7 +158,7 @@ class ScoreEndpoints:
         outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
         scores = [score_of(asked.utility, outcomes[number]) for number in numbers]
         self._check(scores, asked)
-        content: bytes = await run(size, partial(_written, form, asked, columns, scores))
+        content: bytes = await run(size, partial(_written, form, asked, scores))
         return content
 
     def _stripped(self, text: Any) -> Any:
@@ -181,33 +169,6 @@ class ScoreEndpoints:
                 break
             text = text.removesuffix(end)
         return text
-
-    async def _utilities_of(self, asked: _Asked, share: RequestShare, run: Run) -> bytes:
-        """The answer to a request for expected utilities."""
-        size = share.num_bytes // BYTES_PER_BYTE
-        keeps = _flag(asked.body, "matrix")
-        decoder = MBRDecoder(
-            asked.utility,
-            nbest=None,
-            self_pair=_flag(asked.body, "self_pair"),
-            keep_matrix=keeps,
-        )
-        lists: list[_List] = await run(size, partial(_lists, asked.body))
-        amounts = [one.amount for one in lists]
-        amount = Amount(
-            sum(one.pairs for one in amounts),
-            sum(one.characters for one in amounts),
-            max((one.longest for one in amounts), default=0),
-        )
-        num_bytes = BYTES_PER_PAIR * sum(len(one.record.candidates) for one in lists)
-        num_bytes += BYTES_PER_UTILITY * amount.pairs if keeps else 0
-        self._take(amount, num_bytes, share)
-        programs = [partial(decoder.program, one.record, one.context, ()) for one in lists]
-        rankings = await self._outcomes(programs)
-        self._check(rankings, asked)
-        written = partial(_lists_written, asked, lists, rankings)
-        content: bytes = await run(size + num_bytes, written)
-        return content
 
     def _take(self, amount: Amount, num_bytes: int, share: RequestShare) -> None:
         """Takes room for pairs.
@@ -271,14 +232,10 @@ def _tasks(utility: Utility, columns: Columns) -> tuple[list[Task], list[int]]:
     return distinct_tasks(score_tasks(utility, *columns))
 
 
-def _written(form: Form, asked: _Asked, columns: Columns, scores: Sequence[ScoreOutcome]) -> bytes:
-    """The answer with scores as JSON."""
-    return _as_json(form.answer(asked.body, columns, scores), asked)
-
-
-def _as_json(answer: Any, asked: _Asked) -> bytes:
-    """An answer that says, where it is an object of several results, which metric it is of."""
-    if isinstance(answer, dict) and ("data" in answer or "results" in answer):
+def _written(form: Form, asked: _Asked, scores: Sequence[ScoreOutcome]) -> bytes:
+    """The answer as JSON, with the name of its metric where it is a list of results."""
+    answer = form.answer(asked.body, scores)
+    if "data" in answer or "results" in answer:
         answer["model"] = asked.name
     return json.dumps(answer, allow_nan=False).encode()
 
@@ -308,102 +265,3 @@ def _amount_of(columns: Columns) -> Amount:
 def _length(text: Text) -> int:
     """The characters of a text."""
     return len(text) if isinstance(text, str) else sum(map(len, text.sentences))
-
-
-class _List(NamedTuple):
-    """A list that is asked for, and the sentences before it."""
-
-    record: CandidateList
-    context: Context
-
-    @property
-    def amount(self) -> Amount:
-        """How much it is to be compared."""
-        pool = self.record.pseudo_references or self.record.candidates
-        rows = [_length(candidate.text) for candidate in self.record.candidates]
-        columns = [_length(candidate.text) for candidate in pool]
-        characters = sum(rows) * len(columns) + sum(columns) * len(rows)
-        longest = max(*rows, *columns, _length(self.record.source or ""))
-        return Amount(len(rows) * len(columns), characters, longest)
-
-
-def _lists(body: Mapping[str, Any]) -> list[_List]:
-    """The lists of a request.
-
-    Raises:
-        ApiError, InputError: there are none, or one cannot be read.
-    """
-    given = body.get("lists")
-    keys = ("candidates", "source", "pseudo_references", "context")
-    single = {key: body[key] for key in keys if key in body}
-    if given is not None and single:
-        problem = f"found lists and {', '.join(single)}"
-        raise bad(problem, "lists", "Give several lists, or the keys of one")
-    if given is None:
-        given = [single]
-    if not isinstance(given, list):
-        raise bad(f"found {shown(given)}, expected an array", "lists")
-    lists = []
-    for number, data in enumerate(given):
-        try:
-            lists.append(_list(data, number))
-        except InputError as error:
-            raise error.inside(f"lists[{number}]") from None
-    return lists
-
-
-def _list(data: Any, number: int) -> _List:
-    """A list; raises InputError if it cannot be read."""
-    context = NO_CONTEXT
-    if isinstance(data, Mapping):
-        data = dict(data)
-        given = data.pop("context", None)
-        if given is not None and not isinstance(given, Mapping):
-            raise InputError(f"found {excerpt(given)}, expected an object", where="context")
-        if given is not None:
-            context = Context(given.get("source", ()), given.get("target", ()))
-    record = list_of(data, number)
-    if record.context_only:
-        raise InputError("is not decided", where="context_only", fix="Give its text as context")
-    return _List(record, context)
-
-
-def _flag(body: Mapping[str, Any], key: str) -> bool:
-    """A choice of a request, true if it does not say."""
-    value = body.get(key, True)
-    if not isinstance(value, bool):
-        raise bad(f"found {shown(value)}, expected true or false", key)
-    return value
-
-
-def _lists_written(asked: _Asked, lists: Sequence[_List], rankings: Sequence[Any]) -> bytes:
-    """The answer with utilities as JSON."""
-    data = []
-    for i, (one, ranking) in enumerate(zip(lists, rankings, strict=True)):
-        row: dict[str, Any] = {"index": i, "id": one.record.id}
-        if isinstance(ranking, DiscorankError):
-            data.append({**row, "utilities": None, "error": error_body(ranking)})
-        else:
-            compares = needs_references(asked.utility)
-            data.append({**row, **_utilities_row(one.record, ranking, compares)})
-    return _as_json({"object": "list", "data": data}, asked)
-
-
-def _utilities_row(record: CandidateList, ranking: Ranking, compares: bool) -> dict[str, Any]:
-    """Expected utilities of all candidates, numbers of the distinct ones, best first, and the matrix [N, R].
-
-    The matrix is [N, 1] where nothing is compared. What is not finite is null.
-    """
-    row: dict[str, Any] = {
-        "utilities": ranking.utilities,
-        "ranking": [ranked.index for ranked in ranking.ranking],
-    }
-    if ranking.flags:
-        row["flags"] = list(ranking.flags)
-    if ranking.matrix is not None:
-        rows = Distinct(record.candidates).of
-        pool: Sequence[Candidate] = record.pseudo_references or record.candidates
-        columns = Distinct(pool).of if compares else np.zeros(1, np.int64)
-        matrix = ranking.matrix[rows][:, columns]
-        row["matrix"] = [[finite(value) for value in values] for values in matrix.tolist()]
-    return row

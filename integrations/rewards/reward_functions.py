@@ -38,12 +38,13 @@ from ...rerank.engines.text_scores import (
 )
 from ...rerank.lists import list_of, read_candidate
 from ...rerank.mbr import MBRDecoder
-from .served_scores import Scores, Utilities
+from .served_scores import Scores
 
 OnError = Literal["raise", "mask"]
 Form = Literal["utility", "centred", "rank"]
 Rewards = list[float | None]
 Outcomes = Sequence[float | DiscorankError]
+Utilities = Sequence[float | None]
 
 
 class LocalScores:
@@ -296,6 +297,8 @@ class ReferenceReward(RewardFunction):
 class GroupReward(RewardFunction):
     """The expected utility of every completion within the group of its prompt; see `group_reward`."""
 
+    scores: LocalScores
+
     def __init__(
         self,
         utility: MetricLike,
@@ -303,7 +306,6 @@ class GroupReward(RewardFunction):
         form: Form,
         num_generations: int | None,
         source: str | None,
-        server: str | Scores | None,
         on_error: OnError,
     ) -> None:
         if form not in _FORMS:
@@ -312,7 +314,7 @@ class GroupReward(RewardFunction):
         _check_group_size(num_generations)
         self.leave_one_out, self.form = leave_one_out, form
         self.num_generations = num_generations
-        super().__init__(utility, source, server, on_error)
+        super().__init__(utility, source, None, on_error)
         if not needs_references(self.utility):
             problem = f"{self.metric_name} compares no two completions"
             raise InputError(problem, where="utility", fix="Take reward() for it")
@@ -418,7 +420,6 @@ def group_reward(
     form: Form = "utility",
     num_generations: int | None = None,
     source: str | None = None,
-    server: str | Scores | None = None,
     on_error: OnError = "raise",
 ) -> GroupReward:
     """A reward function by consensus: the expected utility of a completion within the group of its prompt.
@@ -428,12 +429,12 @@ def group_reward(
         leave_one_out: whether a completion is not compared with itself; a copy of it in the group is.
         form: "utility", "centred" (less the mean of the group), or "rank" (from 0, the worst, to 1, the best).
         num_generations: completions of a group; neighbours with the same prompt if not given.
-        source, server, on_error: as for `reward`; where a group cannot be valued, all of its rewards are None.
+        source, on_error: as for `reward`; where a group cannot be valued, all of its rewards are None.
 
     Raises:
         InputError: a utility or settings that cannot be used.
     """
-    return GroupReward(utility, leave_one_out, form, num_generations, source, server, on_error)
+    return GroupReward(utility, leave_one_out, form, num_generations, source, on_error)
 
 
 def _at(server: str | Scores, metric: MetricLike) -> Scores:

@@ -1,4 +1,4 @@
-"""The client of `discorank serve`: scores and expected utilities by a metric on a server, with retries.
+"""The client of `discorank serve`: scores by a metric on a server, with retries.
 
 Failures that may pass (connections, 429, 503 and their like) are tried again, after the time that the server names.
 What remains is a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that
@@ -16,15 +16,13 @@ from ...metrics.base import as_long_as
 from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Document, Text
-from ...rerank.lists import finite, list_of, write_list
+from ...rerank.lists import finite
 from ..server.exchange import Client, NotJsonError, RefusedError
 from ..server.settings import Connection
 
 Texts = Sequence[Text]
-Utilities = Sequence[float | None]
 Outcomes = list[float | DiscorankError]
-Expected = list[Utilities | DiscorankError]
-ROWS = 256  # of one request: texts or lists
+ROWS = 256  # texts of one request
 # refusals of what is too large: a part of it may do
 TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
 
@@ -71,34 +69,19 @@ class Scores:
             for name, values in given.items()
             if values is not None
         }
-        return self._results("score", body, len(hypotheses))
+        return self._results(body, len(hypotheses))
 
-    def expected(self, lists: Sequence[Any], self_pair: bool = True) -> Expected:
-        """Expected utilities of the candidates of every list, in their order, or the error of a list.
-
-        Args:
-            lists: candidate lists: texts alone, or in their JSON form.
-            self_pair: whether a candidate counts as a pseudo-reference for itself.
-
-        Raises:
-            InputError: a list cannot be read, or the request as a whole is refused.
-            ResourceError: the server cannot be reached, or does not answer any more.
-        """
-        records = [write_list(list_of(data, number)) for number, data in enumerate(lists)]
-        body = {"lists": records, "self_pair": self_pair, "matrix": False}
-        return self._results("utilities", body, len(records))
-
-    def _results(self, path: str, body: dict[str, Any], count: int) -> list[Any]:
-        """The value of every row, or its error; a request that is too large for a row in it is made again in halves."""
+    def _results(self, body: dict[str, Any], count: int) -> Outcomes:
+        """The score of every row, or its error; a request that is too large for a row in it is made again in halves."""
         model = {} if self.model is None else {"model": self.model}
         with Client(self.connection) as client:
 
-            def results(rows: slice) -> list[Any]:
+            def results(rows: slice) -> Outcomes:
                 own = {k: v[rows] if isinstance(v, list) else v for k, v in body.items()}
                 sent, middle = rows.stop - rows.start, (rows.start + rows.stop) // 2
                 try:
-                    reply = client.post(path, {**own, **model, "errors": "each"}).result()
-                    return _values(reply, sent, path)
+                    reply = client.post("score", {**own, **model, "errors": "each"}).result()
+                    return _scores(reply, sent)
                 except (NotJsonError, RefusedError) as error:
                     if isinstance(error, RefusedError) and error.details.code not in TOO_LARGE:
                         raise
@@ -117,24 +100,23 @@ def _json(value: Any) -> Any:
     return list(map(_json, value)) if isinstance(value, list | tuple) else value
 
 
-def _values(reply: Any, count: int, key: str) -> list[Any]:
-    """The values of a reply under a key in the order of the request, errors in their places."""
+def _scores(reply: Any, count: int) -> Outcomes:
+    """The scores of a reply in the order of the request, errors in their places."""
     data = reply.get("data") if isinstance(reply, Mapping) else None
     rows = data if isinstance(data, list) else []
     by_index = {row.get("index"): row for row in rows if isinstance(row, Mapping)}
     if len(rows) != count or set(by_index) != set(range(count)):
         problem = f"found {excerpt(reply)}, expected results with the indices 0 to {count - 1}"
         raise InputError(problem, where="server: reply", fix="Is base_url that of discorank serve?")
-    return [_value(by_index[i], key) for i in range(count)]
+    return [_score(by_index[i]) for i in range(count)]
 
 
-def _value(row: Mapping[str, Any], key: str) -> Any:
-    """The value of a result, or its error."""
-    error, value = row.get("error"), row.get(key)
+def _score(row: Mapping[str, Any]) -> float | DiscorankError:
+    """The score of a result, or its error."""
+    error, score = row.get("error"), finite(row.get("score"))
     if isinstance(error, Mapping):
         kind = InputError if error.get("code") == "bad_text" else MetricError
         return kind(str(error.get("message")), where="server")
-    values = [finite(one) for one in value] if isinstance(value, list) else finite(value)
-    if values is None:
-        return MetricError(f"found {excerpt(row)}, expected a finite {key}", where="server")
-    return values
+    if score is None:
+        return MetricError(f"found {excerpt(row)}, expected a finite score", where="server")
+    return score

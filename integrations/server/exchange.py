@@ -18,7 +18,7 @@ from random import uniform
 from threading import Thread
 from time import time
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -144,18 +144,6 @@ def proxy_of(address: str) -> str | None:
     return named
 
 
-class Sender(Protocol):
-    """What sends requests and gives replies, as `KeptConnections`."""
-
-    def request(
-        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Any]:
-        """The response to a request, which is open within a block: its status, headers and content.iter_any."""
-
-    async def close(self) -> None:
-        """Closes what is open."""
-
-
 LONGEST_WAIT_SECONDS = 60.0
 MAX_DOUBLINGS = 64  # times that a wait is twice as long: more would be no float
 FEW_BYTES = 1 << 16  # of JSON, which are read in a moment
@@ -181,14 +169,13 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
-        connections: what sends requests; connections over HTTP if not given.
 
     Raises:
         InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
         ModelLoadError: a package of the extra is not installed.
     """
 
-    def __init__(self, connection: Connection, connections: Sender | None = None) -> None:
+    def __init__(self, connection: Connection) -> None:
         require("server", "aiohttp")
         self._connection = connection
         self._key = connection.key()
@@ -196,7 +183,7 @@ class Exchange:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         self._slots = asyncio.Semaphore(connection.connections)
-        self._kept = connections or KeptConnections(connection.base_url, headers)
+        self._kept = KeptConnections(connection.base_url, headers)
 
     async def close(self) -> None:
         """Closes the connections."""

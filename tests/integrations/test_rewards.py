@@ -164,38 +164,23 @@ def test_a_group_leaves_out_what_has_no_utility() -> None:
 
 
 def test_a_server_gives_the_same_rewards() -> None:
-    prompts = ["p"] * 4
     with scoring("bleu", "chrf") as (_, url):
         served = discorank.reward("chrf", server=url)
         assert repr(served) == f"chrf by chrf at {url}/v1"
         here = discorank.reward("chrf")
         assert served(COMPLETIONS, reference=REFERENCES) == here(COMPLETIONS, reference=REFERENCES)
-        for leave_one_out in (True, False):
-            settings: Any = {"leave_one_out": leave_one_out}
-            expected = discorank.group_reward("chrf", **settings)(COMPLETIONS, prompts=prompts)
-            group = discorank.group_reward("chrf", server=url, **settings)
-            assert group(COMPLETIONS, prompts=prompts) == expected
         again = pickle.loads(pickle.dumps(served))
         assert again(COMPLETIONS, reference=REFERENCES) == here(COMPLETIONS, reference=REFERENCES)
 
 
 def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
-    long, no_json, prompts = "a" * 21, "\ud800", ["p", "p", "q", "q", "r", "r"]
+    long, no_json = "a" * 21, "\ud800"
     texts = [long, "a cat", no_json, "a dog", "dogs", "cats"]
     references = ["a", "a cat", "a", "the dog", "dogs", "dogs"]
     here = discorank.reward("chrf")(texts, reference=references)
-    expected = discorank.group_reward("chrf")(texts, prompts=prompts)
-    # the last group alone has no more than four pairs with no text that is refused
     with scoring("chrf", max_text_characters=20, max_pairs=4) as (_, url):
         reward = discorank.reward("chrf", server=url, on_error="mask")
         assert reward(texts, reference=references) == [None, here[1], None, *here[3:]]
-        group = discorank.group_reward("chrf", server=url, on_error="mask")
-        assert group(texts, prompts=prompts) == [None] * 4 + expected[4:]
-        several = [texts[3:5], texts[4:], texts[1:4:2]] * 4
-        served = discorank.Scores(url, "chrf").expected(several)
-        assert served == [
-            discorank.group_reward("chrf")(pair, prompts=["p", "p"]) for pair in several
-        ]
         scores = discorank.Scores(url, "chrf")
         for texts, references, found in (
             (["a", long, "b"], ["a", "a", "b"], r"hypotheses\[1\].*21 characters"),
@@ -205,8 +190,6 @@ def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
         ):
             with pytest.raises(InputError, match=found):
                 scores.score(texts, references)
-        with pytest.raises(InputError, match="no candidates"):
-            scores.expected([["a", "b"], []])
         with pytest.raises(InputError, match="base_url"):
             discorank.Scores(None)  # type: ignore[arg-type]
 

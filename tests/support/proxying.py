@@ -6,16 +6,14 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.app import ProxyServer
-from discorank.integrations.proxy.local_model import ADDRESS
-from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec, kept_record
+from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.registry import load_metric
@@ -25,6 +23,9 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr import MBRDecoder
 
 from .waiting import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    import openai
 
 CONNECTING: dict[str, Any] = {
     "connections": 64,
@@ -38,6 +39,19 @@ def send(method: str, url: str, **request: Any) -> httpx2.Response:
     """The reply to a request; without certificates, which take long to load."""
     with httpx2.Client(verify=False, trust_env=False, timeout=PATIENCE_SECONDS) as client:
         return client.request(method, url, **request)
+
+
+def openai_client(url: str, key: str = "x") -> openai.OpenAI:
+    """OpenAI's client, which neither retries nor loads certificates."""
+    import openai
+
+    http = openai.DefaultHttpxClient(verify=False)
+    return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=http)
+
+
+def alone(connection: Connection) -> Panel:
+    """One server upstream without a name."""
+    return Panel([PanelModel(UpstreamSpec("", connection.base_url), connection)])
 
 
 class Proxy:
@@ -74,8 +88,8 @@ def proxying(
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
         settings = {**CONNECTING, "base_url": url or upstream.url, **(connection or {})}
-        reached = Connection(**settings)
-        yield from _running(upstream, chosen, engine, reached, door or {}, drawing, probes)
+        panel = alone(Connection(**settings))
+        yield from _running(upstream, chosen, engine, panel, door or {}, drawing, probes)
 
 
 @contextmanager
@@ -85,14 +99,13 @@ def panelling(
     deciders: dict[str, Decider] | None = None,
     connection: dict[str, Any] | None = None,
     quorum: int | None = None,
-    path: Path | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
     probes: bool = False,
     **drawing: Any,
 ) -> Iterator[tuple[Proxy, dict[str, ScriptedUpstream]]]:
     """A proxy on a free port before a scripted server of each name, and these servers.
 
-    `specs` has the rest of what is given with each name; `path`: where the record is kept.
+    `specs` has the rest of what is given with each name.
     """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with ExitStack() as stack:
@@ -104,43 +117,30 @@ def panelling(
             spec = UpstreamSpec(name, upstream.url, **(specs or {}).get(name, {}))
             settings = {**CONNECTING, "base_url": upstream.url, **(connection or {})}
             models.append(PanelModel(spec, Connection(**settings, key_variable=spec.key_variable)))
-        record = stack.enter_context(kept_record([*scripts], next(iter(chosen.values())), path))
-        panel = Panel(models, record, quorum)
+        panel = Panel(models, quorum)
         first = next(iter(upstreams.values()))
         for proxy in _running(first, chosen, None, panel, {}, drawing, probes):
             yield proxy, upstreams
-
-
-@contextmanager
-def proxying_local(
-    local: Any, deciders: dict[str, Decider] | None = None, **drawing: Any
-) -> Iterator[Proxy]:
-    """A proxy whose server upstream is a model in this process."""
-    chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
-    reached = Connection(**{**CONNECTING, "base_url": ADDRESS, "retries": 0})
-    yield from _running(None, chosen, None, reached, {}, drawing, False, local)
 
 
 def _running(
     upstream: Any,
     deciders: dict[str, Decider],
     engine: Engine | None,
-    reached: Connection | Panel,
+    panel: Panel,
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
-    local: Any = None,
 ) -> Iterator[Proxy]:
     """The proxy, stopped at the end."""
     reports: list[str] = []
     server = ProxyServer(
-        reached,
+        panel,
         deciders,
         engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),
         DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
         reports.append,
-        local=local,
     )
     server.load()
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(probes)))
@@ -167,7 +167,7 @@ def scoring(
         for metric in metrics
     }
     server = ProxyServer(
-        None if upstream is None else Connection(upstream, **CONNECTING),
+        None if upstream is None else alone(Connection(upstream, **CONNECTING)),
         {} if upstream is None else {"chrf": MBRDecoder(utility="chrf", nbest=None)},
         engine or LocalEngine(),
         DrawingSettings(num_candidates=4),

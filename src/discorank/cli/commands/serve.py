@@ -1,6 +1,5 @@
 """``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates.
 
-``discorank serve --generator MODEL -u UTILITY``: the same, where the model is in this process.
 ``discorank serve -m METRIC ...``: scores over HTTP, with a server upstream or without one.
 """
 
@@ -8,29 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
-from ...integrations.proxy.local_model import (
-    ADDRESS,
-    LocalModel,
-    LocalModelSettings,
-    loaded_model,
-)
 from ...integrations.proxy.panel import (
-    MEND,
     Panel,
     PanelModel,
     PanelSettings,
     UpstreamSpec,
-    kept_record,
     read_upstreams,
-    totals_in,
 )
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
@@ -51,9 +38,8 @@ from ...rerank.capabilities import (
 from ...rerank.decider import Decider
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
-from ...rerank.shrinkage import Shrinkage, means_file
+from ...rerank.shrinkage import Shrinkage
 from ...rerank.votes.confidence import SIGNS
-from ...tables import Column, Table, between, decimals, shown, whole, words
 from ..options import Options, build, flag_of, needed
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, check_model, metric_in
@@ -76,26 +62,6 @@ _OF_UPSTREAM = frozenset(
 ) | {"allow_utility", "allow_path", "probe_model"}
 # what has no effect where a utility alone chooses
 _FOR_FEATURES = frozenset(setting_names(Shrinkage))
-REPORT_COLUMNS = (
-    words("model", "system"),
-    whole("asked", "asked"),
-    whole("failed", "failed"),
-    whole("dropped", "dropped"),
-    whole("chosen", "chosen"),
-    decimals("share", "share", 3),
-    whole("as good", "best"),
-    Column("gap", ("gap",)),
-    whole("N", "gaps"),
-    Column("own mean", ("own",)),
-    Column("95 %", ("low", "high"), between),
-    whole("N", "lists"),
-    whole("candidates", "candidates"),
-    whole("prompt tokens", "prompt_tokens"),
-    whole("tokens", "completion_tokens"),
-    decimals("seconds", "mean_seconds", 3),
-)
-_OF_GENERATOR = setting_names(LocalModelSettings)
-_OF_HTTP = ("key_variable", "backoff_seconds")  # what is of no use to a model in this process
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -113,8 +79,6 @@ class ServeOptions:
     Args:
         upstream: the address of the server that generates, such as http://localhost:8000/v1; without it, -m METRIC
             alone answers scores. Of several models NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
-        generator: a small model that generates in this process, in place of a server: a folder, a GGUF file, a name on
-            the hub, or what a package brings: smollm2 (Apache-2.0) or gemma3-270m (Gemma terms of use).
         allow_utility: further utilities that a request may choose by their name.
         probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
@@ -122,7 +86,6 @@ class ServeOptions:
     heading: ClassVar = "server"
 
     upstream: Annotated[tuple[str, ...], Converted(listed)] = ()
-    generator: str | None = None
     allow_utility: tuple[str, ...] = ()
     probe_model: Annotated[str | None, Rare()] = None
 
@@ -134,7 +97,6 @@ OPTIONS = Options(
     [
         ServeOptions,
         PanelSettings,
-        LocalModelSettings,
         MBRDecoder,
         FeatureOptions,
         Reranker,
@@ -156,7 +118,6 @@ OPTIONS = Options(
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream a=http://localhost:8000/v1 b=http://localhost:8001/v1 -u vote --deadline 3s",
-        "serve --generator smollm2 -u chrf -n 8 --max-new-tokens 64",
     ],
 )
 
@@ -164,37 +125,25 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Serves until a signal asks it to stop; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    if values["panel_report"]:
-        print(_panel_report(needed(values, "panel_file", "--panel-file", "models.json")))
-        return 0
-    specs = _specs(values)
+    specs = read_upstreams(build(ServeOptions, values).upstream)
     _check_names(values, specs)
     deciders = _deciders(values) if specs else {}
     utilities = _loaded(deciders) if specs else _scored(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     scoring = build(ScoreSettings, values)
-    local = None if values["generator"] is None else _local_model(values)
-    with _upstream(values, specs, deciders) as upstream, engine_in(values) as engine:
-        server = ProxyServer(
-            upstream, deciders, engine, drawing, door, say, utilities, scoring, local
-        )
+    models = [PanelModel(spec, _connection(values, spec)) for spec in specs]
+    panel = Panel(models, values["quorum"]) if models else None
+    with engine_in(values) as engine:
+        server = ProxyServer(panel, deciders, engine, drawing, door, say, utilities, scoring)
         if values["probe"]:
             asyncio.run(_probed(server, values["probe_model"]))
             return 0
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asks = local is None and not values["skip_probe"]  # of the model here it is known
-        asyncio.run(_served(server, asks, values["probe_model"]))
+        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
     say("discorank: stopped", values["quiet"])
     return 0
-
-
-def _specs(values: Mapping[str, Any]) -> Sequence[UpstreamSpec]:
-    """The servers upstream, or the model in this process as one."""
-    specs = read_upstreams(build(ServeOptions, values).upstream)
-    _check_upstream(values, specs)
-    return specs if values["generator"] is None else [UpstreamSpec("", ADDRESS)]
 
 
 def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
@@ -221,23 +170,6 @@ def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> No
     refuse_conflicts(marks, "a server upstream without a name", lacks=(SYSTEMS,))
 
 
-@contextmanager
-def _upstream(
-    values: Mapping[str, Any], specs: Sequence[UpstreamSpec], deciders: Mapping[str, Decider]
-) -> Iterator[Connection | Panel | None]:
-    """How the server upstream is reached, or the panel of several, whose record is kept while it serves."""
-    connections = [_connection(values, spec) for spec in specs]
-    if not any(spec.name for spec in specs):
-        yield connections[0] if connections else None
-        return
-    models = [PanelModel(*pair) for pair in zip(specs, connections, strict=True)]
-    is_kept = values["panel_file"] is not None and not values["probe"]
-    path = Path(values["panel_file"]) if is_kept else None
-    names = [spec.name for spec in specs]
-    with kept_record(names, next(iter(deciders.values())), path) as record:
-        yield Panel(models, record, values["quorum"])
-
-
 def _connection(values: Mapping[str, Any], spec: UpstreamSpec) -> Connection:
     """How a server is reached; raises InputError, which names it."""
     if not spec.name:
@@ -252,56 +184,6 @@ async def _probed(server: ProxyServer, model: str | None) -> None:
     """Prints what each server upstream does."""
     async for name, facts in server.facts(model):
         print(f"{name}:\n{table_of(facts)}" if name else table_of(facts))
-
-
-def _panel_report(path: str) -> str:
-    """How often each model was chosen and by how much, the most often first, as a table."""
-    data = means_file(path, MEND)
-    totals = totals_in(data, path)
-    num_chosen = sum(one.chosen for one in totals.values())
-    rows = []
-    for name in sorted(totals, key=lambda name: -totals[name].chosen):
-        one = totals[name]
-        gap, own = one.gap.mean, one.own.mean
-        rows.append({
-            **vars(one),
-            "system": name,
-            "share": one.chosen / max(1, num_chosen),
-            "gap": gap.mean if gap.lists else None,
-            "gaps": gap.lists,
-            "own": own.mean if own.lists else None,
-            "low": own.low if own.lists > 1 else None,
-            "high": own.high if own.lists > 1 else None,
-            "lists": own.lists,
-            "mean_seconds": one.seconds / max(1, one.asked),
-        })  # fmt: skip
-    scores = json.dumps(data.get("scored_by"), ensure_ascii=False)
-    title = f"{num_chosen} answers; own means of {scores}"
-    return shown([Table(title, REPORT_COLUMNS, rows)], "table").rstrip()
-
-
-def _check_upstream(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
-    """Raises InputError for options of a server upstream beside a model in this process, or the other way round."""
-    given = OPTIONS.given(values)
-    if values["generator"] is None:
-        name = next((name for name in given if name in _OF_GENERATOR), None)
-        if name is not None:
-            fix = "Leave it out, or add --generator"
-            raise InputError("is for a model in this process", where=flag_of(name), fix=fix)
-    elif specs:
-        fix = "Leave one of them out"
-        raise InputError("stands beside --upstream", where="--generator", fix=fix)
-    else:
-        name = next((name for name in given if name in _OF_HTTP), None)
-        if name is not None:
-            problem = "is for a server upstream"
-            raise InputError(problem, where=flag_of(name), fix="Leave it out")
-
-
-def _local_model(values: Mapping[str, Any]) -> LocalModel:
-    """The model in this process."""
-    generation = build(LocalModelSettings, values)
-    return loaded_model(values["generator"], generation, values["device"], values["dtype"])
 
 
 async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
@@ -321,7 +203,7 @@ def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
         InputError: no metric is named, or an option is of no use without a server upstream.
     """
     if not values["metric"]:
-        fix = "Name a server or --generator, or metrics that answer scores, -m METRIC"
+        fix = "Name a server, or metrics that answer scores, -m METRIC"
         raise InputError("is missing", where="--upstream", fix=fix)
     for name in OPTIONS.given(values):
         if name in _OF_UPSTREAM:

@@ -1,0 +1,249 @@
+"""Forms of requests for scores, read into columns of texts, and the answers in the same form.
+
+    /v1/score     {"hypotheses", "references", "sources", "documents"}     the columns of `Metric.score`
+                  {"text_1": query or queries, "text_2": documents}        vLLM
+    /v1/rerank    {"query", "documents", "top_n"}                          vLLM
+    /get_reward   {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
+
+A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
+`sources` (one `source` where there is one query or one text), `model`, the name of a metric, and `errors`: with "each"
+a text that cannot be scored has an error in its place, where otherwise the whole request has (`request`). A text is a
+string, or an array of strings, the sentences of a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import time
+from typing import Any, NamedTuple, TypeVar
+
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.text.texts import Text
+from ...rerank.engines.text_scores import ScoreOutcome
+from ...rerank.lists import read_candidate
+from .api_errors import bad, shown
+
+Body = Mapping[str, Any]
+V = TypeVar("V")
+
+
+class Columns(NamedTuple):
+    """What is scored, [n] each."""
+
+    hypotheses: Sequence[Text]
+    references: Sequence[Sequence[Text]] | None = None
+    sources: Sequence[Text | None] | None = None
+    documents: Sequence[str] | None = None
+
+
+class Form(NamedTuple):
+    """A form of requests for scores, and of their answers.
+
+    Args:
+        columns: reads what is scored from a request, given whether the metric compares with references; raises ApiError
+            or InputError where something is missing or is not a text.
+        answer: makes the answer, a JSON value without the name of the model.
+    """
+
+    columns: Callable[[Body, bool], Columns]
+    answer: Callable[[Body, Sequence[ScoreOutcome]], dict[str, Any]]
+
+
+def error_body(error: DiscorankError) -> dict[str, str]:
+    """The error of a text in its place: its message, and whether the text is at fault or the metric failed on it."""
+    code = "bad_text" if isinstance(error, InputError) else "not_scored"
+    return {"message": str(error), "code": code}
+
+
+def _result(i: int, outcome: ScoreOutcome, name: str) -> dict[str, Any]:
+    """The entry of a text in a list of results."""
+    if isinstance(outcome, DiscorankError):
+        return {"index": i, name: None, "error": error_body(outcome)}
+    return {"index": i, name: outcome}
+
+
+def _score_columns(body: Body, compares: bool) -> Columns:
+    """Columns of texts, as `Metric.score` takes them, or queries and documents, as vLLM's /score takes them."""
+    if "hypotheses" in body:
+        return _own_columns(body)
+    if "text_1" in body or "text_2" in body:
+        return _pair_columns(body, compares)
+    found = ", ".join(map(str, body))[:200] or "nothing"
+    raise bad(f"found {found}, expected hypotheses, or text_1 and text_2", "body")
+
+
+def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """A list of results in the order of the request."""
+    data = [{**_result(i, one, "score"), "object": "score"} for i, one in enumerate(outcomes)]
+    return {"object": "list", "created": int(time()), "data": data}
+
+
+def _own_columns(body: Body) -> Columns:
+    """Columns as they are named in the request."""
+    hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
+    references = _column(body, "references", _several)
+    if sources is not None:
+        _as_many(sources, hypotheses, "sources")
+    return Columns(hypotheses, references, sources, _column(body, "documents", _string))
+
+
+def _pair_columns(body: Body, compares: bool) -> Columns:
+    """Columns of queries and documents; one query stands for as many as there are documents."""
+    queries, documents = _one_or_more(body, "text_1"), _one_or_more(body, "text_2")
+    if len(queries) == 1:
+        queries = queries * len(documents)
+    if len(queries) != len(documents):
+        problem = f"{len(queries)} for {len(documents)} documents"
+        raise bad(problem, "text_1", "Give one query, or one for each document")
+    hypotheses = [_text(text, f"text_2[{i}]") for i, text in enumerate(documents)]
+    texts = [_text(text, f"text_1[{i}]") for i, text in enumerate(queries)]
+    sources = _sources(body)
+    if compares:
+        return Columns(hypotheses, [[text] for text in texts], sources)
+    return Columns(hypotheses, None, texts if sources is None else sources)
+
+
+def _rerank_columns(body: Body, compares: bool) -> Columns:
+    """One query and documents, as vLLM's /rerank takes them."""
+    documents = _texts(body.get("documents"), "documents")
+    _top(body, len(documents))
+    query, source = _text(body.get("query"), "query"), body.get("source")
+    if not compares:
+        return Columns(documents, None, [query] * len(documents))
+    sources = None if source is None else [_text(source, "source")] * len(documents)
+    return Columns(documents, [[query]] * len(documents), sources)
+
+
+def _rerank_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """The best documents first, those without a score last."""
+
+    def rank(i: int) -> tuple[bool, float]:
+        outcome = outcomes[i]
+        return (True, 0.0) if isinstance(outcome, DiscorankError) else (False, -outcome)
+
+    best = sorted(range(len(outcomes)), key=rank)[: _top(body, len(outcomes))]
+    return {"results": [_result(i, outcomes[i], "relevance_score") for i in best]}
+
+
+def _reward_columns(body: Body, compares: bool) -> Columns:
+    """Prompts with their responses, and labels, as OpenRLHF sends them; a response is what follows its prompt."""
+    queries = [_string(text, f"query[{i}]") for i, text in enumerate(_one_or_more(body, "query"))]
+    prompts = body.get("prompts")
+    responses = queries
+    if prompts is not None:
+        _as_many(_array(prompts, "prompts"), queries, "prompts")
+        pairs = zip(queries, prompts, strict=True)
+        responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
+    sources = _sources(body)
+    if not compares and sources is None and prompts is not None:
+        return Columns(responses, None, _texts(prompts, "prompts"))
+    if not compares:
+        return Columns(responses, None, sources)
+    labels = _array(body.get("labels"), "labels")
+    _as_many(labels, queries, "labels")
+    read = [_label(label, f"labels[{i}]") for i, label in enumerate(labels)]
+    if sources is None and any(source is not None for _, source in read):
+        sources = [source for _, source in read]
+    return Columns(responses, [references for references, _ in read], sources)
+
+
+def _reward_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """Rewards in the order of the request; null, and the error beside it, for one that is missing."""
+    rewards = [None if isinstance(one, DiscorankError) else one for one in outcomes]
+    answer: dict[str, Any] = {"rewards": rewards, "scores": rewards, "extra_logs": {}}
+    faults = [
+        {"index": i, **error_body(one)}
+        for i, one in enumerate(outcomes)
+        if isinstance(one, DiscorankError)
+    ]
+    return {**answer, "errors": faults} if faults else answer
+
+
+FORMS: Mapping[str, Form] = {
+    "/v1/score": Form(_score_columns, _score_answer),
+    "/v1/rerank": Form(_rerank_columns, _rerank_answer),
+    "/get_reward": Form(_reward_columns, _reward_answer),
+}
+
+
+def _top(body: Body, num_documents: int) -> int:
+    """How many documents are answered."""
+    top = body.get("top_n")
+    if top is None:
+        return num_documents
+    if type(top) is not int or top < 1:
+        raise bad(f"found {shown(top)}, expected a whole number from 1", "top_n")
+    return top
+
+
+def _behind(query: str, prompt: Any, i: int) -> str:
+    """What stands behind a prompt; special tokens may stand before it."""
+    _, mark, response = query.partition(_string(prompt, f"prompts[{i}]"))
+    if not mark:
+        problem = "the prompt does not stand in its query, so that the response is not known"
+        raise bad(problem, f"prompts[{i}]", "Send the responses as query, without prompts")
+    return response
+
+
+def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
+    """References, and the source if there is one: a text, an array of texts, or an object of both."""
+    if not isinstance(value, Mapping):
+        return _several(value, where), None
+    name = "references" if "references" in value else "reference"
+    source = value.get("source")
+    references = _several(value.get(name), f"{where}.{name}")
+    return references, None if source is None else _text(source, f"{where}.source")
+
+
+def _sources(body: Body) -> list[Text | None] | None:
+    """The column of sources, None where there is none."""
+    return _column(
+        body, "sources", lambda text, where: None if text is None else _text(text, where)
+    )
+
+
+def _column(body: Body, key: str, read: Callable[[Any, str], V]) -> list[V] | None:
+    """A column of a request, None where there is none."""
+    if body.get(key) is None:
+        return None
+    return [read(value, f"{key}[{i}]") for i, value in enumerate(_array(body[key], key))]
+
+
+def _one_or_more(body: Body, key: str) -> list[Any]:
+    """A text or an array of texts, as an array."""
+    value = body.get(key)
+    return [value] if isinstance(value, str) else _array(value, key, "a text or an array of texts")
+
+
+def _several(value: Any, where: str) -> list[Text]:
+    """One text, or an array of texts."""
+    if isinstance(value, str):
+        return [value]
+    texts = _array(value, where, "a text or an array of texts")
+    return _texts(texts, where)
+
+
+def _texts(value: Any, where: str) -> list[Text]:
+    return [_text(text, f"{where}[{i}]") for i, text in enumerate(_array(value, where))]
+
+
+def _text(value: Any, where: str) -> Text:
+    """A text, the sentences of one, or an object with a text."""
+    return value if isinstance(value, str) else read_candidate(value, where).text
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise bad(f"found {shown(value)}, expected a text", where)
+    return value
+
+
+def _array(value: Any, where: str, expected: str = "an array") -> list[Any]:
+    if not isinstance(value, list):
+        raise bad(f"found {shown(value)}, expected {expected}", where)
+    return value
+
+
+def _as_many(values: Sequence[Any], texts: Sequence[Any], where: str) -> None:
+    if len(values) != len(texts):
+        raise bad(f"{len(values)} for {len(texts)} texts", where)
