@@ -61,6 +61,7 @@ def run_lists(
     form: RowForm | None = None,
     lines: Lines | None = None,
     on_row: Callable[[bytes], object] = lambda row: None,
+    files: Mapping[str, str] = NOTHING,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, resuming where an earlier run of the same settings stopped; returns the counts.
 
@@ -78,6 +79,7 @@ def run_lists(
         form: how rows are written, where `run.format` does not say it.
         lines: the rest of the input as lines, where each is an entry; an engine with processes can share them.
         on_row: called with the lines that are written of each list.
+        files: further files that were read, by the names of their options, for the record.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
@@ -95,7 +97,10 @@ def run_lists(
         shared.load()
     else:
         engine.load(decider.metrics)
-    checkpoint = _outputs(decider, name, out, run, form, reading)
+    about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
+    if files:
+        about["files"] = dict(files)
+    checkpoint = _outputs(decider, about, out, run, form, reading)
     with closing(checkpoint):
         replay = _Replay(decider, checkpoint, form)
         loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row)
@@ -118,7 +123,7 @@ def run_lists(
 
 def _outputs(
     decider: Decider,
-    name: str,
+    about: dict[str, Any],
     out: Path | None,
     run: RunSettings,
     form: RowForm,
@@ -147,7 +152,6 @@ def _outputs(
             fix="Leave out one of them",
         )
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
-    about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     products = sorted({part.products for part in parts_of(decider) if part.products})
     if products:
         about["products"] = ", ".join(products)

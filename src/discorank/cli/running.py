@@ -23,7 +23,7 @@ from ..rerank.runs.run import RunSettings, run_lists
 from ..rerank.runs.run_file import is_table
 from ..rerank.runs.table_files import lines_of_table
 from .options import build
-from .options.inputs import open_input, reading_in
+from .options.inputs import READ_BESIDE, open_input, reading_in
 from .options.output_formats import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
@@ -91,6 +91,7 @@ def run_decider(
                 form,
                 lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
                 choices.note if is_told else lambda row: None,
+                {name: values[name] for name in (*READ_BESIDE, "prior") if values.get(name)},
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise

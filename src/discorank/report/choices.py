@@ -271,6 +271,9 @@ class RunHead:
     versions: dict[str, str]
     input: ReadInput
     complete: bool = False
+    files: dict[str, str] = field(
+        default_factory=dict
+    )  # further files, by the names of their options
 
     @property
     def decided_by(self) -> str:

@@ -39,7 +39,15 @@ from ...rerank.reranker import EXPECTED, Reranker, is_plain
 from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import Options, build, needed
-from ..options.inputs import CodeOptions, InputOptions, adapted, cache_in, open_input
+from ..options.inputs import (
+    READ_BESIDE,
+    CodeOptions,
+    InputOptions,
+    adapted,
+    cache_in,
+    file_key,
+    open_input,
+)
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import Progress, say
 
@@ -259,7 +267,7 @@ def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
         raise InputError(
             f"is not the input that {run.path} was made from",
             where=lists.name,
-            fix="Give that one with --input, and what else the run was given",
+            fix="Give that one with --input, and the options with which the run read it",
         )
 
 
@@ -349,6 +357,9 @@ def _expectation(
 def _prior(run: ChosenRun, digest: str, path: str | None) -> Prior:
     """The prior of a run, which its run file names by its digest alone; raises InputError if it is not given."""
     fix = "Give the one that the run had: --prior FILE"
+    if path is None and "prior" in run.head.files:
+        path = _near_file(run, run.head.files["prior"], "--prior")
+        path = path if os.path.isfile(path) else None
     prior = load_prior(path)
     if prior is None:
         raise MissingPriorError("was decided with a prior", fix=fix)
@@ -392,11 +403,32 @@ def input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
         build(InputOptions, reading)
     except (TypeError, InputError) as error:
         raise unreadable(run, error) from None
+    files = {name: values.get(name) or _file_beside(run, name) for name in READ_BESIDE}
     path = values["input"] or _input_of(run)
     if not os.path.exists(path):
         fix = "Give the file that the run read, where it is now: --input FILE"
         raise InputError("is not there", where=path, fix=fix)
-    return {**values, **reading, "input": path}
+    return {**values, **reading, **files, "input": path}
+
+
+def _file_beside(run: ChosenRun, name: str) -> str | None:
+    """The file that an option of the run named beside the input, unchanged since; None if it had no such option.
+
+    Raises:
+        InputError: it is not there, has changed, or is neither near the run nor in the working directory.
+    """
+    if name not in run.head.files:
+        return None
+    flag = f"--{name}"
+    path = _near_file(run, run.head.files[name], flag)
+    digests = run.settings.get("files")
+    recorded = digests.get(name) if isinstance(digests, Mapping) else None
+    fix = f"Give the file that the run read: {flag} FILE"
+    if not os.path.isfile(path):
+        raise InputError("cannot be read again", where=f"{flag} {path}", fix=fix)
+    if recorded is not None and file_key(path, fix) != recorded:
+        raise InputError("has changed since the run", where=f"{flag} {path}", fix=fix)
+    return path
 
 
 def _input_of(run: ChosenRun) -> str:
@@ -414,6 +446,17 @@ def _input_of(run: ChosenRun) -> str:
             where=run.path,
             fix="Give them in a file: --input FILE",
         )
+    return _near_file(run, name, "--input")
+
+
+def _near_file(run: ChosenRun, name: str, flag: str) -> str:
+    """A file that a run file names, or that of the same name beside the run.
+
+    Raises:
+        InputError: it is not a plain file in the working directory or in the run's folder.
+    """
+    if bundled(name) != name:
+        return bundled(name)
     folder = Path(os.path.abspath(run.path)).parent
     beside = folder / os.path.basename(name)
     if not os.path.exists(name) and os.path.isfile(beside):
@@ -422,9 +465,7 @@ def _input_of(run: ChosenRun) -> str:
     is_near = path.is_relative_to(Path.cwd()) or path.is_relative_to(folder)
     if not is_near or (os.path.exists(path) and not os.path.isfile(path)):
         problem = (
-            "the run file names an input that is no plain file near it or in the working directory"
+            "the run file names a file that is not a plain one near it or in the working directory"
         )
-        raise InputError(
-            problem, where=name, fix="If that is where the run's lists are: --input FILE"
-        )
+        raise InputError(problem, where=name, fix=f"If that is the file of the run: {flag} FILE")
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -224,6 +225,9 @@ def cache_in(values: Mapping[str, Any]) -> Cache | None:
     return close_at_end(Cache(values["cache"], values["cache_bytes"]))
 
 
+READ_BESIDE = ("sources", "documents", "requests")  # options that name further files of the input
+
+
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
     reading: dict[str, Any] = {}
@@ -231,6 +235,13 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         reading["utilities"] = file_key(
             values["utilities"], "Give a file that --save-utilities wrote"
         )
+    digests = {
+        name: file_key(values[name], "Give the file that belongs to the input")
+        for name in READ_BESIDE
+        if values.get(name) and os.path.isfile(values[name])
+    }
+    if digests:
+        reading["files"] = digests
     for name in (
         "input_format",
         "num_candidates",
