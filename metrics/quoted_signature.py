@@ -31,7 +31,7 @@ _NO = MappingProxyType({True: "no", False: "yes"})
 _LOWER = MappingProxyType({True: "lc", False: "mixed"})
 _CHRF = (
     _Key("lowercase", "case", "c", _LOWER),
-    _Key("", "eff", "e", MappingProxyType({None: "yes"})),
+    _Key("eps_smoothing", "eff", "e", _NO),
     _Key("char_order", "nc", "nc"),
     _Key("word_order", "nw", "nw"),
     _Key("whitespace", "space", "s", _YES),

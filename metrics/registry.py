@@ -48,6 +48,7 @@ BUILT_IN: Mapping[str, Registration] = {
     "rouge-2": Registration(".lexical.rouge:RougeN", {"n": 2}),
     "rouge": Registration(".lexical.rouge:RougeN"),
     "rouge-l": Registration(".lexical.rouge:RougeL"),
+    "rouge-lsum": Registration(".lexical.rouge:RougeLsum"),
     "rouge-w": Registration(".lexical.rouge:RougeW"),
     "wer": Registration(".lexical.error_rate:WER"),
     "cer": Registration(".lexical.error_rate:CER"),

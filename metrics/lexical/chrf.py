@@ -3,7 +3,9 @@
     P_n = matches_n / |h|_n,   R_n = matches_n / |r|_n,   P and R their means over the orders that both texts have,
     chrF = 100 (1 + beta^2) P R / (beta^2 P + R).
 chrF++ adds word n-grams to the same means. Symmetric only for beta = 1. White space is removed; two texts without a
-common order (an empty text) score 0. Of several references the best counts. Equal to sacrebleu's CHRF.
+common order (an empty text) score 0. Of several references the best counts. Equal to sacrebleu's CHRF. With
+`eps_smoothing`, as in chrF++.py, Moses and NLTK, it is the mean of F_n over all orders, where P_n and R_n are 1e-16
+for an order that a text does not have.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from ..text.texts import Item
 from .ngrams import matches
 from .word_columns import numbered, packed
 
+EPSILON = 1e-16  # of `eps_smoothing`
 STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
@@ -45,6 +48,7 @@ class ChrF(Metric):
         beta: how much more recall counts than precision.
         lowercase: whether case is ignored.
         whitespace: whether white space is kept in character n-grams.
+        eps_smoothing: whether the score is the mean of F-scores over all orders, as in chrF++.py.
     """
 
     char_order: Annotated[int, Field(ge=1, le=16)] = 6
@@ -52,6 +56,7 @@ class ChrF(Metric):
     beta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
     lowercase: bool = False
     whitespace: bool = False
+    eps_smoothing: bool = False
     name: ClassVar[str] = "chrf"
     info: ClassVar[Info] = Info(
         summary="character n-gram F-score (sacrebleu); chrf++ adds words",
@@ -100,6 +105,8 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
+        if self.metric.eps_smoothing:
+            return by_block(self._smoothed(self._levels(reps, blocks)), blocks)
         # A block that is the one before it transposed has its sums with precision and recall exchanged.
         is_transposed = transposed(blocks)
         one_way = [block for block, again in zip(blocks, is_transposed, strict=True) if not again]
@@ -134,7 +141,8 @@ class ChrFScorer(Scorer):
         levels = list(self._levels(reps, blocks))
         for level in levels:
             level.keep_matches()
-        values = self._f(*self._sums(levels))
+        smooth = self.metric.eps_smoothing
+        values = self._smoothed(levels) if smooth else self._f(*self._sums(levels))
         best = best_cells(values, blocks)
         statistics = np.concatenate([level.statistics(best) for level in levels], axis=1)
         return values[best], statistics
@@ -148,6 +156,11 @@ class ChrFScorer(Scorer):
         """chrF [b] of b summed statistics."""
         by_order = sums.reshape(len(sums), -1, 3)
         of_h, of_r, matched = np.moveaxis(by_order, 2, 0)  # [b, orders]
+        if self.metric.eps_smoothing:
+            total = np.zeros(len(sums))
+            for counts in zip(of_h.T, of_r.T, matched.T, strict=True):
+                total += self._f_of_order(*counts)
+            return 100 * total / by_order.shape[1]
         orders = np.count_nonzero((of_h > 0) & (of_r > 0), axis=1)
         precision = (matched / np.maximum(of_h, 1)).sum(axis=1)
         recall = (matched / np.maximum(of_r, 1)).sum(axis=1)
@@ -177,6 +190,27 @@ class ChrFScorer(Scorer):
             divisor = np.where(denominator > 0, denominator, 1)
             values[s] = 100 * (1 + self.factor) * p * r / divisor
         return values
+
+    def _smoothed(self, levels: Iterable[_Level]) -> FloatArray:
+        """The mean of F_n over all orders, [cells]."""
+        total, num_orders = np.zeros(0), 0
+        for level in levels:
+            for n, matched in enumerate(level.matches):
+                of_r = np.maximum(level.of_r - n, 0)
+                of_h = np.maximum(level.of_h - n, 0) * (of_r > 0)
+                f = self._f_of_order(of_h, of_r, matched)
+                total = total + f if num_orders else f
+                num_orders += 1
+        return 100 * total / num_orders
+
+    def _f_of_order(self, of_h: FloatArray, of_r: FloatArray, matched: FloatArray) -> FloatArray:
+        """F_n from n-grams of h and of r and matches, elementwise, in sacrebleu's order of operations."""
+        precision = np.where(of_h > 0, matched / np.maximum(of_h, 1), EPSILON)
+        recall = np.where(of_r > 0, matched / np.maximum(of_r, 1), EPSILON)
+        denominator = self.factor * precision + recall
+        divisor = np.where(denominator > 0, denominator, 1)
+        f = (1 + self.factor) * precision * recall / divisor
+        return np.where(denominator > 0, f, EPSILON)
 
 
 def _pieces(cells: int) -> list[slice]:

@@ -1,4 +1,4 @@
-"""ROUGE-N, ROUGE-L and ROUGE-W (Lin 2004, sections 2 to 4): word overlap, 0 to 1, higher is better.
+"""ROUGE-N, ROUGE-L, ROUGE-Lsum and ROUGE-W (Lin 2004, sections 2 to 4): word overlap, 0 to 1, higher is better.
 
     P = x / |h|,   R = x / |r|,   F = 2 P R / (P + R) = 2 x / (|h| + |r|)
 ROUGE-N (equation 1, with precision beside recall): |h| and |r| count n-grams, and x those that both texts have, each as
@@ -7,13 +7,18 @@ subsequence. ROUGE-W (equations 13 to 15) favours consecutive matches: x = f^-1(
     c(i, j) = c(i-1, j-1) + f(k) - f(k-1)      if h_i = r_j, the k-th match in a row on this diagonal,
               max(c(i-1, j), c(i, j-1))        otherwise,       WLCS = c(|h|, |r|);
 a match is always taken, as in the paper. R = f^-1(WLCS / f(|r|)) is f^-1(WLCS) / |r|, since f^-1(y) = y^(1/weight).
-All are symmetric. A text without an n-gram scores 0, against an empty one too. Of several references the best F counts.
+ROUGE-Lsum (section 3.2) reads a summary as sentences, one per line or per sentence of a document: x counts the words in
+the union over h's sentences c of LCS(r_i, c), for each sentence r_i of r, each word as often as both texts have it. Of
+several subsequences of the same length it takes the one that rouge_score takes.
+All but ROUGE-Lsum are symmetric. A text without an n-gram scores 0, against an empty one too. Of several references the
+best F counts.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, ClassVar, Literal
@@ -34,12 +39,21 @@ from ..representations import (
 )
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
-from ..text.texts import Item
+from ..text.texts import Document, Item
 from . import compiled
 from .compiled.pairs_of_rows import by_reference, word_arguments
 from .ngrams import matches
 from .tokenizers import porter_stemmer
-from .word_columns import WordBits, equal_texts, numbered, packed, row, word_columns
+from .word_columns import (
+    WordBits,
+    equal_texts,
+    localised,
+    numbered,
+    packed,
+    row,
+    unpacked,
+    word_columns,
+)
 
 # x [H, R] of every block of words as numbers.
 Common = Callable[[Ragged, Sequence[Block]], list[FloatArray]]
@@ -330,6 +344,35 @@ class RougeW(Metric):
         return RougeScorer(self.info, self.tokenizer, self.stemmer, common)
 
 
+@settings
+class RougeLsum(Metric):
+    """ROUGE-L of summaries, F1: the union of longest common subsequences of sentences, which are lines.
+
+    Args:
+        tokenizer: as in `RougeL`.
+        stemmer: as in `RougeL`.
+    """
+
+    tokenizer: Tokenizer = "unicode"
+    stemmer: bool = False
+    name: ClassVar[str] = "rouge-lsum"
+    info: ClassVar[Info] = Info(
+        summary="longest common subsequences of sentences, a line each, F1",
+        papers=("lin2004rouge",),
+        unit="document",
+        bounds=(0, 1),
+        costly_pairs=True,
+    )
+
+    def load(self) -> RougeLsumScorer:
+        """The scorer with its tokenizer.
+
+        Raises:
+            ModelLoadError: `stemmer` is set and nltk is not installed.
+        """
+        return RougeLsumScorer(self.info, self.tokenizer, self.stemmer, all_longest_common)
+
+
 class RougeScorer(Scorer):
     """Represents a text by its words.
 
@@ -353,13 +396,17 @@ class RougeScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        tokens = [self.split(str(item.text).lower()) for item in items]
+        columns, counts = packed(self.tokens([str(item.text) for item in items]))
+        return Reps(columns), counts
+
+    def tokens(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of every text, stemmed if asked for."""
+        tokens = [self.split(text.lower()) for text in texts]
         if self.stem:
             vocabulary = {word for words in tokens for word in words}
             stems = {word: self.stem(word) for word in vocabulary if len(word) > STEMMED}
             tokens = [_stemmed(words, stems) for words in tokens]
-        columns, counts = packed(tokens)
-        return Reps(columns), counts
+        return tokens
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """F [H, R] of every block."""
@@ -375,6 +422,103 @@ class RougeScorer(Scorer):
             of_r = lengths[block.references]
             matrices.append(_f(x, of_h, of_r))
         return matrices
+
+
+END = "|"  # of a sentence among the words of a text, which do not contain it
+
+
+class RougeLsumScorer(RougeScorer):
+    """Represents a text by the words of its sentences, each followed by `END`."""
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Words of the sentences, and their number."""
+        tokens = []
+        for item in items:
+            texts = item.text.sentences if isinstance(item.text, Document) else (item.text,)
+            sentences = [line for text in texts for line in str(text).split("\n")]
+            tokens.append(
+                [word for words in self.tokens(sentences) if words for word in (*words, END)]
+            )
+        columns, counts = packed(tokens)
+        return Reps(columns), counts
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """F [H, R] of every block."""
+        rows, local = localised(blocks)
+        texts = [_sentences(words) for words in unpacked(reps, rows)]
+        counts = [Counter(word for sentence in text for word in sentence) for text in texts]
+        lengths = np.array([float(count.total()) for count in counts])
+        common = cache(common_places)
+        matrices = []
+        for block in local:
+            x = np.zeros((len(block.hypotheses), len(block.references)))
+            for i, h in enumerate(block.hypotheses.tolist()):
+                for j, r in enumerate(block.references.tolist()):
+                    x[i, j] = _union_matches(texts[h], texts[r], counts[h], counts[r], common)
+            matrices.append(_f(x, lengths[block.hypotheses][:, None], lengths[block.references]))
+        return matrices
+
+
+Sentence = tuple[str, ...]
+
+
+def _sentences(words: Sequence[str]) -> list[Sentence]:
+    """The sentences of a text, from words with `END` after each."""
+    sentences: list[Sentence] = []
+    start = 0
+    for place, word in enumerate(words):
+        if word == END:
+            sentences.append(tuple(words[start:place]))
+            start = place + 1
+    return sentences
+
+
+def _union_matches(
+    h: Sequence[Sentence],
+    r: Sequence[Sentence],
+    counts_h: Mapping[str, int],
+    counts_r: Mapping[str, int],
+    common: Callable[[Sentence, Sentence], frozenset[int]],
+) -> int:
+    """Words of the unions of subsequences over r's sentences, each as often as both texts have it."""
+    found = Counter[str]()
+    for sentence in r:
+        union = frozenset[int]().union(*(common(sentence, other) for other in h))
+        found.update(sentence[place] for place in union)
+    return sum(min(n, counts_h[word], counts_r[word]) for word, n in found.items())
+
+
+def common_places(reference: Sentence, candidate: Sentence) -> frozenset[int]:
+    """The places in a reference sentence of a longest common subsequence with a candidate sentence.
+
+    Walking back through the table t of lengths from its end, a pair of equal words is taken; else the candidate is
+    shortened if that keeps more, and the reference otherwise. Row i of t is kept as one integer, whose bit j is
+    t(i, j + 1) - t(i, j) (see `longest_common`), so that t(i, j) is the number of ones below bit j.
+    """
+    places: dict[str, int] = {}
+    for j, word in enumerate(candidate):
+        places[word] = places.get(word, 0) | 1 << j
+    full = (1 << len(candidate)) - 1
+    value, steps = full, [0]
+    for word in reference:
+        match = value & places.get(word, 0)
+        value = ((value + match) | (value - match)) & full
+        steps.append(full ^ value)
+
+    def length(i: int, j: int) -> int:
+        return (steps[i] & ((1 << j) - 1)).bit_count()
+
+    i, j = len(reference), len(candidate)
+    taken = []
+    while i and j:
+        if reference[i - 1] == candidate[j - 1]:
+            i, j = i - 1, j - 1
+            taken.append(i)
+        elif length(i, j - 1) > length(i - 1, j):
+            j -= 1
+        else:
+            i -= 1
+    return frozenset(taken)
 
 
 def _stemmed(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:

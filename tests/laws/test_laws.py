@@ -877,6 +877,7 @@ FROZEN: dict[str, str] = {
     "wer": "wer",
     "cer": "cer",
     "rouge-l": "rouge-l",
+    "rouge-lsum": "rouge-lsum",
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
@@ -886,6 +887,7 @@ FROZEN: dict[str, str] = {
 
 # comparing runs no model, but a search or all pairs of nodes
 SEARCHES = {
+    "rouge-lsum",
     "ter",
     "dr",
     "dr-nolex",

@@ -17,6 +17,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource
 from ..documents import Row, segments_of, texts_of
+from ..rated_texts import Notes
 from .evaluation_sets import format_of_documents
 
 MAX_DEPTH = 32
@@ -68,6 +69,7 @@ class _Reader:
         self._text: list[str] = []
         self._num_bytes = 0  # of the texts of a document
         self._rows: list[Row] = []
+        self._notes = Notes(source.name)
 
     def rows(self) -> Iterator[Row]:
         fed = 0
@@ -82,6 +84,7 @@ class _Reader:
             self._rows.clear()
         self._feed(b"", 0, is_end=True)
         yield from self._rows
+        self._notes.warn()
 
     def _feed(self, piece: bytes, number: int, is_end: bool = False) -> None:
         try:
@@ -161,7 +164,11 @@ class _Reader:
                 part.paragraphs[-1] += 1
             self._segment = None
         elif tag == "doc" and self._document is not None:
-            self._rows.append(self._row(self._document))
+            row = self._row(self._document)
+            if row["source"]:
+                self._rows.append(row)
+            else:
+                self._notes.counts["documents without a segment are left out"] += 1
             self._document, self._parts = None, []
 
     def _row(self, attributes: dict[str, str]) -> Row:

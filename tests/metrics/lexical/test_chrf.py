@@ -6,10 +6,14 @@ from typing import Any, cast
 
 import fastchrf
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
 
+import discorank
 from discorank import load_metric
+from discorank.metrics.quoted_signature import quoted
 from discorank.metrics.text.texts import Item
 
 from .test_lexical_metrics import BOUNDED, any_texts
@@ -52,3 +56,29 @@ def test_every_white_space_is_removed(texts: list[str]) -> None:
     expected = ["".join(text.split()) for text in texts]
     assert lengths.tolist() == [len(text) for text in expected]
     assert reps["points"].values.tolist() == [ord(c) for text in expected for c in text]
+
+
+@given(
+    pairs=st.lists(st.tuples(any_texts, any_texts), min_size=1, max_size=4),
+    word_order=st.sampled_from([0, 2]),
+)
+@BOUNDED
+def test_epsilon_smoothing_is_that_of_sacrebleu(
+    pairs: list[tuple[str, str]], word_order: int
+) -> None:
+    metric = load_metric("chrf", eps_smoothing=True, word_order=word_order)
+    peer = CHRF(word_order=word_order, eps_smoothing=True)
+    hypotheses, references = zip(*pairs, strict=True)
+    expected = [peer.sentence_score(h, [r]).score for h, r in pairs]
+    assert metric.score(hypotheses, references).tolist() == pytest.approx(expected)
+    matrix = metric.pairwise(hypotheses, references)
+    assert matrix.diagonal().tolist() == pytest.approx(expected)
+    corpus = discorank.score(list(hypotheses), list(references), metric).corpus
+    assert corpus == pytest.approx(peer.corpus_score(hypotheses, [references]).score)
+
+
+def test_smoothing_is_in_the_signature() -> None:
+    assert load_metric("chrf").signature() == "chrf"
+    smoothed = load_metric("chrf", eps_smoothing=True).signature()
+    assert smoothed == "chrf(eps_smoothing=true)"
+    assert "|eff:no|" in quoted(smoothed, "1.0", 1)
