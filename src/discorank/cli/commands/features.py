@@ -39,6 +39,7 @@ from ..terminal.console import Counted
 
 REFERENCE, GOOD, BAD = GROUPS = ("reference", "good", "bad")
 EPS = 1e-12
+BINS = 5  # of roles
 
 
 @settings
@@ -159,7 +160,7 @@ def shares_of_texts(groups: Sequence[Groups], values: Mapping[str, Any]) -> dict
             shares[text] = [_of_foci(reader, text), *_of_tree(source.tree(text))]
             counted.more(1)
     if values["role_model"]:
-        metric = PDD(model=values["role_model"], sentences=values["sentences"])
+        metric = PDD(bins=BINS, model=values["role_model"], sentences=values["sentences"])
         for text, of_text in zip(texts, _of_roles(texts, metric), strict=True):
             shares[text] += of_text
     return shares
