@@ -409,7 +409,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"utility": "ter", "diverse": 1.0, "nbest": 3, "budget": 0.1},
         "diverse.* budget",
     ),
-    ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "cohesion"),
+    ({"utility": "cohesion", "diverse": 1.0, "nbest": 3}, "diverse"),
 ]
 
 

@@ -39,6 +39,7 @@ from ..terminal.console import Counted
 
 REFERENCE, GOOD, BAD = GROUPS = ("reference", "good", "bad")
 EPS = 1e-12
+BINS = 5  # of roles
 
 
 @settings
@@ -75,7 +76,8 @@ OPTIONS = Options(
     first=["input", "human", "top", "format"],
     examples=[
         "features examples:systems.jsonl --human mqm:lower",
-        "features examples:systems.jsonl --human mqm:lower --top 3 --format markdown",
+        "features examples:systems.jsonl --human mqm:lower --top 3",
+        "features examples:systems.jsonl --human mqm:lower --format markdown",
     ],
 )
 
@@ -83,7 +85,7 @@ Groups = Mapping[str, Sequence[Text]]
 Key = tuple[str, str]  # of a feature: its kind and its label
 
 
-class Share(NamedTuple):
+class Ratio(NamedTuple):
     """Numerators of features of one kind by label, and their common denominator, in one text."""
 
     kind: str
@@ -144,7 +146,7 @@ def _groups_of(document: DocumentOutputs, good: Sequence[str], bad: Sequence[str
     }
 
 
-def shares_of_texts(groups: Sequence[Groups], values: Mapping[str, Any]) -> dict[Text, list[Share]]:
+def shares_of_texts(groups: Sequence[Groups], values: Mapping[str, Any]) -> dict[Text, list[Ratio]]:
     """The features of every text."""
     texts = list(dict.fromkeys(text for own in groups for some in own.values() for text in some))
     foci = Cohesion(nouns=values["nouns"], sentences=values["sentences"])
@@ -152,29 +154,29 @@ def shares_of_texts(groups: Sequence[Groups], values: Mapping[str, Any]) -> dict
     if values["lang"]:
         foci, trees = foci.for_language(values["lang"]), trees.for_language(values["lang"])
     reader, source = FocusReader(foci), TreeSource(None, trees.parser)
-    shares: dict[Text, list[Share]] = {}
+    shares: dict[Text, list[Ratio]] = {}
     with Counted("texts", len(texts), values["quiet"]) as counted:
         for text in texts:
             shares[text] = [_of_foci(reader, text), *_of_tree(source.tree(text))]
             counted.more(1)
     if values["role_model"]:
-        metric = PDD(model=values["role_model"], sentences=values["sentences"])
+        metric = PDD(bins=BINS, model=values["role_model"], sentences=values["sentences"])
         for text, of_text in zip(texts, _of_roles(texts, metric), strict=True):
             shares[text] += of_text
     return shares
 
 
-def _of_foci(reader: FocusReader, text: Text) -> Share:
+def _of_foci(reader: FocusReader, text: Text) -> Ratio:
     foci = reader.read(text)
     grid = grid_of(foci.keys_by_sentence())
     unweighted, weighted = (
         conn(adjacency(grid, len(foci.sentences), is_weighted)) for is_weighted in (False, True)
     )
     parts = {"frequency": freq(grid), "connectivity-u": unweighted, "connectivity-w": weighted}
-    return Share("foci", parts, 1)
+    return Ratio("foci", parts, 1)
 
 
-def _of_tree(tree: Tree) -> list[Share]:
+def _of_tree(tree: Tree) -> list[Ratio]:
     """A node has one relation, and a nuclearity for each of its children."""
     relations: Counter[str] = Counter()
     letters: Counter[str] = Counter()
@@ -184,9 +186,9 @@ def _of_tree(tree: Tree) -> list[Share]:
             letters.update(node.nuc)
     edus = sum(not isinstance(node, RSTTree) for node in walk(tree))
     return [
-        Share("relations", relations, relations.total()),
-        Share("nuclearity", {"Nucleus": letters["N"]}, letters.total()),
-        Share("trees", {"EDUs": edus, "depth": _depth(tree)}, 1),
+        Ratio("relations", relations, relations.total()),
+        Ratio("nuclearity", {"Nucleus": letters["N"]}, letters.total()),
+        Ratio("trees", {"EDUs": edus, "depth": _depth(tree)}, 1),
     ]
 
 
@@ -195,7 +197,7 @@ def _depth(tree: Tree) -> int:
     return 1 + max(map(_depth, tree.children)) if isinstance(tree, RSTTree) else 0
 
 
-def _of_roles(texts: Sequence[Text], metric: PDD) -> list[list[Share]]:
+def _of_roles(texts: Sequence[Text], metric: PDD) -> list[list[Ratio]]:
     """The roles of sentences in every positional bin of each text."""
     scorer: Any = metric.scorer
     prepared, _ = scorer.prepare([Item(text) for text in texts])
@@ -206,14 +208,14 @@ def _of_roles(texts: Sequence[Text], metric: PDD) -> list[list[Share]]:
     by_bin = counts(compact, metric.bins, len(kinds))  # [texts, bins, roles]
     return [
         [
-            Share(f"roles, bin {number}", dict(zip(names, row, strict=True)), sum(row))
+            Ratio(f"roles, bin {number}", dict(zip(names, row, strict=True)), sum(row))
             for number, row in enumerate(of_text, 1)
         ]
         for of_text in by_bin.tolist()
     ]
 
 
-def compared(groups: Sequence[Groups], shares: Mapping[Text, list[Share]]) -> list[dict[str, Any]]:
+def compared(groups: Sequence[Groups], shares: Mapping[Text, list[Ratio]]) -> list[dict[str, Any]]:
     """A row for every feature, by kind, the most frequent first."""
     totals: Counter[Key] = Counter()
     kinds = dict.fromkeys(share.kind for of_text in shares.values() for share in of_text)
@@ -237,7 +239,7 @@ def compared(groups: Sequence[Groups], shares: Mapping[Text, list[Share]]) -> li
     return rows
 
 
-def _sums(texts: Sequence[Sequence[Share]], keys: Sequence[Key]) -> FloatArray:
+def _sums(texts: Sequence[Sequence[Ratio]], keys: Sequence[Key]) -> FloatArray:
     """Numerators and denominators over the texts of a document, [2, keys]."""
     parts: Counter[Key] = Counter()
     wholes: Counter[str] = Counter()
