@@ -186,7 +186,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = (str(SYSTEMS), "--human", "mqm:lower", "--draws", "50", "--quiet")
-    plots = [tmp_path / f"plot{suffix}" for suffix in (".svg", ".png")]
+    plots = [tmp_path / name for name in ("one.svg", "other.svg")]
     table = printed(capsys, *words, "--plot", str(plots[0]))
     for title in ("foci of texts", "discourse relations", "nuclearity", "against references"):
         assert title in table
@@ -196,10 +196,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     shares = [sum(row[f"share_{g}"] for row in data["relations"]) for g in ("reference", "good")]
     assert shares == pytest.approx([1, 1])
     assert plots[0].read_bytes().startswith(b"<?xml")
-    assert plots[1].read_bytes().startswith(b"\x89PNG")
-    first = plots[0].read_bytes()
-    printed(capsys, *words, "--plot", str(plots[0]))
-    assert plots[0].read_bytes() == first
+    assert plots[0].read_bytes() == plots[1].read_bytes()
 
 
 def test_candidate_lists_with_roles(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
