@@ -5,7 +5,7 @@ Everything within 1e-9 (relative) of the best is equally good and the lowest ind
 never wins, whatever its sign.
 
 The tie rule of the project: wherever only the verdict "as good as" is needed, this one limit holds, for utilities of
-candidates, for what choosers reach, and for draws of a test against the observed difference. Standardised scores are
+candidates, and for draws of a test against the observed difference. Standardised scores are
 about 1 in size, so there it is an absolute limit. Where ties themselves are counted, as by Kendall's tau, the limit is
 narrower: two scores that a metric tells apart must not become one, only the rounding of sums may be dropped.
 

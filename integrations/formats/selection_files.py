@@ -41,12 +41,12 @@ def with_chosen(
         InputError: a row that is not a choice, or is of another list; a segment without a choice or with two; a
             system of that name.
     """
+    changed = []
+    chosen_texts = _decided_texts(source, documents)
     if name in documents[0].systems:
         raise InputError(
             f"there is a system {name!r:.80}", where=source.name, fix="Rename the file"
         )
-    changed = []
-    chosen_texts = _decided_texts(source, documents)
     for document, chosen in zip(documents, chosen_texts, strict=True):
         human = dict(document.human)
         for dimension, scores in document.human.items():

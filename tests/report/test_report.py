@@ -147,7 +147,7 @@ def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) 
     head, documents = tmp_path / HEAD, tmp_path / DOCUMENTS
     for parts, message in (
         ({"kind": "other"}, "not a saved comparison"),
-        ({"version": 2}, "is of version 2, expected 1"),
+        ({"version": 1}, "is of version 1, expected 2"),
         ({"metrics": []}, "no metrics, documents or level"),
         ({"settings": {}}, "no metrics, documents or level"),
         ({"metrics": 3}, "metrics: "),

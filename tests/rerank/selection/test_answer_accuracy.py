@@ -41,7 +41,7 @@ def majority(texts: Sequence[str]) -> str | None:
 
 
 @given(texts=drawn_answers, right=st.sampled_from([("1",), ("2", "3"), ("9",)]), data=st.data())
-@settings(deadline=None, database=None, max_examples=40)
+@settings(deadline=None, database=None, max_examples=20)
 def test_both_are_the_share_of_all_orders(
     texts: list[str], right: tuple[str, ...], data: st.DataObject
 ) -> None:

@@ -211,7 +211,7 @@ METRICS = [
 
 
 @given(rows=st.lists(items, min_size=1, max_size=7), chunk=st.integers(1, 3))
-@bounded(max_examples=25, deadline=None, database=None, print_blob=True)
+@bounded(max_examples=12, deadline=None, database=None, print_blob=True)
 def test_verdicts_are_those_of_pairwise(rows: list[dict[str, Any]], chunk: int) -> None:
     """Whatever the other items, metrics and chunks: distances are turned, mixes summed, contexts cut to size."""
     with pytest.MonkeyPatch.context() as patch:

@@ -224,7 +224,7 @@ def false_positives(tests: int, documents: int, draws: int) -> float:
 
 
 def test_false_positives_are_few() -> None:
-    assert false_positives(200, 30, 200) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)
+    assert false_positives(100, 30, 100) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 100)
 
 
 @pytest.mark.slow
@@ -575,9 +575,9 @@ def test_perm_both_of_segments_ties_what_only_rounding_tells_apart() -> None:
 
 def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
     random = np.random.default_rng(8)
-    x = random.integers(4, size=(3, 3)).astype(np.float64)
-    y: FloatArray = 7 * random.integers(3, size=(3, 3)).astype(np.float64) + 1
-    human = random.normal(size=(3, 3)).round()
+    x = random.integers(4, size=(3, 2)).astype(np.float64)
+    y: FloatArray = 7 * random.integers(3, size=(3, 2)).astype(np.float64) + 1
+    human = random.normal(size=(3, 2)).round()
     human[1, 0] = np.nan
     a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
 
@@ -590,14 +590,14 @@ def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
         return float(np.nanmean(taus))
 
     observed, large = abs(agree(a) - agree(b)), 0
-    for bits in product((False, True), repeat=9):
-        mask = np.array(bits).reshape(3, 3)
+    for bits in product((False, True), repeat=6):
+        mask = np.array(bits).reshape(3, 2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of segments without a tau
             gap = abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b)))
         large += not gap < observed - 1e-9
-    assert 0 < large < 512
-    assert perm_both_segments(x, y, human, draws=512) == pytest.approx(large / 512)
+    assert 0 < large < 64
+    assert perm_both_segments(x, y, human, draws=64) == pytest.approx(large / 64)
 
 
 def test_perm_both_of_segments_tells_a_good_metric_from_noise() -> None:

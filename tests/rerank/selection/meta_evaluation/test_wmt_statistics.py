@@ -8,6 +8,7 @@ from math import nan, sqrt
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError
@@ -217,6 +218,7 @@ SIZES = st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(0, 1 << 30))
 
 @pytest.mark.parametrize("block", [None, 7])
 @given(size=SIZES)
+@bounded(max_examples=25, deadline=None)
 def test_sums_that_pairs_share_give_the_plain_test(
     block: int | None, size: tuple[int, int, int]
 ) -> None:

@@ -218,9 +218,10 @@ def compare_set(
             ]
             documents = with_references(documents, names)
         documents = with_judgements(documents, keys, values)
-        decoded = [DecodedRun.read(path) for path in values["decoded"]]
-        for run in decoded:
-            documents = with_chosen(run.source, documents, run.name)
+        decoded = []
+        for path in values["decoded"]:
+            decoded.append(DecodedRun.read(path))
+            documents = with_chosen(decoded[-1].source, documents, decoded[-1].name)
         baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
