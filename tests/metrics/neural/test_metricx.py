@@ -20,7 +20,6 @@ from discorank.metrics.representations import FloatArray, Ragged
 
 from ...support.learned_golden import (
     GOLDEN,
-    ODD,
     cases_of,
     column,
     copy_of,
@@ -95,7 +94,7 @@ def test_ids_of_parts_are_those_of_the_whole_string() -> None:
     ]
     pieces += ["\u0301", "…", "ﬁ", "🎉", "Ａ", "ا", "▁", "candidate:", " reference: "]
     r = random.Random(5)
-    for _ in range(500):
+    for _ in range(150):
         s, h, ref = ("".join(r.choices(pieces, k=r.randint(0, 7))) for _ in range(3))
         whole = tokenizer(f"source: {s} candidate: {h} reference: {ref}", add_special_tokens=False)
         ids = dict(zip(("source", "candidate", "reference"), reader.ids([s, h, ref]), strict=True))
@@ -166,12 +165,6 @@ def test_a_model_named_for_the_other_metric_warns() -> None:
         UserWarning, match="by its name it is a model for metricx, used as metricx-qe"
     ):
         _ = tiny(MODELS / "tiny-metricx-23", "metricx-qe").scorer
-
-
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-def test_odd_texts_have_finite_scores() -> None:
-    assert np.isfinite(tiny(max_tokens=64).pairwise(ODD, ODD[:4], "source")).all()
-    assert np.isfinite(tiny(MODELS / "tiny-metricx-23", max_tokens=64).pairwise(ODD, ODD[:4])).all()
 
 
 def test_special_tokens_written_out_are_text() -> None:

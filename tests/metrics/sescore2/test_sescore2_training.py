@@ -592,8 +592,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     lines = [{"en": part, "de": part} for part in (some[:20], some[20:])]
     data = write_lists(tmp_path / "texts.jsonl", lines)
     pairs = []
-    for i, (text, reference) in enumerate(zip(some[:12], some[1:], strict=False)):
-        pairs.append({"hypothesis": text, "references": [reference], "mqm": i})
+    for i in range(12):
+        pairs.append({"hypothesis": some[i], "references": [some[i + 1]], "mqm": i})
     rated = write_lists(tmp_path / "rated.jsonl", pairs)
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
     small = ["--neighbours", "8", "--margin", "0.9", "--epochs", "2", "--severity", "code"]
