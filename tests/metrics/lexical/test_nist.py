@@ -90,7 +90,7 @@ def test_empty_texts_score_0() -> None:
     assert NIST().fit([]).pairwise(["a b"], ["a b"]).tolist() == [[0]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(long_enough, long_enough), min_size=1, max_size=6))
 def test_equals_nltk_over_a_corpus(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = (list(side) for side in zip(*pairs, strict=True))
@@ -99,7 +99,7 @@ def test_equals_nltk_over_a_corpus(pairs: list[tuple[str, str]]) -> None:
     assert metric.corpus(hypotheses, references) == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(texts, texts, texts)
 def test_equals_the_plain_count(
     seen: list[str], hypotheses: list[str], references: list[str]
