@@ -282,31 +282,6 @@ def test_the_linear_form_equals_the_pairs(
     np.testing.assert_allclose(np.concatenate(each), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["pdd", "role-match"])
-@given(candidates=st.lists(roles, min_size=2, max_size=7), self_pair=st.booleans())
-@BOUNDED
-def test_decoding_equals_the_matrix(
-    name: str, candidates: list[list[int]], self_pair: bool
-) -> None:
-    metric = metric_of(name, schema=SIZE)
-    texts = documents(candidates)
-    record = {
-        "id": "a",
-        "candidates": [{"text": list(t.sentences), "roles": list(t.roles or ())} for t in texts],
-    }
-    decisions = [
-        next(MBRDecoder(metric, self_pair=self_pair, nbest=None, keep_matrix=keep).decode([record]))
-        for keep in (False, True)
-    ]
-    assert [place.index for place in decisions[0].ranking] == [
-        place.index for place in decisions[1].ranking
-    ]
-    values = [[place.utility for place in one.ranking] for one in decisions]
-    np.testing.assert_allclose(
-        np.array(values[0], float), np.array(values[1], float), rtol=1e-9, atol=1e-9
-    )
-
-
 @given(x=roles.filter(bool), y=roles.filter(bool))
 @BOUNDED
 def test_zero_for_equal_densities_and_never_for_an_empty_text(x: list[int], y: list[int]) -> None:

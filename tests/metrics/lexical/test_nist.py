@@ -168,13 +168,11 @@ def test_scores_with_counts_of_their_references() -> None:
 def test_what_is_missing_is_told() -> None:
     assert NIST().unfitted
     for metric in (NIST(), load_metric(NIST().fit(TEXTS).signature())):
-        with pytest.raises(
-            InputError, match=r'no texts to count n-grams in.*nist.information="FILE".. or call fit'
-        ):
+        with pytest.raises(InputError, match="information="):
             metric.pairwise(["a"], ["a"])
-    with pytest.raises(InputError, match=r"nowhere.txt: cannot be read"):
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
         NIST(information="nowhere.txt")
-    with pytest.raises(InputError, match="unknown tokenizer"):
+    with pytest.raises(InputError, match="tokenizer"):
         NIST(tokenize="13b").fit(TEXTS)
 
 
@@ -184,18 +182,7 @@ def test_the_command_fits_to_all_references(
     h, r = tmp_path / "h.txt", tmp_path / "r.txt"
     h.write_text("a b z\na c\n", encoding="utf-8")
     r.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    command = [
-        "score",
-        "-m",
-        "nist",
-        "--hypotheses",
-        str(h),
-        "--references",
-        str(r),
-        "--format",
-        "json",
-        "--quiet",
-    ]
-    assert main(command) == 0
+    files = ["--hypotheses", str(h), "--references", str(r)]
+    assert main(["score", "-m", "nist", *files, "--format", "json", "--quiet"]) == 0
     expected = NIST().fit(TEXTS).corpus(["a b z", "a c"], TEXTS)
     assert f"{expected:.6f}"[:6] in capsys.readouterr().out

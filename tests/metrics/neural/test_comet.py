@@ -17,7 +17,6 @@ import torch
 
 from discorank import (
     Context,
-    Document,
     InputError,
     MBRDecoder,
     Metric,
@@ -280,33 +279,6 @@ def test_whose_context(context: int) -> None:
             tiny("tiny-comet-qe", context_from=setting)
 
 
-DOCUMENTS = [
-    Document(["a mill turns", "it is old"]),
-    Document(["the mill", "very old"]),
-    Document(["old", "mill"]),
-]
-SOURCES = Document(["eine Mühle dreht", "sie ist alt"])
-
-
-def test_documents_in_every_reference_context() -> None:
-    for context_from, lent in (
-        ("reference", "reference"),
-        (None, "hypothesis"),
-        ("hypothesis", "hypothesis"),
-    ):
-        metric, single = (
-            tiny(context=1, context_from=context_from),
-            tiny(context=1, context_from=lent),
-        )
-        matrix = metric.pairwise(DOCUMENTS, DOCUMENTS[:2], SOURCES)
-        for i, h in enumerate(DOCUMENTS):
-            for j, r in enumerate(DOCUMENTS[:2]):
-                one = single.score(h.sentences, r.sentences, SOURCES.sentences, ["d", "d"])
-                assert matrix[i, j] == pytest.approx(one.mean(), abs=1e-12)
-        square = metric.pairwise(DOCUMENTS, DOCUMENTS, SOURCES)
-        assert np.ascontiguousarray(square[:, :2]).tobytes() == matrix.tobytes()
-
-
 @pytest.fixture
 def threads() -> Iterator[None]:
     """Puts the number of threads back."""
@@ -559,27 +531,19 @@ def test_another_candidate_is_read_as_released() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
+    "changes",
     [
-        ({"additional_translation_in": [True, True, False]}, "2 further candidates"),
-        ({"additional_translation_in": [False]}, "0 further candidates"),
-        ({"additional_score_in": [True]}, "additional_score_in is set"),
-        ({"use_ref": True}, "a reference beside"),
+        {"additional_translation_in": [True, True, False]},
+        {"additional_translation_in": [False]},
+        {"additional_score_in": [True]},
+        {"use_ref": True},
     ],
 )
-def test_other_inputs_of_poly_are_refused(
-    changes: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
-    import yaml
-
-    folder = tmp_path / "poly"
-    shutil.copytree(MODELS / "tiny-comet-poly", folder)
+def test_other_inputs_of_poly_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(MODELS / "tiny-comet-poly", tmp_path / "poly"))
     file = folder / "checkpoints" / "model.ckpt"
     content = torch.load(file, weights_only=True)
-    content["hyper_parameters"] = {**content["hyper_parameters"], **changes}
+    content["hyper_parameters"] |= changes
     torch.save(content, file)
-    beside = yaml.safe_load((folder / "hparams.yaml").read_text())
-    (folder / "hparams.yaml").write_text(yaml.safe_dump({**beside, **changes}))
-    metric: Any = load_metric("comet-poly", model=str(folder), encoder_path=ENCODER)
-    with pytest.raises(ModelLoadError, match=problem):
-        metric.scorer  # noqa: B018
+    with pytest.raises(ModelLoadError, match="poly"):
+        tiny(str(folder), name="comet-poly").scorer  # noqa: B018

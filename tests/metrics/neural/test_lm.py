@@ -11,12 +11,10 @@ import pytest
 import torch
 
 from discorank import Context, InputError, MBRDecoder, ModelLoadError, load_metric
-from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.causal.metric import LM, CausalScorer
 from discorank.metrics.neural.causal.prompted_sequences import FewShotPrompt, SequenceReader
-from tests.support.lists import write_lists
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal
 
 H = "the cat sat on a mat ."
@@ -222,29 +220,6 @@ def test_least_likely_tokens_are_shown(model: str) -> None:
     least = shown["least_likely"]
     assert [token["place"] for token in least] == np.argsort(values)[:5].tolist()
     assert json.dumps(shown)
-
-
-def test_explain_speaks_of_the_context_that_was_chosen(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": str(i), "document": "d", "position": i, "candidates": list(candidates)}
-        for i, candidates in enumerate((("the dog", "a man"), ("sees", "the", "man")))
-    ]
-    source = write_lists(tmp_path / "lists.jsonl", rows)
-    command = ["explain", str(source), "-u", "doc-lm", "--model", model, "--format", "json"]
-    assert main([*command, "--quiet"]) == 0
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    for place in first["ranking"]:
-        (why,) = place["why"].values()
-        assert why["hypothesis"]["prompt"] == "<s>"
-    chosen = first["ranking"][0]["text"]
-    for place in second["ranking"]:
-        (why,) = place["why"].values()
-        assert why["hypothesis"]["prompt"] == f"<s>{chosen}"
-        # the mean over its tokens is what it was ranked by
-        mean_logprob = why["hypothesis"]["logprob"] / why["hypothesis"]["tokens"]
-        assert mean_logprob == pytest.approx(place["utility"], rel=1e-5)
 
 
 def test_check_counts_the_prompt_once(model: str) -> None:

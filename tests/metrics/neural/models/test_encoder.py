@@ -258,13 +258,12 @@ def test_missing_extra_and_misshapen_weights_are_named(
     assert all(fact in str(caught.value) for fact in found)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_precision_that_a_configuration_names_is_not_that_of_the_weights(
-    dtype: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     folder = Path(shutil.copytree(MODELS / "tiny-xlmr", tmp_path / "encoder"))
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}))
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float16"}))
     state = pretrained(folder).state_dict()
     loaded = from_state(folder, state).state_dict()
     assert {value.dtype for value in loaded.values()} == {torch.float32}
