@@ -187,7 +187,7 @@ def test_a_plug_in(plug_ins: list[Point]) -> None:
 
 def test_a_plug_in_may_not_take_a_built_in_name(plug_ins: list[Point]) -> None:
     plug_ins.append(Point("chrf", "somewhere:Else"))
-    with pytest.raises(InputError, match="registers the built-in name 'chrf'"):
+    with pytest.raises(InputError, match="'chrf'"):
         registry.names()
     assert load_metric("chrf") == ChrF()
 

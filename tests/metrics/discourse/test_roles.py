@@ -181,7 +181,7 @@ def test_labels_may_stand_in_another_order_than_the_schema(tmp_path: Path) -> No
     np.testing.assert_allclose(
         by_schema.pairwise(texts, texts), by_label.pairwise(texts, texts), atol=1e-9
     )
-    with pytest.raises(InputError, match="the classifier has the role 'Current Context'"):
+    with pytest.raises(InputError, match="'Current Context'"):
         _ = metric_of("pdd", model=folder, schema="lfqa").scorer
 
 

@@ -128,7 +128,7 @@ def test_windows_are_joined_texts() -> None:
     together = metric.score(["a cat", "it sat"], ["the cat", "it slept"], None, ["d", "d"])
     plain = tiny().score(["a cat", "the cat it sat"], ["the cat", "the cat it slept"])
     np.testing.assert_array_equal(together, plain)
-    with pytest.raises(InputError, match=r"context=3: it was trained on sentences.*At most 2"):
+    with pytest.raises(InputError, match="context=3"):
         tiny(context=3)
 
 

@@ -248,7 +248,7 @@ def test_input_segments(
     if expected:
         assert read_checkpoint(folder).input_segments == expected
     else:
-        with pytest.raises(ModelLoadError, match=r"input_segments is .* expected mt, then"):
+        with pytest.raises(ModelLoadError, match="input_segments"):
             read_checkpoint(folder)
 
 

@@ -215,9 +215,7 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
     assert scores[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
     deep = replace(metric, context=1)  # type: ignore[call-arg]
     if about["pool"] == "max":
-        with pytest.raises(
-            ModelLoadError, match=r"context is not defined for a max-pooling model. Set context=0"
-        ):
+        with pytest.raises(ModelLoadError, match="context=0"):
             deep.scorer  # noqa: B018
         return
     context = Context(source=("river",), target=("river",))
@@ -332,14 +330,10 @@ def tokens(text: str) -> int:
 
 
 def test_truncation_warns() -> None:
-    with pytest.warns(
-        TruncationWarning, match="comet: of 1 comparisons, 1 lost text and 0 some context"
-    ):
+    with pytest.warns(TruncationWarning, match="1 lost text and 0 some context"):
         tiny(max_tokens=20).pairwise([LONG], ["mill"], "a")
     metric = tiny("tiny-comet-qe", max_tokens=20, context=1)
-    with pytest.warns(
-        TruncationWarning, match="comet-qe: of [12] comparisons, 0 lost text and 1 some context"
-    ):
+    with pytest.warns(TruncationWarning, match="0 lost text and 1 some context"):
         metric.score(["mill " * 5, "mill " * 5], None, ["a"] * 2, ["d"] * 2)
 
 

@@ -92,9 +92,9 @@ def test_context_changes_only_what_the_tokens_mean() -> None:
 
 
 def test_context_is_refused_where_it_means_nothing() -> None:
-    with pytest.raises(ModelLoadError, match="context is not defined for the pooling cls"):
+    with pytest.raises(ModelLoadError, match=r"context.*cls"):
         _ = tiny("tiny-st-cls-prompt", context=1, prompt="").scorer
-    with pytest.raises(ModelLoadError, match=r"context is not defined with a prompt.*prompt=\"\""):
+    with pytest.raises(ModelLoadError, match=r"context.*prompt="):
         _ = tiny("tiny-st-mean-noprompt", context=1).scorer
 
 
@@ -104,7 +104,7 @@ def test_long_texts_are_counted() -> None:
 
 
 def test_prompts() -> None:
-    with pytest.raises(InputError, match=r"unknown prompt 'pasage'.*'passage'.*query"):
+    with pytest.raises(InputError, match=r"'pasage'.*'passage'"):
         _ = tiny("tiny-st-cls-prompt", prompt_name="pasage").scorer
     with pytest.raises(InputError, match="both given"):
         tiny("tiny-st-cls-prompt", prompt_name="passage", prompt="x")
@@ -117,7 +117,7 @@ def test_a_folder_without_modules_is_averaged_with_a_warning(tmp_path: Path) -> 
     (folder / "modules.json").unlink()
     metric = load_metric("embedding", model=str(folder))
     assert isinstance(metric, Metric)
-    with pytest.warns(UserWarning, match=r"has no modules\.json, so token vectors are averaged"):
+    with pytest.warns(UserWarning, match=r"modules\.json"):
         plain = metric.score(["the mill"], ["a mill"])
     np.testing.assert_allclose(plain, tiny().score(["the mill"], ["a mill"]), atol=1e-6)
 

@@ -150,20 +150,16 @@ def test_what_each_version_reads() -> None:
 
 def test_the_version_comes_from_the_name_or_the_setting(tmp_path: Path) -> None:
     nameless = copy_of(HYBRID, tmp_path / "model")
-    with pytest.raises(InputError, match=r"cannot tell MetricX-23 from MetricX-24.*version=23"):
+    with pytest.raises(InputError, match="version=23"):
         tiny(nameless).score(["a"], ["b"], ["c"])
     stated = tiny(nameless, version=24).score(["a"], ["b"], ["c"])
     assert stated.tobytes() == tiny().score(["a"], ["b"], ["c"]).tobytes()
 
 
 def test_a_model_named_for_the_other_metric_warns() -> None:
-    with pytest.warns(
-        UserWarning, match="by its name it is a model for metricx-qe, used as metricx"
-    ):
+    with pytest.warns(UserWarning, match=r"metricx-qe.*metricx"):
         _ = tiny(MODELS / "tiny-metricx-23-qe").scorer
-    with pytest.warns(
-        UserWarning, match="by its name it is a model for metricx, used as metricx-qe"
-    ):
+    with pytest.warns(UserWarning, match=r"metricx.*metricx-qe"):
         _ = tiny(MODELS / "tiny-metricx-23", "metricx-qe").scorer
 
 

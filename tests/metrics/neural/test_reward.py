@@ -217,7 +217,7 @@ def test_refusals(made: Callable[..., Path], tmp_path: Path) -> None:
         loaded("reward", model=str(folder)).scorer  # noqa: B018
     settings["chat_template"] = CHAT + "{{ raise_exception('no system') }}"
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match=r"chat template refuses it: .*no system"):
+    with pytest.raises(InputError, match="no system"):
         loaded("reward", model=str(folder)).scorer  # noqa: B018
     with pytest.raises(ModelLoadError, match="no model is named"):
         loaded("reward").scorer  # noqa: B018

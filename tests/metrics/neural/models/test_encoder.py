@@ -183,7 +183,7 @@ def test_an_encoder_is_cut_at_its_layer(family: str, layer: int) -> None:
 
 @pytest.mark.parametrize("layer", [-1, 4, 99])
 def test_a_layer_that_is_not_there(layer: int) -> None:
-    with pytest.raises(InputError, match=f"layer: layer {layer} of an encoder with 3 layers"):
+    with pytest.raises(InputError, match=f"layer {layer} of .*3 layers"):
         Encoder(made("bert"), "cpu", "float32", layer)
 
 
@@ -202,7 +202,7 @@ def test_a_device_that_is_not_there(name: str) -> None:
         return
     if name.startswith("cuda") and torch.cuda.device_count() > 7:
         pytest.skip("there is such a device")
-    with pytest.raises(InputError, match=rf"device '{name}': .*Such as cpu or cuda:0"):
+    with pytest.raises(InputError, match=f"device '{name}'"):
         device_of(name)
 
 

@@ -425,7 +425,7 @@ def test_too_many_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/dev/zero", "", "..", 3, None])
 def test_an_index_that_leads_elsewhere(folder: Path, name: Any) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
-    with pytest.raises(ModelLoadError, match="expected the name of a file in the folder"):
+    with pytest.raises(ModelLoadError, match="index.json"):
         check_model(folder)
 
 
@@ -445,7 +445,7 @@ def test_members_are_counted_before_they_are_read(tmp_path: Path, comment: bytes
     path = zipped(tmp_path / "m.ckpt", 20, comment)
     with use_limits(members=19):
         for look in (check_archive, check_model, check_torch_checkpoint):
-            with pytest.raises(REFUSED, match="an archive of more than 19 members"):
+            with pytest.raises(REFUSED, match="19 members"):
                 look(path)
     with use_limits(members=20):
         check_archive(path)
@@ -485,7 +485,7 @@ def test_an_array_that_says_it_is_larger(tmp_path: Path) -> None:
     array = b"\x93NUMPY\1\0" + struct.pack("<H", len(about)) + about
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
         archive.writestr("about.npy", array)
-    with pytest.raises(ModelLoadError, match=r"an array of the shape \(1000000000000,\)"):
+    with pytest.raises(ModelLoadError, match="1000000000000"):
         load_parser(tmp_path / "p.npz")
 
 

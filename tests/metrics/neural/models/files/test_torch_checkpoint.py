@@ -161,9 +161,7 @@ def test_a_pickled_module(tmp_path: Path) -> None:
     torch.save(module, tmp_path / "x.ckpt")
     checkpoint = read_torch_checkpoint(tmp_path / "x.ckpt")
     assert_equal(checkpoint.tensors(checkpoint.root), module.state_dict())
-    with pytest.raises(
-        ModelLoadError, match=r"found <.*\.Outer>, expected a mapping with a state_dict"
-    ):
+    with pytest.raises(ModelLoadError, match=r"\.Outer.*state_dict"):
         read_checkpoint(tmp_path / "x.ckpt")
 
 
@@ -382,7 +380,7 @@ def test_one_storage_in_many_tensors(tmp_path: Path) -> None:
     assert len(checkpoint.tensors(checkpoint.root)) == 4
     torch.save({str(i): numbers for i in range(1000)}, tmp_path / "x.ckpt")
     checkpoint = read_torch_checkpoint(tmp_path / "x.ckpt")
-    with pytest.raises(ModelLoadError, match="its tensors have 40000000 bytes, the file has"):
+    with pytest.raises(ModelLoadError, match="40000000 bytes"):
         checkpoint.tensors(checkpoint.root)
 
 
