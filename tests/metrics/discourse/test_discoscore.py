@@ -363,7 +363,7 @@ def test_settings_that_are_refused(name: str, settings: dict[str, Any], found: s
         ("ds-focus", {}, [("boat", 4, 99)]),
         ("ds-focus", {}, [("", 0, 1)]),
         ("ds-focus", {}, [("boat", False, True)]),
-        ("ds-focus", {}, [("b", 1, 2)]),
+        ("ds-focus", {}, [("b", 3, 4)]),
     ],
 )
 def test_foci_that_are_refused(

@@ -239,7 +239,12 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
         ("tiny-comet-ref", "comet-poly", {}, r"comet\(model"),
         ("tiny-cometkiwi", "comet-poly", {}, r"comet-qe\(model"),
         ("tiny-comet-ref", "comet", {"encoder_path": str(MODELS / "tiny-bert")}, "encoder_path"),
-        ("tiny-comet-ref", "comet", {"encoder_path": str(MODELS / "tiny-comet-ref")}, ""),
+        (
+            "tiny-comet-ref",
+            "comet",
+            {"encoder_path": str(MODELS / "tiny-comet-ref")},
+            "tiny-comet-ref",
+        ),
     ],
 )
 def test_checkpoints_of_another_metric_or_encoder(

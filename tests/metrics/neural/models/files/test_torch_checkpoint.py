@@ -330,8 +330,8 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
         "_rebuild_device_tensor_from_cpu_tensor",
     ),
     "classes without end": (lambda: pickled(GLOBALS + b"N."), "1024"),
-    "a far place in memory": (lambda: pickled(b"\x80\x02}r\xff\xff\xff\xff."), ""),
-    "deep lists": (lambda: pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."), ""),
+    "a far place in memory": (lambda: pickled(b"\x80\x02}r\xff\xff\xff\xff."), "mapping"),
+    "deep lists": (lambda: pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."), "mapping"),
     "deep tuples as a key": (
         lambda: pickled(b"\x80\x02})" + b"\x85" * 2_000_000 + b"Ns."),
         "tuples",
@@ -355,7 +355,7 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
     "deep marks": (lambda: pickled(b"\x80\x02" + b"(" * 100_000 + b"."), "damaged"),
     "a pickle inside another": (
         lambda: pickled(pickle.dumps({"x": Call(pickle.loads, b"N.")}, 2)),
-        "",
+        "mapping",
     ),
 }
 
