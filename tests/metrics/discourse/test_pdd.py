@@ -357,7 +357,7 @@ def test_numbers_and_names_are_the_same_roles() -> None:
         ({}, document([0, -1]), r"roles\[1\].*-1"),
         ({"schema": 2}, document([0, 5]), r"roles\[1\].*5"),
         ({}, "A plain text.", "no roles"),
-        ({}, Document(["a"], id="article 7"), "article 7.*no roles"),
+        ({}, Document(["a"], id="article 7", roles=["x"]), "article 7.*'x'"),
         ({"schema": "newz"}, "", "newz"),
         ({"schema": ("a", "a")}, "", "schema"),
         ({"schema": 0}, "", "schema"),

@@ -87,7 +87,7 @@ def test_an_endless_line_is_refused_in_bounded_memory(
             file.write(b"0" * (1 << 20))
     with use_limits(line_bytes=1 << 20):
         # the line as it grows, and the blocks
-        limit_bytes = (3 << 20) + (8 << 20)
+        limit_bytes = (3 << 20) + (12 << 20)
         assert_refused_in_bounded_memory(tmp_path / name, r":1: .*1048576 bytes", limit_bytes)
 
 
