@@ -373,22 +373,6 @@ def test_foci_that_are_refused(
         tiny(name, **settings).score([Document(["the boat ."], foci=[foci])], [BOAT])
 
 
-@given(
-    texts=st.lists(documents(), min_size=3, max_size=5),
-    settings=st.sampled_from(["ds-focus", "ds-sent"]),
-)
-@BOUNDED
-def test_a_value_depends_on_its_pair_alone(texts: list[Document], settings: str) -> None:
-    variants: list[dict[str, Any]] = [{}, {"compat": "reference"}, {"focus": "entity"}]
-    if settings == "ds-sent":
-        variants += [{"align": "greedy"}, {"align": "optimal"}]
-    for extra in variants:
-        metric = tiny(settings, **extra)
-        together = metric.pairwise(texts, texts)
-        for i, h in enumerate(texts):
-            assert metric.pairwise([h], texts[::-1]).tobytes() == together[i, ::-1].tobytes()
-
-
 # --- degenerate texts
 
 EMPTY, NO_NOUNS = Document([], foci=[]), Document(["it is ."], foci=[[]])

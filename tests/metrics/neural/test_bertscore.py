@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from math import log
@@ -291,42 +291,6 @@ def test_a_list_of_unequal_documents_is_joined_in_every_context() -> None:
         assert ranking.flags == ("joined",)
     with pytest.raises(InputError, match="sentence by sentence"):
         tiny(context=1).score([Document(["a", "b"])], [Document(["a"])], documents=["d"])
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """Puts the number of threads back."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def in_ways(ways: Sequence[tuple[int, int]], **settings: Any) -> Iterator[tuple[str, BERTScore]]:
-    """The metric with so many tokens in a batch, under so many threads."""
-    for tokens, count in ways:
-        torch.set_num_threads(count)
-        yield (
-            f"{tokens} tokens, {count} threads",
-            tiny("tiny-xlmr", batch_tokens=tokens, **settings),
-        )
-
-
-@pytest.mark.parametrize("settings", [{}, {"context": 2}])
-def test_values_do_not_depend_on_their_company(settings: dict[str, Any], threads: None) -> None:
-    torch.set_num_threads(1)
-    context = Context(target=("one two", "three")) if "context" in settings else None
-    texts = [*TEXTS, "near the river the old mill turns and turns " * 2]
-    wanted = tiny("tiny-xlmr", **settings).pairwise(texts, texts, context=context)
-    documents = ["d"] * 5 + ["e"] * (len(texts) - 5)
-    aligned = tiny("tiny-xlmr", **settings).score(texts, texts[::-1], documents=documents)
-    for way, metric in in_ways([(7, 2), (4096, 3)], **settings):
-        order = np.random.default_rng(len(way)).permutation(len(texts))
-        matrix = metric.pairwise([texts[i] for i in order], texts, context=context)
-        assert matrix.tobytes() == wanted[order].tobytes(), way
-        assert metric.pairwise(texts, texts, context=context).tobytes() == wanted.tobytes(), way
-        assert (
-            metric.score(texts, texts[::-1], documents=documents).tobytes() == aligned.tobytes()
-        ), way
 
 
 def test_half_precision() -> None:

@@ -96,11 +96,6 @@ def test_pairs_are_the_definition(hypotheses: list[str], references: list[str]) 
     )
 
 
-def test_several_references_count_by_the_best() -> None:
-    both = tiny().score([TEXTS[0]], [[TEXTS[1], TEXTS[3]]])
-    assert both == max(tiny().score([TEXTS[0]] * 2, [TEXTS[1], TEXTS[3]]))
-
-
 def test_a_converted_checkpoint_scores_the_same(folder: Path) -> None:
     metric = load_metric("sescore2", model=str(folder), device="cpu")
     hypotheses, references = TEXTS[::2], TEXTS[1::2]
