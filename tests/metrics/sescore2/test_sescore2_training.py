@@ -452,9 +452,8 @@ def test_a_finished_training_is_used_again(
     wanted, second = weights(tmp_path / "one"), weights(tmp_path / "two")
     monkeypatch.setattr("discorank.metrics.sescore2.training.regression_training.vectors_of", None)
     progress: list[TrainingProgress] = []
-    assert fit(
-        work, tmp_path / "two", settings, "cpu", None, None, progress.append, "kept"
-    ).complete
+    again = fit(work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="kept")
+    assert again.complete
     assert not progress
     third = weights(tmp_path / "two")
     assert all(torch.equal(wanted[name], third[name]) for name in wanted)
