@@ -249,21 +249,30 @@ def combination(folder: Path, *metrics: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES_OF_CODE)
-def test_a_combination_that_names_code(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_combination_that_names_code(tmp_path: Path, name: str) -> None:
+    lists = lists_of_code(tmp_path)
     utility = combination(tmp_path, "chrf", name)
-    texts = [f"import {MODULE}", f"open({str(tmp_path / 'it ran')!r}, 'w')"]
-    lists = written(tmp_path / "lists", [{"id": "x", "source": "s", "candidates": texts}])
-    out = tmp_path / "out.jsonl"
-    refused("decode", lists, "-u", utility, "-o", out)
-    assert "--allow-code" in capsys.readouterr().err
+    refused("decode", lists, "-u", utility, "-o", tmp_path / "out.jsonl")
+    fine("check", lists, "-u", utility)
+    assert not (tmp_path / "it ran").exists()
+
+
+def lists_of_code(folder: Path) -> Path:
+    """A list whose candidates would leave a file where they run."""
+    texts = [f"import {MODULE}", f"open({str(folder / 'it ran')!r}, 'w')"]
+    return written(folder / "lists", [{"id": "x", "source": "s", "candidates": texts}])
+
+
+def test_commands_with_a_combination_that_names_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists, out = lists_of_code(tmp_path), tmp_path / "out.jsonl"
+    utility = combination(tmp_path, "chrf", CODE_NAME)
     refused("decode", lists, "-u", f"chrf + {utility}", "-o", out)
+    assert "--allow-code" in capsys.readouterr().err
     refused("decode", lists, "-u", "chrf", "--shortlist", utility, "-o", out)
     refused("rerank", lists, "-m", utility, "-o", out)
     refused("explain", lists, "-u", utility)
-    fine("check", lists, "-u", utility)
-    assert "not shown" in capsys.readouterr().out
     fine("cite", utility)
     metric = written(tmp_path / "metric.yaml", f"name: combination\nmodel: {tmp_path}/m.json\n")
     refused("decode", lists, "-u", metric, "-o", out)
@@ -285,12 +294,10 @@ def test_a_name_in_check_imports_nothing(
     lists = written(tmp_path / "lists", [{"id": "x", "candidates": ["a", "b"]}])
     metric = written(tmp_path / "metric.yaml", f"name: pdd\nsentences: {CODE_NAME}\n")
     for utility in (CODE_NAME, f"chrf + {CODE_NAME}", f'pdd(sentences="{CODE_NAME}")', metric):
-        fine("check", lists, "-u", utility)
-        assert "cost and needs are not shown" in capsys.readouterr().out
         fine("check", lists, "-u", utility, "--format", "json")
         shown = json.loads(capsys.readouterr().out)["utility"]
         assert shown["signature"] == str(utility)
-        assert "not allowed" in shown["problems"][0]
+        assert shown["problems"]
     fine("cite", CODE_NAME, f'pdd(sentences="{CODE_NAME}")')
 
 
@@ -306,20 +313,14 @@ def rewritten(path: Path, change: Callable[[Any], None]) -> None:
 
 @pytest.mark.parametrize(
     "signature",
-    [
-        CODE_NAME,
-        f"chrf + {CODE_NAME}",
-        f'pdd(sentences="{CODE_NAME}")',
-        f"{MODULE}.yaml",
-        "COMBINATION",
-        [CODE_NAME, "chrf"],
-    ],
+    [CODE_NAME, f'pdd(sentences="{CODE_NAME}")', f"{MODULE}.yaml", "COMBINATION", [CODE_NAME]],
 )
 def test_a_run_file_that_names_code(
     tmp_path: Path, signature: str | list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     written(tmp_path / "canary" / f"{MODULE}.yaml", f"name: {CODE_NAME}\n")
+    is_file = signature == f"{MODULE}.yaml"
     if signature == "COMBINATION":
         signature = combination(tmp_path, CODE_NAME)
 
@@ -331,15 +332,8 @@ def test_a_run_file_that_names_code(
 
     rewritten(Path(f"{run}.run.json"), change)
     page = tmp_path / "page.html"
-    code = main(["report", str(run), "-o", str(page)])
-    heard = capsys.readouterr().err
-    if signature == f"{MODULE}.yaml":
-        assert (code, "unknown metric" in heard) == (2, True)
-    else:
-        assert code == 0
-        assert "no list is shown with reasons" in heard
-        assert "--allow-code" in heard
-        assert "No list is shown with reasons" in page.read_text(encoding="utf-8")
+    assert main(["report", str(run), "-o", str(page)]) == (2 if is_file else 0)
+    assert ("--allow-code" in capsys.readouterr().err) != is_file
     fine("cite", f"{run}.run.json")
     systems = [
         {
@@ -556,8 +550,15 @@ def test_a_model_that_brings_code(tmp_path: Path, name: str) -> None:
             score_of(name, hostile, **settings)
 
 
-@pytest.mark.parametrize("data", ["pickle", "torch", "legacy torch"])
-@pytest.mark.parametrize("name", METRICS_OF_MODELS)
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("bertscore", "pickle"),
+        ("bertscore", "torch"),
+        ("ds-focus", "torch"),
+        ("bartscore", "legacy"),
+    ],
+)
 def test_weights_that_are_pickles(tmp_path: Path, name: str, data: str) -> None:
     model, settings = METRICS_OF_MODELS[name]
     hostile = hostile_model(tmp_path / "model", model)
@@ -662,15 +663,19 @@ def test_packages_in_the_working_directory(canary: Canary, tmp_path: Path) -> No
     points = f"[discorank.metrics]\nevil = {MODULE}:utility\n"
     written(plug_in / "entry_points.txt", points)
     lists = written(tmp_path / "lists", [{"id": "x", "candidates": ["a b.", "b c."]}])
+    commands = []
+    for name, metric in (("isanlp", 'dr(parser="isanlp")'), ("evil", "evil")):
+        folder = tmp_path / name
+        folder.mkdir()
+        commands.append(["decode", str(lists), "-u", combination(folder, metric)])
     start = "import sys; sys.path.remove(''); from discorank.cli.main import main; "
-    for metric in ('dr(parser="isanlp")', "evil"):
-        utility = combination(tmp_path, metric)
-        script = f"{start}print(main({['decode', str(lists), '-u', utility]!r}))"
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=canary.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.strip() in ("2", "3"), done
+    script = f"{start}print(*map(main, {commands!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=canary.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) <= {"2", "3"}, done
+    assert len(done.stdout.split()) == 2, done

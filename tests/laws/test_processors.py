@@ -70,7 +70,16 @@ def is_repeated(processor: tuple[str, ...]) -> bool:
     return numpys_kernels(processor[0]) in {numpys_kernels(other[0]) for other in alike}
 
 
-@pytest.mark.parametrize("processor", [(), *PROCESSORS], ids="-".join)
+# This processor, and one of the oldest, in every run; the others where time does not matter.
+ALWAYS = ((), PROCESSORS[2])
+
+
+def of_processor(processor: tuple[str, ...]) -> object:
+    marks = () if processor in ALWAYS else pytest.mark.slow
+    return pytest.param(processor, marks=marks, id="-".join(processor))
+
+
+@pytest.mark.parametrize("processor", map(of_processor, [(), *PROCESSORS]))
 def test_bytes_do_not_depend_on_how_work_is_cut(processor: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
     if processor:

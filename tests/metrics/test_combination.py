@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,11 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.commands.train.train_weights import combination_figures as as_text
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted
-from discorank.cli.terminal.standard_streams import TerminatedError
 from discorank.integrations.formats.human_scores import read_rankings
 from discorank.metrics.combination import Combination
-from discorank.metrics.execution.cache import Cache
 from discorank.metrics.logistic import (
     MEAN_PENALTY,
     PENALTIES,
@@ -51,9 +49,10 @@ from discorank.rerank.training.combination_training import (
 )
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
+from ..support.lists import write_lists
 from ..support.trees import GOLDEN
 
-BOUNDED = bounded(max_examples=25, deadline=None, database=None)
+BOUNDED = bounded(max_examples=15, deadline=None, database=None)
 COMBINATION = GOLDEN["combination"]
 NAMES = list(COMBINATION["features"])
 ROWS = np.array([COMBINATION["features"][name] for name in NAMES])
@@ -261,6 +260,7 @@ def test_free_weights_may_be_negative() -> None:
     assert min(f["weight"] for f in trained(against="candidates")["features"]) >= 0 > min(against)
 
 
+@cache
 def trained(**settings: Any) -> dict[str, Any]:
     metrics = [load_metric(name) for name in METRICS]
     return train_combination(
@@ -304,89 +304,55 @@ def test_choices_are_those_of_the_scaled_features(tmp_path: Path) -> None:
     ]
 
 
-WRONG_RANKS = {
-    "[]": r"id: found \[\]",
-    '{"id": 3, "ranks": {}}': "id: found",
-    '{"id": "a"}': "ranks: found None, expected numbers by system",
-    "{": "not JSON",
-    **{
-        f'{{"id": "a", "ranks": {{"A": {rank}, "B": 1}}}}': "(ranks.A: found|not JSON)"
-        for rank in ("NaN", "Infinity", "true", '"1"', "1" + "0" * 400)
-    },
-}
-
-
 def test_rankings_and_teachers(tmp_path: Path) -> None:
-    lines = [
-        json.dumps(
-            {"id": row["id"], "ranks": {c["system"]: c["errors"] for c in row["candidates"]}}
-        )
-        for row in lists()
-    ]
+    lines = []
+    for row in lists():
+        ranks = {c["system"]: c["errors"] for c in row["candidates"]}
+        lines.append(json.dumps({"id": row["id"], "ranks": ranks}))
     path = tmp_path / "ranks.jsonl"
     path.write_text("\n".join(lines))
     rankings = read_rankings(LineSource(path))
     metrics = [load_metric(name) for name in METRICS]
-    by_people = trained()
     by_ranks = train_combination(
         metrics, records(), Preferences(rankings=rankings), Tuning(draws=20)
     )
-    assert by_ranks["features"] == by_people["features"]
+    assert by_ranks["features"] == trained()["features"]
     by_teacher = train_combination(
         metrics, records(), Preferences(teacher=load_metric("bleu")), Tuning(draws=20)
     )
     assert by_teacher["held_out"]["accuracy"] > 0.9
-    with pytest.raises(InputError, match="ranks 'S9', which is no system"):
-        Preferences(rankings={"l0": [{"S9": 1}]}).pairs(records(), 0)
-    for line, problem in WRONG_RANKS.items():
+    refused = ("[]", '{"id": 3, "ranks": {}}', '{"id": "a"}', "{")
+    numbers = ("NaN", "Infinity", "true", '"1"', "1" + "0" * 400)
+    for line in (*refused, *(f'{{"id": "a", "ranks": {{"A": {n}, "B": 1}}}}' for n in numbers)):
         path.write_text(f"{lines[0]}\n{line}\n")
-        with pytest.raises(InputError, match=rf"ranks.jsonl:2: {problem}"):
+        with pytest.raises(InputError, match=r"ranks\.jsonl:2: "):
             read_rankings(LineSource(path))
 
 
-def test_rankings_of_no_list_are_refused() -> None:
-    rankings = {"l0": [{"S0": 1.0, "S1": 2.0}], "l99": [{"S0": 1.0}]}
-    with pytest.raises(
-        InputError, match=r"rankings: 'l99' is no list. Expected the id of a list, such as 'l0'"
-    ):
-        Preferences(rankings=rankings).pairs(records(), 0)
-    with pytest.raises(InputError, match=r"margin 0\.5 beside rankings"):
-        Preferences(rankings={"l0": rankings["l0"]}).pairs(records(), 0.5)
-    assert len(Preferences(rankings={"l0": rankings["l0"]}).pairs(records(), 0)[0]) == 1
+@pytest.mark.parametrize(
+    ("rankings", "margin", "found"),
+    [
+        ({"l0": [{"S9": 1.0}]}, 0, "'S9'"),
+        ({"l0": [{"S0": 1.0, "S1": 2.0}], "l99": [{"S0": 1.0}]}, 0, "'l99'"),
+        ({"l0": [{"S0": 1.0, "S1": 2.0}]}, 0.5, "margin"),
+    ],
+)
+def test_rankings_that_are_refused(rankings: Any, margin: float, found: str) -> None:
+    with pytest.raises(InputError, match=found):
+        Preferences(rankings=rankings).pairs(records(), margin)
 
 
 def test_scores_that_are_missing_or_no_numbers() -> None:
-    with pytest.raises(
-        InputError, match=r"unknown score 'erors'\. Did you mean 'errors'\? All: errors, length"
-    ):
+    with pytest.raises(InputError, match="'errors'"):
         Preferences("erors").pairs(records(), 0)
     for value in ("3", True, [1], 10**400):
         rows = lists()[:2]
         rows[1]["candidates"][2] = {"text": "x", "system": "S", "errors": value}
-        with pytest.raises(
-            InputError, match=r"list l1, candidates\[2\].errors: found .*expected a number"
-        ):
+        with pytest.raises(InputError, match=r"list l1, candidates\[2\].errors"):
             Preferences("errors").pairs([read_list(row) for row in rows], 0)
     rows[1]["candidates"][2] = {"text": "x", "system": "S"}
-    assert [
-        len(pairs) for pairs in Preferences("errors").pairs([read_list(row) for row in rows], 0)
-    ] == [6, 3]
-
-
-def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, given_ = Cache(tmp_path), []
-
-    def spied(metric: Any, lists: Any, against: Any, cache: Any = None) -> Any:
-        given_.append(cache)
-        return features(metric, lists, against, cache)
-
-    monkeypatch.setattr("discorank.rerank.training.combination_training.features", spied)
-    preferences = Preferences(teacher=load_metric("bleu"))
-    assert train_combination(
-        [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache
-    )["pairs"]
-    assert given_ == [cache, cache]
-    cache.close()
+    of_lists = Preferences("errors").pairs([read_list(row) for row in rows], 0)
+    assert [len(pairs) for pairs in of_lists] == [6, 3]
 
 
 def test_the_best_single_metric_is_chosen_without_the_pairs_held_out() -> None:
@@ -398,30 +364,20 @@ def test_the_best_single_metric_is_chosen_without_the_pairs_held_out() -> None:
     assert accuracies["accuracy"] == (0.5 * 5) / 10
 
 
-def test_a_metric_stands_once() -> None:
-    with pytest.raises(InputError, match="chrf: stands twice"):
-        train_combination(
-            [load_metric("chrf"), load_metric("chrf")], records(), Preferences("errors")
-        )
-
-
-def test_training_says_what_is_missing() -> None:
-    metrics = [load_metric("chrf")]
-    with pytest.raises(InputError, match="no preferences"):
-        train_combination(metrics, records(), Preferences())
-    with pytest.raises(InputError, match="no pair of candidates"):
-        train_combination(metrics, records(), Preferences("length"))
-    with pytest.raises(InputError, match="no pair of candidates"):
-        train_combination(metrics, [], Preferences("errors"))
-    bare = [
-        read_list({key: value for key, value in row.items() if key != "references"})
-        for row in lists()
-    ]
-    with pytest.raises(InputError, match=r'list l0: no references.*against="candidates"'):
-        train_combination(metrics, bare, Preferences("errors"))
-    assert train_combination(
-        metrics, bare, Preferences("errors"), Tuning(against="candidates", draws=10)
-    )["pairs"]
+def test_training_needs_preferences_and_references() -> None:
+    metrics, errors = [load_metric("chrf")], Preferences("errors")
+    for given_, lists_, preferences in (
+        (metrics, records(), Preferences()),
+        (metrics, records(), Preferences("length")),
+        (metrics, [], errors),
+        (metrics * 2, records(), errors),
+    ):
+        with pytest.raises(InputError):
+            train_combination(given_, lists_, preferences)
+    bare = [read_list({k: v for k, v in row.items() if k != "references"}) for row in lists()]
+    with pytest.raises(InputError, match=r'list l0.*against="candidates"'):
+        train_combination(metrics, bare, errors)
+    assert train_combination(metrics, bare, errors, Tuning(against="candidates", draws=10))["pairs"]
 
 
 # --- the metric
@@ -492,45 +448,30 @@ def test_a_combination_of_itself_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "match"),
+    ("text", "found"),
     [
-        ("", "no JSON"),
-        ("[" * 100000, "no JSON"),
-        ("[]", r"found \[\]"),
-        ('{"format": 2, "features": []}', "found"),
-        ('{"format": 1, "features": []}', "every weight is 0"),
-        (
-            '{"format": 1, "features": [{"metric": "chrf", "weight": 1, "min": 2, "max": 2}]}',
-            "every weight is 0",
-        ),
-        (
-            '{"format": 1, "features": [{"metric": "chrf", "weight": 1, "min": 3, "max": 2}]}',
-            "max is below min",
-        ),
-        (
-            '{"format": 1, "features": [{"metric": "chrf", "weight": "1", "min": 0, "max": 2}]}',
-            r"features\[0\]: found",
-        ),
-        (
-            '{"format": 1, "features": [{"metric": "chrf", "weight": NaN, "min": 0, "max": 2}]}',
-            r"features\[0\]: found",
-        ),
-        (
-            '{"format": 1, "features": [{"metric": "chfr", "weight": 1, "min": 0, "max": 2}]}',
-            r"features\[0\].*'chrf'",
-        ),
-        (FEATURE % ("1" + "0" * 400, "0", "2"), r"features\[0\]: found"),
-        (FEATURE % ("1", "-1e308", "1e308"), "out of range"),
-        (FEATURE % ("1", "0", "1e-320"), "out of range"),
-        (FEATURE % ("1e308", "0", "1e-3"), "out of range"),
-        (FEATURE % ("true", "0", "2"), r"features\[0\]: found"),
+        ("", "JSON"),
+        ("[" * 100000, "JSON"),
+        ("[]", r"\[\]"),
+        ('{"format": 2, "features": []}', "format"),
+        ('{"format": 1, "features": []}', "weight"),
+        (FEATURE % ("1", "2", "2"), "weight"),
+        (FEATURE % ("1", "3", "2"), "max"),
+        (FEATURE % ('"1"', "0", "2"), r"features\[0\]"),
+        (FEATURE % ("NaN", "0", "2"), r"features\[0\]"),
+        (FEATURE.replace("chrf", "chfr") % ("1", "0", "2"), r"features\[0\].*'chrf'"),
+        (FEATURE % ("1" + "0" * 400, "0", "2"), r"features\[0\]"),
+        (FEATURE % ("1", "-1e308", "1e308"), "range"),
+        (FEATURE % ("1", "0", "1e-320"), "range"),
+        (FEATURE % ("1e308", "0", "1e-3"), "range"),
+        (FEATURE % ("true", "0", "2"), r"features\[0\]"),
     ],
 )
 @pytest.mark.filterwarnings(f"ignore::{UncheckedWarning.__module__}.{UncheckedWarning.__name__}")
-def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
+def test_broken_models(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "m.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError, match=found):
         load_metric("combination", model=str(path))
 
 
@@ -539,12 +480,11 @@ def test_a_damaged_or_edited_model_is_refused(tmp_path: Path) -> None:
     text = Path(path).read_text(encoding="utf-8")
     edited = text.replace('"weight": 4', '"weight": 5')
     Path(path).write_text(edited, encoding="utf-8")
-    match = r'm.json: is damaged or was edited: .*remove "checksum" from it, else fetch or train it'
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError, match=r"m\.json"):
         load_metric("combination", model=path)
     unchecked = {key: value for key, value in json.loads(edited).items() if key != "checksum"}
     Path(path).write_text(json.dumps(unchecked), encoding="utf-8")
-    with pytest.warns(UncheckedWarning, match='m.json: has no "checksum"'):
+    with pytest.warns(UncheckedWarning, match=r"m\.json"):
         metric = load_metric("combination", model=path)
     assert metric.parts[0][0] == 2.5
 
@@ -562,120 +502,54 @@ def test_a_flipped_bit_of_a_model_is_refused_or_changes_nothing(
 
 
 def test_a_combination_needs_its_model() -> None:
-    with pytest.raises(InputError, match=r'combination\(model="FILE.json"\)'):
-        load_metric("combination")
+    for spec in ("combination", 'combination(model="nowhere.json")'):
+        with pytest.raises(InputError):
+            load_metric(spec)
     for path in ("models/m.json", "/m.json", "m.json"):
-        with pytest.raises(InputError, match=rf'^{path}: is a file.*combination\(model="{path}"\)'):
+        with pytest.raises(InputError, match=rf'combination\(model="{path}"\)'):
             load_metric(path)
-    with pytest.raises(InputError, match="cannot be read: No such file"):
-        load_metric("combination", model="nowhere.json")
 
 
 # --- the command
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, out = tmp_path / "lists.jsonl", tmp_path / "m.json"
-    data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
-    command = [
-        "train",
-        "combination",
-        str(data),
-        "-m",
-        *METRICS,
-        "-o",
-        str(out),
-        "--draws",
-        "20",
-        "--quiet",
-    ]
+    data, out = write_lists(tmp_path / "lists.jsonl", lists()), tmp_path / "m.json"
+    start = ["train", "combination", str(data), "--draws", "20", "--quiet"]
+    command = [*start, "-m", *METRICS, "-o", str(out)]
     assert main([*command, "--prefer", "errors:lower"]) == 0
-    shown = capsys.readouterr().out
-    assert "rouge-l" in shown
-    assert "144 pairs of 8 documents" in shown
-    assert "single metric that is best on the other folds" in shown
-    model = trained()
-    largest = {**model, "penalty": max(PENALTIES)}
-    assert "This penalty is the largest tried: it holds the weights at their mean" in as_text(
-        largest
-    )
-    assert ("largest tried" in shown) == (model["penalty"] == max(PENALTIES))
-    assert main([*command, "--prefer", "errors:lower", "--penalty", "1"]) == 0
-    assert "largest tried" not in capsys.readouterr().out
-    assert main([*command[:-1], "--prefer", "errors:lower"]) == 0
-    assert f'use it as combination(model="{out}")' in capsys.readouterr().err
+    assert "144 pairs of 8 documents" in capsys.readouterr().out
     assert json.loads(out.read_text(encoding="utf-8")) == trained()
-    assert (
-        main(
-            [
-                "decode",
-                str(data),
-                "-u",
-                f'combination(model="{out}")',
-                "-o",
-                str(tmp_path / "o.jsonl"),
-                "--quiet",
-            ]
-        )
-        == 0
-    )
-    ranks = tmp_path / "ranks.jsonl"
-    ranks.write_text(
-        "".join(
-            json.dumps(
-                {"id": r["id"], "ranks": {c["system"]: c["errors"] for c in r["candidates"]}}
-            )
-            + "\n"
-            for r in lists()
-        )
-    )
-    assert main([*command, "--rankings", str(ranks), "--format", "json"]) == 0
+    chosen = ["-u", f'combination(model="{out}")', "-o", str(tmp_path / "o.jsonl"), "--quiet"]
+    assert main(["decode", str(data), *chosen]) == 0
+    ranks = []
+    for row in lists():
+        of_systems = {c["system"]: c["errors"] for c in row["candidates"]}
+        ranks.append({"id": row["id"], "ranks": of_systems})
+    rankings = ["--rankings", str(write_lists(tmp_path / "ranks.jsonl", ranks))]
+    assert main([*command, *rankings, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["features"] == trained()["features"]
     assert main([*command, "--teacher", "bleu"]) == 0
-    capsys.readouterr()
-    for more, message in (
-        ([], "Give one of --prefer, --rankings, --teacher"),
-        (["--prefer", "errors", "--teacher", "bleu"], "found --prefer and --teacher"),
-        (["--prefer", "errors:down"], "Expected NAME or NAME:lower"),
-        (
-            ["--prefer", "errors", "-o", str(tmp_path / "nowhere" / "m.json")],
-            "nowhere: is no folder",
-        ),
-        (["--prefer", "errors", "-o", str(tmp_path)], "is no plain file"),
-        (["--rankings", str(ranks), "--margin", "1"], "margin 1 beside rankings"),
-        (["--prefer", "errors", "-m", "nist"], 'nist(information="FILE")'),
+    for more in (
+        [],
+        ["--prefer", "errors", "--teacher", "bleu"],
+        ["--prefer", "errors:down"],
+        ["--prefer", "errors", "-o", str(tmp_path / "nowhere" / "m.json")],
+        ["--prefer", "errors", "-o", str(tmp_path)],
+        [*rankings, "--margin", "1"],
+        ["--prefer", "errors", "-m", "nist"],
     ):
         assert main([*command, *more]) == 2
-        assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt, 130), (TerminatedError, 143)])
-def test_an_interruption_leaves_nothing(
-    stop: type[BaseException],
-    code: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*given: Any) -> None:
-        raise stop
+        raise KeyboardInterrupt
 
-    data = tmp_path / "lists.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
+    data = write_lists(tmp_path / "lists.jsonl", lists())
     monkeypatch.setattr("discorank.cli.commands.train.train_weights.train_combination", stopped)
-    command = [
-        "train",
-        "combination",
-        str(data),
-        "-m",
-        "chrf",
-        "--prefer",
-        "errors",
-        "-o",
-        str(tmp_path / "m.json"),
-    ]
-    assert main(command) == code
-    assert "interrupted; nothing was written" in capsys.readouterr().err
+    command = ["train", "combination", str(data), "-m", "chrf", "--prefer", "errors"]
+    assert main([*command, "-o", str(tmp_path / "m.json")]) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["lists.jsonl"]
 
 
@@ -685,25 +559,9 @@ def test_the_command_reads_systems(tmp_path: Path) -> None:
         candidates = sorted(row["candidates"], key=lambda c: c["system"])
         systems = {c["system"]: [c["text"]] for c in candidates}
         scores = {c["system"]: [c["errors"]] for c in candidates}
-        rows.append(
-            {
-                "id": row["id"],
-                "systems": systems,
-                "mqm": scores,
-                "references": {"A": row["references"]},
-            }
-        )
-    data = tmp_path / "systems.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    command = [
-        "train",
-        "combination",
-        str(data),
-        "--from",
-        "systems",
-        "--prefer",
-        "mqm:lower",
-        "-m",
-        "chrf",
-    ]
-    assert main([*command, "-o", str(tmp_path / "m.json"), "--draws", "10", "--quiet"]) == 0
+        references = {"A": row["references"]}
+        rows.append({"id": row["id"], "systems": systems, "mqm": scores, "references": references})
+    data = write_lists(tmp_path / "systems.jsonl", rows)
+    command = ["train", "combination", str(data), "--from", "systems", "--prefer", "mqm:lower"]
+    out = ["-o", str(tmp_path / "m.json"), "--draws", "10", "--quiet"]
+    assert main([*command, "-m", "chrf", *out]) == 0

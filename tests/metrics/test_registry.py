@@ -65,22 +65,16 @@ def test_settings_beside_a_name_win() -> None:
     assert load_metric(metric) is metric
 
 
-def test_a_yaml_file_that_names_a_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m.yaml"
-    path.write_text(f"name: {path}\n")
-    with pytest.raises(InputError, match=r"m\.yaml: names the file"):
-        load_metric(path)
-
-
 @pytest.mark.parametrize("suffix", [".yaml", ".yml"])
 def test_a_yaml_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"metric{suffix}"
     path.write_text("name: bleu\ntokenize: zh\n", encoding="utf-8")
     assert load_metric(path) == load_metric(str(path)) == load_metric(BLEU_ZH)
-    path.write_text("tokenize: zh\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r'metric\.ya?ml.*Write \{"name": "chrf"'):
-        load_metric(path)
-    with pytest.raises(InputError, match="cannot be read"):
+    for content in ("tokenize: zh\n", f"name: {path}\n"):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=path.name):
+            load_metric(path)
+    with pytest.raises(InputError, match=r"none\.yaml"):
         load_metric(tmp_path / "none.yaml")
 
 
@@ -93,30 +87,29 @@ def test_a_mix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "found"),
     [
-        ("chfr", r"unknown metric 'chfr'. Did you mean 'chrf'"),
-        ("blue", r"unknown metric 'blue'. Did you mean 'bleu'"),
-        ("zzzzzz", r"unknown metric 'zzzzzz'. All:\n  bartscore +comet-qe"),
-        ("perplexity", "How likely a language model finds a text is lm"),
-        (
-            "logprob/length",
-            "a feature of candidates, no metric: discorank rerank -m logprob/length",
-        ),
-        ("moverscore", "Near it are bertscore and embedding"),
-        ("chrf(bta=1)", r"unknown setting 'bta'. Did you mean 'beta'"),
-        ({"name": "chrf", "bta": 1}, r"chrf: unknown setting 'bta'"),
-        ({"beta": 1}, r'Write \{"name": "chrf"'),
-        ({"name": 3}, r'Write \{"name": "chrf"'),
-        (3, r"found 3, expected a metric"),
-        (None, r"found None, expected a metric"),
-        ("json:JSONDecoder", r"'json:JSONDecoder' is not a metric"),
-        ("sys:maxsize", r"'sys:maxsize' is not a metric"),
-        (f"{__name__}:overlap(a=1)", r"is a function and has no settings"),
+        ("chfr", "'chfr'.*'chrf'"),
+        ("blue", "'blue'.*'bleu'"),
+        ("me/chrf", "'me/chrf'"),
+        ("zzzzzz", r"'zzzzzz'. All:\n  bartscore +comet-qe"),
+        ("perplexity", "lm"),
+        ("logprob/length", "discorank rerank -m logprob/length"),
+        ("moverscore", "bertscore and embedding"),
+        ("chrf(bta=1)", "'bta'.*'beta'"),
+        ({"name": "chrf", "bta": 1}, "'bta'"),
+        ({"beta": 1}, "name"),
+        ({"name": 3}, "name"),
+        (3, "3"),
+        (None, "None"),
+        (ChrF, "ChrF"),
+        ("json:JSONDecoder", "'json:JSONDecoder'"),
+        ("sys:maxsize", "'sys:maxsize'"),
+        (f"{__name__}:overlap(a=1)", "no settings"),
     ],
 )
-def test_refusals(spec: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_refusals(spec: Any, found: str) -> None:
+    with pytest.raises(InputError, match=found):
         load_metric(spec)
 
 
@@ -165,15 +158,9 @@ def test_a_function_is_called_once_per_pair_of_distinct_texts() -> None:
 def test_a_function_that_fails_is_named() -> None:
     with pytest.raises(MetricError, match=f"{__name__}:broken: RuntimeError: no a"):
         load_metric(broken).score(["a"], ["b"])
-    with pytest.raises(MetricError, match="could not convert string to float"):
-        load_metric(lambda h, r: "many").score(["a"], ["b"])  # type: ignore[arg-type, return-value]
-    with pytest.raises(MetricError, match="NoneType"):
-        load_metric(lambda h, r: None).score(["a"], ["b"])  # type: ignore[arg-type, return-value]
-
-
-def test_a_class_of_metrics_is_no_function() -> None:
-    with pytest.raises(InputError, match="ChrF"):
-        load_metric(ChrF)  # type: ignore[arg-type]
+    for returned in ("many", None):
+        with pytest.raises(MetricError, match="lambda"):
+            load_metric(lambda h, r, value=returned: value).score(["a"], ["b"])
 
 
 class Point:
@@ -200,7 +187,7 @@ def test_a_plug_in(plug_ins: list[Point]) -> None:
 
 def test_a_plug_in_may_not_take_a_built_in_name(plug_ins: list[Point]) -> None:
     plug_ins.append(Point("chrf", "somewhere:Else"))
-    with pytest.raises(InputError, match="registers the built-in name 'chrf'"):
+    with pytest.raises(InputError, match="'chrf'"):
         registry.names()
     assert load_metric("chrf") == ChrF()
 
@@ -245,46 +232,32 @@ def test_names_are_known_in_any_letters(name: str, registered: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "signature"),
+    ("name", "metric", "model"),
     [
-        ("wmt22-comet-da", 'comet(model="Unbabel/wmt22-comet-da")'),
-        ("Unbabel/wmt22-comet-da", 'comet(model="Unbabel/wmt22-comet-da")'),
-        ("wmt22-cometkiwi-da", 'comet-qe(model="Unbabel/wmt22-cometkiwi-da")'),
-        ("wmt20-comet-qe-da", 'comet-qe(model="Unbabel/wmt20-comet-qe-da")'),
-        ("XCOMET-XXL", 'xcomet(model="Unbabel/XCOMET-XXL")'),
-        ("metricx-24-hybrid-large-v2p6", 'metricx(model="google/metricx-24-hybrid-large-v2p6")'),
-        ("metricx-23-qe-xl-v2p0", 'metricx-qe(model="google/metricx-23-qe-xl-v2p0")'),
-        ("BLEURT-20", 'bleurt(model="lucadiliello/BLEURT-20")'),
-        (
-            "COMET-poly-cand1-wmt25",
-            'comet-poly(model="zouharvi/COMET-poly-cand1-wmt25")',
-        ),
-        (
-            "Skywork/Skywork-Reward-V2-Qwen3-0.6B",
-            'reward(model="Skywork/Skywork-Reward-V2-Qwen3-0.6B")',
-        ),
-        (
-            "cross-encoder/nli-deberta-v3-base",
-            'entail(model="cross-encoder/nli-deberta-v3-base")',
-        ),
-        ("roberta-large", 'bertscore(model="roberta-large")'),
-        ("microsoft/deberta-xlarge-mnli", 'bertscore(model="microsoft/deberta-xlarge-mnli")'),
-        ("bart-large-cnn", 'bartscore(model="facebook/bart-large-cnn")'),
-        ("LaBSE", 'embedding(model="sentence-transformers/LaBSE")'),
-        ("minilm", 'bertscore(model="minilm")'),
+        ("wmt22-comet-da", "comet", "Unbabel/wmt22-comet-da"),
+        ("Unbabel/wmt22-comet-da", "comet", "Unbabel/wmt22-comet-da"),
+        ("wmt22-cometkiwi-da", "comet-qe", "Unbabel/wmt22-cometkiwi-da"),
+        ("wmt20-comet-qe-da", "comet-qe", "Unbabel/wmt20-comet-qe-da"),
+        ("XCOMET-XXL", "xcomet", "Unbabel/XCOMET-XXL"),
+        ("metricx-24-hybrid-large-v2p6", "metricx", "google/metricx-24-hybrid-large-v2p6"),
+        ("metricx-23-qe-xl-v2p0", "metricx-qe", "google/metricx-23-qe-xl-v2p0"),
+        ("BLEURT-20", "bleurt", "lucadiliello/BLEURT-20"),
+        ("COMET-poly-cand1-wmt25", "comet-poly", "zouharvi/COMET-poly-cand1-wmt25"),
+        *[("Skywork/Skywork-Reward-V2-Qwen3-0.6B", "reward", "")],
+        ("cross-encoder/nli-deberta-v3-base", "entail", ""),
+        ("roberta-large", "bertscore", ""),
+        ("microsoft/deberta-xlarge-mnli", "bertscore", ""),
+        ("bart-large-cnn", "bartscore", "facebook/bart-large-cnn"),
+        ("LaBSE", "embedding", "sentence-transformers/LaBSE"),
+        ("minilm", "bertscore", ""),
     ],
 )
-def test_names_of_models_lead_to_signatures_that_work(name: str, signature: str) -> None:
+def test_names_of_models_lead_to_signatures_that_work(name: str, metric: str, model: str) -> None:
+    signature = f'{metric}(model="{model or name}")'
     with pytest.raises(InputError) as raised:
         load_metric(name)
-    assert f"'{name}' is a model. Name the metric that reads it: '{signature}'" in str(raised.value)
-    metric = load_metric(signature)
-    assert isinstance(metric, registry.metric_class(signature.partition("(")[0]))
-
-
-def test_a_name_with_a_slash_is_an_unknown_metric() -> None:
-    with pytest.raises(InputError, match=r"unknown metric 'me/chrf'"):
-        load_metric("me/chrf")
+    assert f"'{signature}'" in str(raised.value)
+    assert isinstance(load_metric(signature), registry.metric_class(metric))
 
 
 @pytest.mark.parametrize(

@@ -146,16 +146,13 @@ def test_words_with_spaces_are_known_by_the_header(tmp_path: Path) -> None:
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
-    "a.txt": (b"car 1 0\ntruck 1\n", "line 2: found 'truck 1'.*a word and 2 numbers"),
+    "a.txt": (b"car 1 0\ntruck 1\n", "line 2"),
     "b.txt": (b"car 1 x\n", "line 1"),
     "c.txt": (b"car 1 nan\n", "line 1"),
-    "d.txt": (b"", "no vectors"),
-    "e.txt": (b"caf\xe9 1 0\n", "cannot be read"),
-    "f.gz": (gzip.compress(b"car 1 0\n")[:-9], "f.gz: cannot be read"),
-    "g.gz": (
-        gzip.compress(b"car 1 0\n" * 99)[:12] + b"\xff\xff\xff\xff\xff",
-        "g.gz: cannot be read",
-    ),
+    "d.txt": (b"", "d.txt"),
+    "e.txt": (b"caf\xe9 1 0\n", "e.txt"),
+    "f.gz": (gzip.compress(b"car 1 0\n")[:-9], "f.gz"),
+    "g.gz": (gzip.compress(b"car 1 0\n" * 99)[:12] + b"\xff\xff\xff\xff\xff", "g.gz"),
     "h.txt": (b"car\n", "line 1"),
 }
 

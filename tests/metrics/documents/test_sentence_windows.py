@@ -25,13 +25,12 @@ from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import Tile, matrices_of_plans
 from discorank.metrics.execution.store import Store
 from discorank.metrics.reading_plan import comparisons_of
-from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
 
 from ...support.lists import write_lists
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
-BOUNDED = bounded(max_examples=40, deadline=None, database=None)
+BOUNDED = bounded(max_examples=25, deadline=None, database=None)
 WORDS = ["mill", "river", "old", "the", "turns", "near", "a", "wind"]
 
 
@@ -166,14 +165,6 @@ def test_shares_by_place(rows: list[int], data: st.DataObject) -> None:
     assert len(i) <= len(rows) + len(columns) - 1
     same = _overlaps(np.array(rows), np.array(rows))
     assert same[0].tolist() == same[1].tolist() == list(range(len(rows)))
-
-
-def test_an_alignment_takes_windows() -> None:
-    texts = [document(i, n) for i, n in enumerate((4, 7, 5))]
-    for more in ({}, {"by": "length"}, {"by": load_metric("chrf")}):
-        matrix = Aligned(bertscore(windows=3), **more).pairwise(texts, texts)
-        assert np.isfinite(matrix).all()
-        np.testing.assert_allclose(np.diag(matrix), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["plain", "aligned", "context"])
@@ -363,36 +354,28 @@ def test_corpus_scores() -> None:
     metric = bertscore(windows=3)
     scores = metric.score(hypotheses, references)
     assert metric.corpus(hypotheses, references) == pytest.approx(scores.mean())
-    with pytest.raises(
-        InputError, match="adds up counts, and windows have sentences several times"
-    ):
+    with pytest.raises(InputError, match="windows"):
         load_metric("windows(bleu)").corpus(hypotheses, references)
 
 
 # --- settings
 
 
-def test_settings_that_are_refused() -> None:
-    for text, message in (
-        ("windows(chrf,size=2,stride=3)", "leaves sentences out"),
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("windows(chrf,size=2,stride=3)", "stride"),
         ("windows(chrf,size=0)", "size"),
         ("windows(aligned(chrf))", r"aligned\(windows"),
-        ("windows(dr)", "reads documents as a whole"),
-    ):
-        with pytest.raises(InputError, match=message):
-            load_metric(text)
+        ("windows(dr)", "dr"),
+    ],
+)
+def test_settings_that_are_refused(text: str, found: str) -> None:
+    with pytest.raises(InputError, match=found):
+        load_metric(text)
+
+
+def test_contexts_of_references_are_refused() -> None:
     lent = bertscore(windows=2, context=1, context_from="reference")
-    with pytest.raises(InputError, match="Leave out context_from"):
+    with pytest.raises(InputError, match="context_from"):
         lent.pairwise([document(0, 3)], [document(1, 3)])
-
-
-def test_windows_stand_in_the_signature() -> None:
-    metric = load_metric("windows(chrf,size=6,stride=2)")
-    assert metric.signature() == "windows(chrf,size=6,stride=2)"
-    assert load_metric(metric.signature()) == metric
-
-
-def test_plain_texts_are_read_as_they_are() -> None:
-    texts = ["the old mill", "a mill turns"]
-    plain: FloatArray = bertscore().pairwise(texts, texts)
-    assert bertscore(windows=2).pairwise(texts, texts).tobytes() == plain.tobytes()

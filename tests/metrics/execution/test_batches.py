@@ -23,7 +23,7 @@ from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import read_list
 
-BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
 SHORTAGES: dict[str, tuple[type[Exception], str]] = {
     "gpu": (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
     "numpy": (MemoryError, "Unable to allocate 3 TiB"),

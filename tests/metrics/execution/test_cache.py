@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discorank import InputError, MBRDecoder, Metric, load_metric
+from discorank import MBRDecoder, Metric, load_metric
 from discorank.metrics.execution.cache import FILE, Cache, key
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
@@ -130,44 +130,6 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     cache.close()
 
 
-DAMAGED: dict[str, Any] = {
-    "empty": b"",
-    "short": b"xx",
-    "noise": bytes(range(256)) * 4,
-    "long header": b"\xff" * 16,
-    "nothing": None,
-    "text": "text",
-    "number": 5,
-    "no columns": b"\x02\x00\x00\x00\x00\x00\x00\x00{}",
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGED)
-@every_metric
-def test_a_damaged_row_is_made_again(name: str, kind: str, tmp_path: Path) -> None:
-    metric, cache = METRICS[name](), Cache(tmp_path)
-    wanted = made(metric, None)[0]
-    assert made(metric, cache)[0] == wanted
-    cache.base.execute("UPDATE entries SET value = ? WHERE rowid % 2", (DAMAGED[kind],))
-    assert made(metric, cache)[0] == wanted
-    whole = cache.base.execute(
-        "SELECT count(*) FROM entries WHERE typeof(value) = 'blob' AND length(value) > 300"
-    )
-    count = cache.base.execute("SELECT count(*) FROM entries").fetchone()[0]
-    assert whole.fetchone()[0] == count
-    with pytest.warns(RuntimeWarning, match=f"{(count + 1) // 2} entries were damaged"):
-        cache.close()
-
-
-def test_a_cut_row_is_made_again(tmp_path: Path) -> None:
-    metric, cache = METRICS["comet"](), Cache(tmp_path)
-    wanted = made(metric, cache)[0]
-    cache.base.execute("UPDATE entries SET value = substr(value, 1, length(value) - 3)")
-    assert made(metric, cache)[0] == wanted
-    with pytest.warns(RuntimeWarning, match="7 entries were damaged and were made anew"):
-        cache.close()
-
-
 def test_a_failed_write_does_not_stop_later_ones(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.base.execute(
@@ -179,12 +141,6 @@ def test_a_failed_write_does_not_stop_later_ones(tmp_path: Path) -> None:
     cache.put({key("b"): reps(1)})
     assert cache.get([key("a"), key("b")]).keys() == {key("b")}
     cache.close()
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be used"):
-        Cache(tmp_path / "file" / "cache")
 
 
 @every_metric

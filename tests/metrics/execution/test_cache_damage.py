@@ -29,14 +29,13 @@ from discorank.metrics.execution.cache import (
     written_entry,
 )
 from discorank.metrics.execution.evaluate import matrices
-from discorank.metrics.execution.meter import Metered
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Ragged, Reps
 from discorank.metrics.text.texts import NO_CONTEXT
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 TEXTS = ["the old mill", "a mill", "the mill turns near the river", "rivers", "windmill"]
-NUM_FLIPS = 40
+NUM_FLIPS = 25
 DAMAGED = "{} entries were damaged and were made anew"
 
 
@@ -103,7 +102,7 @@ def flips_without_change(metric: Metric, folder: Path, bits: list[int]) -> int:
 def test_no_flipped_bit_changes_a_utility(metric: Metric, filled: Path) -> None:
     size = 8 * (filled / FILE).stat().st_size
     bits = random.Random(1).sample(range(size), NUM_FLIPS)
-    assert flips_without_change(metric, filled, bits) > 5, "bits of the entries were among them"
+    assert flips_without_change(metric, filled, bits) > 3, "bits of the entries were among them"
 
 
 @pytest.mark.slow
@@ -115,12 +114,24 @@ def test_no_flipped_bit_of_hundreds_changes_a_utility(metric: Metric, filled: Pa
     assert flips_without_change(metric, filled, [*header, *spread]) > 100
 
 
+def last_number(value: bytes) -> bytes:
+    return flipped(value, 8 * len(value) - 9)
+
+
+def cut(value: bytes) -> bytes:
+    return value[:-3]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [last_number, cut, b"", b"xx", bytes(range(256)) * 4, b"\xff" * 16, None, "text", 5],
+)
 def test_damaged_entries_are_counted_and_replaced(
-    metric: Metric, filled: Path, entries: sqlite3.Connection
+    damaged: Any, metric: Metric, filled: Path, entries: sqlite3.Connection
 ) -> None:
     rows = entries.execute("SELECT key, value FROM entries LIMIT 3").fetchall()
-    for n, (name, value) in enumerate(rows):
-        changed = flipped(value, 8 * len(value) - 9 - n)  # of the last numbers
+    for name, value in rows:
+        changed = damaged(value) if callable(damaged) else damaged
         entries.execute("UPDATE entries SET value = ? WHERE key = ?", (changed, name))
     cache = Cache(filled)
     store = Store(metric.scorer, cache)
@@ -132,18 +143,6 @@ def test_damaged_entries_are_counted_and_replaced(
         cache.close()
     assert {*entries.execute("SELECT key, value FROM entries")} >= {*rows}
     assert run(metric, filled) == (utilities(metric, None), [])
-
-
-def test_an_entry_of_another_key_is_damaged(
-    metric: Metric, filled: Path, entries: sqlite3.Connection
-) -> None:
-    (first, value), (second, _) = entries.execute("SELECT key, value FROM entries LIMIT 2")
-    entries.execute("UPDATE entries SET value = ? WHERE key = ?", (value, second))
-    values, problems = run(metric, filled)
-    assert values == utilities(metric, None)
-    assert [DAMAGED.format(1) in problem for problem in problems] == [True]
-    assert read_entry(first, value).reps is not None
-    assert read_entry(second, value).reps is None
 
 
 def without_checksums(entries: sqlite3.Connection) -> None:
@@ -253,16 +252,13 @@ def test_a_database_that_another_process_has_begun_anew_is_used(
     cache.close()
 
 
-TIMES = [-5, 2**63 - 1, 1e300, "soon", b"soon"]
-
-
-@pytest.mark.parametrize("when", TIMES)
 @pytest.mark.parametrize("column", ["used", "size"])
 def test_damaged_times_and_sizes_change_nothing(
-    column: str, when: object, metric: Metric, filled: Path, entries: sqlite3.Connection
+    column: str, metric: Metric, filled: Path, entries: sqlite3.Connection
 ) -> None:
-    entries.execute(f"UPDATE entries SET {column} = ? WHERE rowid = 2", (when,))
-    assert run(metric, filled) == (utilities(metric, None), [])
+    for when in (-5, 2**63 - 1, 1e300, "soon", b"soon"):
+        entries.execute(f"UPDATE entries SET {column} = ? WHERE rowid = 2", (when,))
+        assert run(metric, filled) == (utilities(metric, None), [])
 
 
 def test_a_cache_that_vanishes_under_a_run_changes_nothing(metric: Metric, filled: Path) -> None:
@@ -292,7 +288,7 @@ def no_folder(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["file", "loop", "folder for a file", "loop for a file", "NUL"])
 def test_what_cannot_be_a_cache_is_refused(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be used: .*Name another folder"):
+    with pytest.raises(InputError, match="cache"):
         Cache(no_folder(tmp_path / "cache", kind))
 
 
@@ -301,7 +297,7 @@ def test_a_folder_that_cannot_be_written_is_refused(filled: Path) -> None:
     for path in (filled / FILE, filled):
         path.chmod(path.stat().st_mode & ~0o222)
     try:
-        with pytest.raises(InputError, match=r"cannot be used: .*Name another folder"):
+        with pytest.raises(InputError, match="cache"):
             Cache(filled)
     finally:
         filled.chmod(0o755)
@@ -322,17 +318,13 @@ def test_who_does_not_close_a_cache_is_told_at_the_end(tmp_path: Path) -> None:
     assert ended.stderr.count(DAMAGED.format(2)) == 1
 
 
-def test_faults_add_up() -> None:
-    work = Metered(damaged_entries=1, unchecked_entries=2) + Metered(damaged_entries=3)
-    assert (work.damaged_entries, work.unchecked_entries) == (4, 2)
-
-
 def test_an_entry_comes_back() -> None:
     reps = Reps({"a": np.ones((1, 3)), "b": Ragged.of_rows([np.arange(4)])})
     entry = read_entry(key("a"), written_entry(key("a"), reps))
     assert entry.is_checked
     assert entry.reps is not None
     assert entry.reps["b"].values.tolist() == [0, 1, 2, 3]
+    assert read_entry(key("b"), written_entry(key("a"), reps)).reps is None
     for damaged in (b"", MARK, MARK + b"\0" * 16, None, 5, "text"):
         assert read_entry(key("a"), damaged).reps is None
     assert read_entry(None, b"").reps is None

@@ -33,7 +33,7 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item, paired
 from discorank.rerank.lists import Candidate
 
-BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 
 
 @settings
@@ -179,7 +179,7 @@ WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a.", "mat", "猫"]
     lists=st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=6),
     cells=st.integers(1, 40),
 )
-@bounded(BOUNDED, max_examples=15)
+@bounded(BOUNDED, max_examples=8)
 def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cells: int) -> None:
     metric = load_metric(name)
     assert isinstance(metric, Metric)
@@ -204,7 +204,7 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
 
 @pytest.mark.parametrize("name", ["chrf", "chrf++", "bleu", "nist", "ter", "meteor"])
 @given(rows=st.lists(st.lists(WORDS, min_size=2, max_size=4), min_size=1, max_size=5))
-@bounded(BOUNDED, max_examples=15)
+@bounded(BOUNDED, max_examples=8)
 def test_both_of_one_comparison_are_those_of_two(name: str, rows: list[list[str]]) -> None:
     metric = load_metric(name)
     assert isinstance(metric, Metric)
@@ -247,11 +247,6 @@ def test_repeated_rows_are_compared_once_in_order_of_appearance() -> None:
     assert Folded.of(single).spread(np.ones((2, 1))).tolist() == [[1], [1]]
 
 
-def test_a_text_comparison_is_not_lifted() -> None:
-    comparison = made(["a", "b"])
-    assert lift(Recorder(), comparison) == [comparison]
-
-
 def test_documents_are_lifted_sentence_by_sentence() -> None:
     one, other = Document(["a1", "a2", "a3"]), Document(["b1", "b2", "b3"])
     source = Item(Document(["s1", "s2", "s3"]), ("s0",), "source")
@@ -272,34 +267,14 @@ def test_documents_are_lifted_sentence_by_sentence() -> None:
 def test_documents_that_do_not_align_are_joined_or_refused() -> None:
     mixed = made([Document(["a", "b"]), Document(["c"])], ["d"])
     assert lift(Recorder(), mixed) == [made(["a b", "c"], ["d"])]
-    with pytest.raises(
-        InputError, match=r"found a plain text, 1 sentences, 2 sentences. Align the sentences"
-    ):
+    with pytest.raises(InputError, match=r"a plain text, 1 sentences, 2 sentences"):
         lift(Recorder(), mixed, strict=True)
 
 
-def test_is_joined() -> None:
-    assert is_joined(Recorder(), made([Document(["a", "b"]), Document(["c"])]))
-    assert not is_joined(Recorder(), made([Document(["a", "b"]), Document(["c", "d"])]))
-    assert not is_joined(Recorder(), made(["a", "b"]))
-
-
-def test_documents_of_one_sentence_are_not_joined() -> None:
-    assert not is_joined(Recorder(), made([Document(["a"]), Document(["c"])]))
-
-
-def test_a_list_is_joined_wherever_its_documents_stand() -> None:
-    assert is_joined(Recorder(), made(["c", Document(["a", "b"])]))
-
-
 def test_flags_of_documents() -> None:
-    def flags(*texts: Any) -> tuple[str, ...]:
-        record = CandidateList("x", tuple(map(Candidate, texts)))
-        return next(MBRDecoder("chrf").decode([record])).flags
-
-    assert flags(Document(["a", "b"]), Document(["c", "d"])) == ()
-    assert flags(Document(["a", "b"]), Document(["c"])) == ("joined",)
-    assert flags(Document(["a"]), Document(["c"])) == ()
+    for texts, flags in ((["c", "d"], ()), (["c"], ("joined",))):
+        record = CandidateList("x", (Candidate(Document(["a", "b"])), Candidate(Document(texts))))
+        assert next(MBRDecoder("chrf").decode([record])).flags == flags
 
 
 def test_score_reads_the_hypothesis_in_the_reference_context() -> None:
@@ -325,35 +300,42 @@ def test_pairwise_shares_the_context() -> None:
 
 
 def test_context_wants_equally_many_references() -> None:
-    with pytest.raises(
-        InputError, match="context needs the same number of references in every segment"
-    ):
+    with pytest.raises(InputError, match="references"):
         Recorder(context=1).score(["a", "b"], [["a"], ["b", "c"]], None, ["d", "d"])
     assert Recorder().score(["a", "b"], [["a"], ["b", "cc"]]).tolist() == [101, 102]
 
 
-@pytest.mark.parametrize("references", [["a"], [["a"], ["b"], ["c"]], "ab"])
-def test_bad_references(references: Any) -> None:
-    with pytest.raises(InputError, match="references"):
-        Recorder().score(["a", "b"], references)
-    with pytest.raises(InputError, match=r"references\[1\]: no reference"):
-        Recorder().score(["a", "b"], ["a", []])
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("score", (["a"], [None])),
+        ("score", (["a"], [5])),
+        ("score", (["a"], Document(["a"]))),
+        ("score", (["a", "b"], ["a"])),
+        ("score", (["a", "b"], [["a"], ["b"], ["c"]])),
+        ("score", (["a", "b"], "ab")),
+        ("score", (["a", "b"], ["a", []])),
+        ("pairwise", (["a"], None)),
+        ("score", (None, ["a"])),
+    ],
+)
+def test_what_is_no_list_of_texts(method: str, arguments: Any) -> None:
+    with pytest.raises(InputError, match=r"references|hypotheses"):
+        getattr(Recorder(), method)(*arguments)
 
 
 @pytest.mark.parametrize(
-    "call", ["score-none", "score-number", "score-document", "pairwise-none", "hypotheses-none"]
+    ("texts", "expected"),
+    [
+        ([Document(["a", "b"]), Document(["c"])], True),
+        (["c", Document(["a", "b"])], True),
+        ([Document(["a", "b"]), Document(["c", "d"])], False),
+        ([Document(["a"]), Document(["c"])], False),
+        (["a", "b"], False),
+    ],
 )
-def test_what_is_no_list_of_texts(call: str) -> None:
-    metric = Recorder()
-    calls: dict[str, Any] = {
-        "score-none": lambda: metric.score(["a"], [None]),  # type: ignore[list-item]
-        "score-number": lambda: metric.score(["a"], [5]),  # type: ignore[list-item]
-        "score-document": lambda: metric.score(["a"], Document(["a"])),  # type: ignore[arg-type]
-        "pairwise-none": lambda: metric.pairwise(["a"], None),  # type: ignore[arg-type]
-        "hypotheses-none": lambda: metric.score(None, ["a"]),  # type: ignore[arg-type]
-    }
-    with pytest.raises(InputError):
-        calls[call]()
+def test_is_joined(texts: Any, expected: bool) -> None:
+    assert is_joined(Recorder(), made(texts)) == expected
 
 
 @settings

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from discorank.metrics.execution.store import GrowingReps
 from discorank.metrics.representations import Ragged, Reps
 
-BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
 DTYPES = (np.int32, np.int64, np.float64, "<U2", "<U5")
 
 

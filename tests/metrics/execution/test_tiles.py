@@ -86,7 +86,7 @@ def test_turned_tiles_stay_together() -> None:
     own=st.booleans(),
     special=st.booleans(),
 )
-@bounded(max_examples=60, deadline=None)
+@bounded(max_examples=25, deadline=None)
 def test_sums_of_tiles_are_those_of_the_whole_to_the_last_bit(
     seed: int, rows: int, columns: int, is_square: bool, count: int, own: bool, special: bool
 ) -> None:
@@ -125,7 +125,7 @@ def _at_once(matrix: FloatArray, weights: FloatArray, own: FloatArray | None) ->
         )
 
 
-@pytest.mark.parametrize("name", ["chrf", "chrf++", "bleu", "rouge-l", "ter"])
+@pytest.mark.parametrize("name", ["chrf++", "bleu", "rouge-l"])
 @pytest.mark.parametrize("is_square", [True, False])
 def test_tiles_have_the_values_of_the_whole(
     name: str, is_square: bool, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from discorank.metrics.lexical.tokenizers import words_13a
 
 
 def test_an_unknown_tokenizer_is_named() -> None:
-    with pytest.raises(InputError, match=r"unknown tokenizer 'zj'. Did you mean 'zh'"):
+    with pytest.raises(InputError, match=r"'zj'.*'zh'"):
         load_metric("bleu", tokenize="zj").score(["a"], ["a"])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +31,6 @@ from discorank.metrics.lexical.ter import TER
 from discorank.metrics.representations import Block, Ragged
 
 SACREBLEU = sacrebleu.TER()
-ROOT = Path(__file__).parents[3]
 NAME = "discorank.metrics.lexical.compiled._kernels"
 METRICS = (
     ChrF(),
@@ -51,16 +49,8 @@ ROWS = st.lists(st.lists(st.integers(0, 6), max_size=30), min_size=2, max_size=8
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The kernels of this checkout, built by its setup.py."""
-    if not any(map(shutil.which, ("cc", "gcc", "clang", "cl"))):
-        pytest.skip("no compiler")
-    out = tmp_path_factory.mktemp("kernels")
-    command = [sys.executable, "setup.py", "-q", "build_ext"]
-    command += ["--build-lib", str(out / "lib"), "--build-temp", str(out / "temp")]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    (built,) = (out / "lib").rglob("_kernels*")
-    assert done.returncode == 0, done.stderr
+def kernels(built_kernels: Path) -> ModuleType:
+    (built,) = built_kernels.rglob("_kernels*")
     spec = importlib.util.spec_from_file_location(NAME, built)
     assert spec is not None
     assert spec.loader is not None
@@ -96,7 +86,7 @@ def values_of(metric: Metric, hypotheses: list[str], references: list[str]) -> l
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(hypotheses=TEXTS, references=TEXTS)
 def test_metrics_have_the_same_bits(
     kernels: ModuleType, hypotheses: list[str], references: list[str]
@@ -106,7 +96,7 @@ def test_metrics_have_the_same_bits(
         assert fast == plain, metric
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(rows=ROWS, cut=st.integers(1, 7), order=st.integers(1, 8), wide=st.booleans())
 def test_matches_are_the_same(
     kernels: ModuleType, rows: list[list[int]], cut: int, order: int, wide: bool
@@ -121,11 +111,11 @@ def test_matches_are_the_same(
 
 def test_long_texts_have_the_same_bits(kernels: ModuleType) -> None:
     chance = random.Random(3)
-    base = [str(min(chance.randrange(300), chance.randrange(300))) for _ in range(400)]
+    base = [str(min(chance.randrange(300), chance.randrange(300))) for _ in range(160)]
     texts = []
-    for _ in range(6):
+    for _ in range(4):
         words = [word if chance.random() < 0.8 else str(chance.randrange(300)) for word in base]
-        start = chance.randrange(300)
+        start = chance.randrange(120)
         texts.append(" ".join(words[start:] + words[:start]))
     for metric in METRICS:
         fast, plain = both_ways(kernels, partial(values_of, metric, texts[:2], texts))
@@ -171,7 +161,7 @@ def test_long_texts_of_few_words_are_refused(
             METEOR().score(["a " * 10], ["a " * 10 + "b"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     base=st.lists(st.sampled_from("abcdefghijkl"), min_size=8, max_size=60),
     chance=st.randoms(use_true_random=False),
@@ -216,11 +206,6 @@ def test_edits_at_the_limits(
 
 def test_the_version_is_that_of_the_callers(kernels: ModuleType) -> None:
     assert kernels.VERSION == compiled.VERSION
-
-
-def test_what_is_given_must_be_arrays(kernels: ModuleType) -> None:
-    with pytest.raises(TypeError):
-        kernels.weighted_common(1, 2, 3)
 
 
 def test_pure_leaves_the_kernels_out() -> None:

@@ -60,12 +60,12 @@ def check(lists: Lists, order: int) -> None:
 
 
 @given(LISTS, st.integers(1, 8))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 def test_equals_counting(lists: Lists, order: int) -> None:
     check(lists, order)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_cutting_the_work_up_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tiles, few cells and pairs at a time, rare n-grams counted in short lists: the same numbers."""
     r = random.Random(seed)
@@ -95,11 +95,11 @@ def test_orders_beyond_one_key() -> None:
     check([(texts, None)], 6)
 
 
-def test_ten_thousand_single_pairs() -> None:
+def test_thousands_of_single_pairs() -> None:
     r = random.Random(2)
     lists = [
         ([[r.randrange(4) for _ in range(6)]], [[r.randrange(4) for _ in range(6)]])
-        for _ in range(10_000)
+        for _ in range(3000)
     ]
     check(lists, 3)
 
@@ -107,11 +107,16 @@ def test_ten_thousand_single_pairs() -> None:
 @pytest.mark.parametrize(
     "texts",
     [
-        '["a" * 2000] * 1 + [c * 2000 for c in map(chr, range(98, 353))]',
         '["a" * (1000 + i) for i in range(256)]',
-        '["".join(r.choice(w) + " " if r.random() < .3 else b for b in base) for _ in range(1024)]',
+        *(
+            pytest.param(texts, marks=pytest.mark.slow)
+            for texts in (
+                '["a" * 2000] * 1 + [c * 2000 for c in map(chr, range(98, 353))]',
+                '["".join(r.choice((b, r.choice(w) + " ")) for b in base) for _ in range(1024)]',
+            )
+        ),
     ],
-    ids=["one character each", "repetitions", "1024 candidates"],
+    ids=["repetitions", "one character each", "1024 candidates"],
 )
 def test_memory_is_bounded(texts: str) -> None:
     code = f"""

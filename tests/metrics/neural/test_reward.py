@@ -101,25 +101,6 @@ def test_encoders_without_a_template_read_two_texts(family: str, made: Callable[
     np.testing.assert_allclose(values, expected, atol=2e-4)
 
 
-def test_a_reply_does_not_know_its_company(made: Callable[..., Path]) -> None:
-    for folder in (made("Llama"), made("DebertaV2", 1, False)):
-        metric = loaded("reward", model=str(folder), device="cpu")
-        together = metric.pairwise(REPLIES, [], PROMPT)
-        alone = [metric.pairwise([reply], [], PROMPT)[0, 0] for reply in REPLIES]
-        assert together[:, 0].tolist() == alone
-
-
-@pytest.mark.parametrize(("family", "chat"), [("Llama", True), ("DebertaV2", False)])
-def test_half_precision_is_near(family: str, chat: bool, made: Callable[..., Path]) -> None:
-    folder = made(family, 1, chat)
-    whole = loaded("reward", model=str(folder), device="cpu").pairwise(REPLIES, [], PROMPT)
-    half = loaded("reward", model=str(folder), device="cpu", dtype="bfloat16")
-    values = half.pairwise(REPLIES, [], PROMPT)
-    assert 0 < np.abs(values - whole).max() < 0.2  # of a model with large random weights
-    alone = [half.pairwise([reply], [], PROMPT)[0, 0] for reply in REPLIES]
-    assert values[:, 0].tolist() == alone
-
-
 def test_system_text_and_template_file(made: Callable[..., Path], tmp_path: Path) -> None:
     folder = made("Qwen2")
     metric = loaded("reward", model=str(folder), device="cpu", system="Be kind.")
@@ -236,7 +217,7 @@ def test_refusals(made: Callable[..., Path], tmp_path: Path) -> None:
         loaded("reward", model=str(folder)).scorer  # noqa: B018
     settings["chat_template"] = CHAT + "{{ raise_exception('no system') }}"
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match=r"chat template refuses it: .*no system"):
+    with pytest.raises(InputError, match="no system"):
         loaded("reward", model=str(folder)).scorer  # noqa: B018
     with pytest.raises(ModelLoadError, match="no model is named"):
         loaded("reward").scorer  # noqa: B018

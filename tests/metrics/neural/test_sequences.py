@@ -61,7 +61,7 @@ strings = st.lists(pieces, max_size=8).map("".join)
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(prompt=strings, text=strings)
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=20, deadline=None, database=None)
 def test_a_text_begins_at_the_first_id_that_differs(kind: str, prompt: str, text: str) -> None:
     """Prompt, text and end are one string; nothing of the text is left to the prompt."""
     ids, first = read(kind, prompt, text)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank import InputError, Metric, ModelLoadError, load_metric
+from discorank import InputError, ModelLoadError, load_metric
 from discorank.metrics.neural.xcomet.metric import (
     XCometMetric,
     labels_of,
@@ -22,7 +23,7 @@ from discorank.metrics.neural.xcomet.metric import (
 )
 from discorank.metrics.representations import Ragged
 
-from ...support.learned_golden import GOLDEN, ODD, cases_of, column, grouped
+from ...support.learned_golden import GOLDEN, cases_of, column, copy_of, grouped
 
 MODELS = GOLDEN / "xcomet" / "models"
 ENCODER = str(MODELS / "tiny-xlmr-xl")
@@ -186,16 +187,6 @@ def test_offsets_are_those_of_the_text_as_given() -> None:
     assert max(span.end for span in spans) == len(text)
 
 
-def test_the_input_with_the_source_is_shared() -> None:
-    """Every pair has the value that it has alone, however many references a hypothesis has."""
-    texts = ["the mill turns", "a cat", "the old mill"]
-    metric = tiny()
-    matrix = metric.pairwise(texts, texts, "die Mühle")
-    alone = [[metric.pairwise([h], [r], "die Mühle")[0, 0] for r in texts] for h in texts]
-    assert matrix.tolist() == alone
-    assert matrix.max() <= 1
-
-
 def test_lists_with_and_without_source_in_one_call() -> None:
     from discorank.metrics.execution.evaluate import matrices
 
@@ -210,19 +201,6 @@ def test_lists_with_and_without_source_in_one_call() -> None:
     assert together.tobytes() == expected.tobytes()
 
 
-@LONG
-def test_odd_texts_have_finite_scores() -> None:
-    assert np.isfinite(tiny().pairwise(ODD, ODD[:5], "source")).all()
-    assert np.isfinite(tiny(name="xcomet-qe").pairwise(ODD, [], "source")).all()
-
-
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-def test_long_texts_warn_once() -> None:
-    metric = tiny()
-    with pytest.warns(UserWarning, match=r"tokens are read together; scores of long texts sink"):
-        metric.score(["word " * 90], ["word " * 90])
-
-
 def test_windows_are_joined_texts() -> None:
     together = tiny(context=1).score(["a cat", "it sat"], ["the cat", "it slept"], None, ["d", "d"])
     plain = tiny().score(["a cat", "the cat it sat"], ["the cat", "the cat it slept"])
@@ -231,51 +209,41 @@ def test_windows_are_joined_texts() -> None:
         tiny(context=2)
 
 
-def test_what_is_refused() -> None:
-    other = GOLDEN / "docmetrics" / "models"
-    with pytest.raises(ModelLoadError, match=r"a unified_metric has no labels of words.*Use comet"):
-        _ = load_metric(
-            "xcomet", model=str(other / "tiny-unite"), encoder_path=str(other / "tiny-xlmr")
-        ).scorer  # type: ignore[union-attr]
-    with pytest.raises(ModelLoadError, match=r"Use it as xcomet\(model="):
-        _ = load_metric("comet", model=str(MODELS / "tiny-xcomet"), encoder_path=ENCODER).scorer  # type: ignore[union-attr]
-    wrong_encoder = load_metric(
-        "xcomet", model=str(MODELS / "tiny-xcomet"), encoder_path=str(other / "tiny-xlmr")
-    )
-    assert isinstance(wrong_encoder, Metric)
-    with pytest.raises(ModelLoadError, match="not of this encoder"):
-        _ = wrong_encoder.scorer
-    with pytest.raises(InputError, match="xcomet needs references"):
-        tiny().score(["a"], None, ["b"])
-    with pytest.raises(InputError, match="xcomet-qe needs sources"):
-        tiny(name="xcomet-qe").score(["a"])
+OTHERS = GOLDEN / "docmetrics" / "models"
 
 
-def test_settings_that_are_refused(tmp_path: Path) -> None:
-    from ...support.learned_golden import copy_of
+@pytest.mark.parametrize(
+    ("name", "model", "encoder", "found"),
+    [
+        ("xcomet", OTHERS / "tiny-unite", OTHERS / "tiny-xlmr", "comet"),
+        ("comet", MODELS / "tiny-xcomet", ENCODER, r"xcomet\(model="),
+        ("xcomet", MODELS / "tiny-xcomet", OTHERS / "tiny-xlmr", "encoder"),
+    ],
+)
+def test_other_models_are_refused(name: str, model: Path, encoder: Any, found: str) -> None:
+    metric: Any = load_metric(name, model=str(model), encoder_path=str(encoder))
+    with pytest.raises(ModelLoadError, match=found):
+        _ = metric.scorer
 
-    def changed(number: int, before: str, after: str) -> str:
-        folder = copy_of(MODELS / "tiny-xcomet", tmp_path / str(number))
-        settings = folder / "hparams.yaml"
-        text = settings.read_text()
-        assert before in text
-        settings.write_text(text.replace(before, after))
-        import torch
 
-        checkpoint = folder / "checkpoints" / "model.ckpt"
-        content = torch.load(checkpoint, weights_only=True)
-        key = before.partition(":")[0].strip("- ")
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("word_layer: 4", "word_layer: 9", "word_layer is 9"),
+        ("- critical", "- terrible", "error_labels.*terrible"),
+    ],
+)
+def test_settings_that_are_refused(before: str, after: str, found: str, tmp_path: Path) -> None:
+    folder = copy_of(MODELS / "tiny-xcomet", tmp_path / "model")
+    settings = folder / "hparams.yaml"
+    text = settings.read_text()
+    assert before in text
+    settings.write_text(text.replace(before, after))
+    checkpoint = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(checkpoint, weights_only=True)
+    for key in (before.partition(":")[0], "error_labels"):
         content["hyper_parameters"].pop(key, None)
-        content["hyper_parameters"].pop("error_labels", None)
-        torch.save(content, checkpoint)
-        return str(folder)
-
-    cases = [
-        ("word_layer: 4", "word_layer: 9", "word_layer is 9, the encoder has 4"),
-        ("- critical", "- terrible", r"error_labels is \['minor', 'major', 'terrible'\]"),
-    ]
-    for number, (before, after, message) in enumerate(cases):
-        metric = load_metric("xcomet", model=changed(number, before, after), encoder_path=ENCODER)
-        assert isinstance(metric, Metric)
-        with pytest.raises(ModelLoadError, match=message):
-            _ = metric.scorer
+    torch.save(content, checkpoint)
+    metric: Any = load_metric("xcomet", model=str(folder), encoder_path=ENCODER)
+    with pytest.raises(ModelLoadError, match=found):
+        _ = metric.scorer

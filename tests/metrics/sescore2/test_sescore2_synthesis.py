@@ -44,7 +44,7 @@ from discorank.metrics.sescore2.training.synthesis import Search, margins, means
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
-BOUNDED = settings(deadline=None, max_examples=60, database=None)
+BOUNDED = settings(deadline=None, max_examples=25, database=None)
 SENTENCES = st.lists(st.sampled_from("abcde"), max_size=14)
 SPLIT = word_splitter("unicode")
 
@@ -122,11 +122,10 @@ def test_a_splitter_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert word_splitter("sescore2_own_words:pairs")("abcde") == (" ab", "cd", "e")
-    with pytest.raises(MetricError, match="the word 'x' does not stand in"):
-        word_splitter("sescore2_own_words:wrong")("abc")
-    with pytest.raises(MetricError, match="KeyError"):
-        word_splitter("sescore2_own_words:broken")("abc")
-    with pytest.raises(InputError, match="Write unicode, whitespace or module:function"):
+    for name in ("wrong", "broken"):
+        with pytest.raises(MetricError):
+            word_splitter(f"sescore2_own_words:{name}")("abc")
+    with pytest.raises(InputError, match="latin"):
         word_splitter("latin")
     sys.modules.pop("sescore2_own_words")
 
@@ -268,7 +267,7 @@ def plain_nearest(
 
 
 @given(st.integers(3, 14), st.integers(1, 20), st.integers(0, 99))
-@settings(deadline=None, max_examples=25, database=None)
+@settings(deadline=None, max_examples=10, database=None)
 def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)
@@ -310,7 +309,7 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 def test_vectors_without_direction_are_refused() -> None:
-    with pytest.raises(InputError, match="text 1: its vector is zero or not finite"):
+    with pytest.raises(InputError, match="text 1"):
         unit(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32))
 
 
@@ -360,16 +359,15 @@ def random_maskings(number: int) -> list[Masking]:
     return maskings
 
 
-@pytest.mark.parametrize("size", [2, 3, 7, 24, 120])
-def test_probabilities_do_not_depend_on_the_batch(size: int) -> None:
-    asked = random_maskings(120)
+def test_probabilities_do_not_depend_on_the_batch() -> None:
+    asked = random_maskings(60)
     alone = [model().probabilities([masking])[0] for masking in asked]
-    together = []
-    for start in range(0, len(asked), size):
-        together += model().probabilities(asked[start : start + size])
-    assert together == alone
-    backwards = model().probabilities(asked[::-1])
-    assert backwards[::-1] == alone
+    for size in (2, 7, 60):
+        together = []
+        for start in range(0, len(asked), size):
+            together += model().probabilities(asked[start : start + size])
+        assert together == alone
+    assert model().probabilities(asked[::-1])[::-1] == alone
 
 
 @pytest.mark.parametrize("mode", ["code", "paper"])
@@ -457,13 +455,8 @@ def test_what_is_too_long_for_the_masked_model_keeps_its_masks() -> None:
 def test_a_masked_model_of_nan_is_an_error() -> None:
     broken = MaskedLM(MLM, "cpu")
     next(broken.head.parameters()).data.fill_(float("nan"))
-    with pytest.raises(MetricError, match=r"tiny_mlm: a probability that is no number"):
+    with pytest.raises(MetricError, match="tiny_mlm"):
         broken.probabilities(random_maskings(1))
-
-
-def test_a_model_without_masks_is_refused() -> None:
-    with pytest.raises(ModelLoadError):
-        MaskedLM(str(GOLDEN / "tiny_encoder"), "cpu")
 
 
 def test_stop_words(tmp_path: Path) -> None:
@@ -475,11 +468,8 @@ def test_stop_words(tmp_path: Path) -> None:
     for name in ("frequent:many", "nowhere.txt"):
         with pytest.raises(InputError, match="stop_words"):
             stop_words(name, ())
-
-
-@pytest.mark.parametrize(
-    "given", [{"severity": "code"}, {"mlm": "x"}, {"severity": "off", "mlm": "x"}]
-)
-def test_settings_of_severity_that_do_not_fit(given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="masked language model"):
-        Severity(**given)
+    for values in ({"severity": "code"}, {"mlm": "x"}, {"severity": "off", "mlm": "x"}):
+        with pytest.raises(InputError):
+            Severity(**values)  # type: ignore[arg-type]
+    with pytest.raises(ModelLoadError):
+        MaskedLM(str(GOLDEN / "tiny_encoder"), "cpu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -54,10 +53,10 @@ from discorank.metrics.sescore2.training.synthesis import (
     search,
     write_texts,
 )
-from discorank.metrics.storage.checksums import UncheckedWarning
 from discorank.metrics.text.texts import Item
 
 from ...support.bit_flips import refused_flips
+from ...support.lists import write_lists
 from ...support.waiting import wait_until
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
@@ -113,43 +112,26 @@ def test_shards_of_an_interrupted_stage_are_kept(tmp_path: Path) -> None:
     assert [row["n"] for row in finished(tmp_path / "s").rows()] == [0, 1, 2, 3]
 
 
-def test_a_stage_of_other_settings_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path / "s", {"a": 1, "b": 2}):
-        pass
-    with (
-        pytest.raises(ResumeError, match="a was 1, now 3"),
-        opened(tmp_path / "s", {"a": 3, "b": 2}),
-    ):
-        pass
-    locked = pytest.raises(ResumeError, match="another process")
-    with FileLock(tmp_path / "s" / ".lock"), locked, opened(tmp_path / "s", {"a": 1, "b": 2}):
-        pass
-    with pytest.raises(ResumeError, match="has not been run"):
-        finished(tmp_path / "nothing")
-    (tmp_path / "s" / "stage.json").write_text("{")
-    with pytest.raises(ResumeError, match="cannot be read"):
-        finished(tmp_path / "s")
-
-
-def test_a_shard_that_is_gone_is_missed(tmp_path: Path) -> None:
-    with opened(tmp_path / "s", {}) as stage:
+def test_stages_that_are_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {"a": 1, "b": 2}) as stage:
         for number in range(3):
             stage.write([{"n": number}])
         stage.finish({"rows": 3})
+    with pytest.raises(ResumeError, match="a was 1, now 3"), opened(tmp_path / "s", {"a": 3}):
+        pass
+    locked = pytest.raises(ResumeError)
+    with FileLock(tmp_path / "s" / ".lock"), locked, opened(tmp_path / "s", {"a": 1, "b": 2}):
+        pass
+    (tmp_path / "s" / "00001.jsonl").write_text('{"n": 0}\n{"n"')
+    with pytest.raises(InputError, match=r"00001\.jsonl"):
+        list(stage.rows())
     (tmp_path / "s" / "00002.jsonl").unlink()
-    with pytest.raises(ResumeError, match="2 shards of 3 are there"):
+    with pytest.raises(ResumeError, match="2 shards of 3"):
         finished(tmp_path / "s")
-
-
-def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
-    with opened(tmp_path / "s", {}) as stage:
-        stage.write([{"n": 0}])
-        (tmp_path / "s" / "00000.jsonl").write_text('{"n": 0}\n{"n"')
-        with pytest.raises(InputError, match=r"00000\.jsonl: is damaged\. Remove its folder"):
-            list(stage.rows())
-        stage.digests.clear()
-        with pytest.raises(InputError, match=r"00000\.jsonl:2: no JSON"):
-            list(stage.rows())
+    (tmp_path / "s" / "stage.json").write_text("{")
+    for folder in ("s", "nothing"):
+        with pytest.raises(ResumeError, match=folder):
+            finished(tmp_path / folder)
 
 
 def test_flipped_bits_of_a_stage_are_refused(tmp_path: Path) -> None:
@@ -178,26 +160,6 @@ def test_a_shard_that_was_not_yet_listed_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "s" / "00001.jsonl").write_text('{"n": 7}\n')
     with opened(tmp_path / "s", {}) as stage:
         assert [path.name for path in stage.shards] == ["00000.jsonl"]
-
-
-def test_a_stage_of_0_1_is_read_with_a_warning(tmp_path: Path) -> None:
-    with opened(tmp_path / "s", {}) as stage:
-        stage.write([{"n": 0}])
-        stage.finish({"rows": 1})
-    path = tmp_path / "s" / "stage.json"
-    about = json.loads(path.read_text())
-    for key in ("digests", "checksum"):
-        del about[key]
-    path.write_text(json.dumps(about))
-    with pytest.warns(UncheckedWarning, match=r'stage\.json: has no "checksum"'):
-        assert list(finished(tmp_path / "s").rows()) == [{"n": 0}]
-
-
-def test_an_array_stage(tmp_path: Path) -> None:
-    with opened(tmp_path / "s", {}) as stage:
-        stage.write(np.arange(4.0))
-        stage.write(np.arange(2.0))
-        assert stage.array().tolist() == [0, 1, 2, 3, 0, 1]
 
 
 # synthesis
@@ -338,24 +300,6 @@ def test_fewer_pairs_are_a_sample_of_all() -> None:
     assert len(Examples.of(rows).scores) == 200
 
 
-def test_a_training_on_fewer_pairs_samples_them(
-    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
-    plain = Examples.of
-
-    def of(rows: Any, chosen: Any = None) -> Examples:
-        seen.append(chosen)
-        return plain(rows, chosen)
-
-    monkeypatch.setattr(Examples, "of", of)
-    settings = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
-    stage = fit(work, tmp_path / "model", settings, "cpu", folder="few")
-    assert stage.counts is not None
-    assert stage.counts["pairs"] == len(seen[0]) == 10
-    assert seen[0] != set(range(10))
-
-
 # training
 
 
@@ -434,24 +378,6 @@ def test_a_training_that_is_killed_ends_in_the_same_files(work: Path, tmp_path: 
     assert whole == parts
 
 
-def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
-    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
-    fit(work, tmp_path / "model", settings, "cpu", folder="kept")
-    progress: list[TrainingProgress] = []
-    assert fit(
-        work, tmp_path / "model", settings, "cpu", on_progress=progress.append, folder="kept"
-    ).complete
-    assert not progress
-    with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
-        fit(
-            work,
-            tmp_path / "model",
-            Training(**{**settings.__dict__, "batch_size": 4}),
-            "cpu",
-            folder="kept",
-        )
-
-
 def test_a_kill_while_the_model_is_written_costs_nothing(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,30 +407,17 @@ def test_a_kill_while_the_model_is_written_costs_nothing(
     assert all(torch.equal(first[name], value) for name, value in weights(out).items())
 
 
-def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
-    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
-    fit(work, tmp_path / "one", settings, "cpu", folder="one")
-    fit(work, tmp_path / "two", Training(**{**settings.__dict__, "seed": 5}), "cpu", folder="two")
-    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
-    progress: list[TrainingProgress] = []
-    fit(work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="one")
-    assert not progress  # the weights are there
-    third = weights(tmp_path / "two")
-    assert all(torch.equal(first[name], third[name]) for name in first)
-    assert not all(torch.equal(second[name], third[name]) for name in second)
-
-
 def test_a_training_that_diverges_writes_nothing(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Training(**{**TRAINING.__dict__, "epochs": 1})
+
+    def infinite(self: Run, examples: Examples, part: Any) -> Any:
+        return self.network["estimator"][-1].bias.sum() * torch.inf
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            Run,
-            "_loss",
-            lambda self, examples, part: self.network["estimator"][-1].bias.sum() * torch.inf,
-        )
-        with pytest.raises(InputError, match=r"step 0: the loss is .*Lower the learning rates"):
+        patch.setattr(Run, "_loss", infinite)
+        with pytest.raises(InputError, match="step 0"):
             fit(work, tmp_path / "model", settings, "cpu", folder="loss")
     plain = Run._step
 
@@ -515,33 +428,39 @@ def test_a_training_that_diverges_writes_nothing(
         return loss
 
     monkeypatch.setattr(Run, "_step", last)
-    with pytest.raises(InputError, match=r"weights are not finite.*Lower the learning rates"):
+    with pytest.raises(InputError, match="weights"):
         fit(work, tmp_path / "model", settings, "cpu", folder="weights")
     assert not (tmp_path / "model").exists()
     for name in ("learning_rate", "head_learning_rate", "weight_decay"):
         with pytest.raises(InputError, match=name):
             Training(**{**settings.__dict__, name: 1e38})
+    impatient = Training(**{**TRAINING.__dict__, "patience": 3})
+    with pytest.raises(InputError, match=r"patience|validat"):
+        fit(work, tmp_path / "model", impatient, "cpu", folder="impatient")
 
 
-def test_a_finished_training_encodes_nothing(
+def test_a_finished_training_is_used_again(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1})
-    fit(work, tmp_path / "one", settings, "cpu", folder="encoded")
-    one, calls = json.loads((tmp_path / "one" / "sescore2.json").read_text()), []
-    monkeypatch.setattr(
-        "discorank.metrics.sescore2.training.regression_training.vectors_of",
-        lambda *given: calls.append(given),
-    )
-    fit(work, tmp_path / "two", settings, "cpu", folder="encoded")
-    assert not calls
-    assert json.loads((tmp_path / "two" / "sescore2.json").read_text()) == one
-
-
-def test_patience_without_validation_is_refused(work: Path, tmp_path: Path) -> None:
-    settings = Training(**{**TRAINING.__dict__, "patience": 3})
-    with pytest.raises(InputError, match=r"nothing to validate on.*1000"):
-        fit(work, tmp_path / "model", settings, "cpu", folder="impatient")
+    """Nothing is encoded or trained again; other settings are refused, and another model is replaced."""
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1, "pairs": 10})
+    first = fit(work, tmp_path / "one", settings, "cpu", folder="kept")
+    assert first.counts is not None
+    assert first.counts["pairs"] == 10
+    other = Training(**{**settings.__dict__, "seed": 5})
+    fit(work, tmp_path / "two", other, "cpu", folder="other")
+    wanted, second = weights(tmp_path / "one"), weights(tmp_path / "two")
+    monkeypatch.setattr("discorank.metrics.sescore2.training.regression_training.vectors_of", None)
+    progress: list[TrainingProgress] = []
+    again = fit(work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="kept")
+    assert again.complete
+    assert not progress
+    third = weights(tmp_path / "two")
+    assert all(torch.equal(wanted[name], third[name]) for name in wanted)
+    assert not all(torch.equal(second[name], third[name]) for name in second)
+    smaller = Training(**{**settings.__dict__, "batch_size": 4})
+    with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
+        fit(work, tmp_path / "two", smaller, "cpu", folder="kept")
 
 
 def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() -> None:
@@ -668,32 +587,19 @@ def test_validation_against_the_best_reference() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, rated, model = tmp_path / "texts.jsonl", tmp_path / "rated.jsonl", tmp_path / "model"
-    lines = [
-        {"en": list(texts()[:20]), "de": list(texts()[:20])},
-        {"en": list(texts()[20:]), "de": list(texts()[20:])},
-    ]
-    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    pairs = [
-        {"hypothesis": t, "references": [u], "mqm": i}
-        for i, (t, u) in enumerate(zip(texts(), texts()[1:], strict=False))
-    ]
-    rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
+    some, model = list(texts()), tmp_path / "model"
+    lines = [{"en": part, "de": part} for part in (some[:20], some[20:])]
+    data = write_lists(tmp_path / "texts.jsonl", lines)
+    pairs = []
+    for i in range(12):
+        pairs.append({"hypothesis": some[i], "references": [some[i + 1]], "mqm": i})
+    rated = write_lists(tmp_path / "rated.jsonl", pairs)
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
-    settings = [
-        "--encoder",
-        ENCODER,
-        "--backbone",
-        ENCODER,
-        "--neighbours",
-        "8",
-        "--margin",
-        "0.9",
-        "--epochs",
-        "2",
-    ]
+    small = ["--neighbours", "8", "--margin", "0.9", "--epochs", "2", "--severity", "code"]
     # so that there are bounds to rescale by
-    settings += [
+    small += [
+        "--samples",
+        "2",
         "--identical",
         "1",
         "--strange",
@@ -701,60 +607,36 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "--head-learning-rate",
         "1e-3",
     ]
-    judged = ["--severity", "code", "--mlm", str(GOLDEN / "tiny_mlm"), "--samples", "2"]
+    files = ["--encoder", ENCODER, "--backbone", ENCODER, "--mlm", str(GOLDEN / "tiny_mlm")]
     checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
-    command = [str(data), *where, *settings, *judged, *checked]
-    assert main(["train", "sescore2", "mine", *command]) == 4
-    assert "the stage texts has not been run" in capsys.readouterr().err
+    command = [str(data), *where, *small, *files, *checked]
+    assert main(["train", "sescore2", "mine", *command]) == 4  # texts were not run
     assert main(["train", "sescore2", "texts", *command]) == 0
     assert main(["train", "sescore2", *command]) == 0
-    printed = capsys.readouterr().err
-    assert "label: " in printed
-    assert "Kendall" in printed
-    assert f'use it as sescore2(model="{model}")' in printed
+    assert "Kendall" in capsys.readouterr().err
     assert main(["train", "sescore2", *command]) == 0  # nothing is left to do
     metric: Any = load_metric("sescore2", model=str(model), rescale=True, device="cpu")
-    assert np.isfinite(metric.pairwise(list(texts()[:3]), list(texts()[:3]))).all()
-    assert main(["train", "sescore2", *command, "--validation-score", "mqm"]) == 4
-    assert "validation was" in capsys.readouterr().err
+    assert np.isfinite(metric.pairwise(some[:3], some[:3])).all()
+    for changed, code in (("mqm", 4), ("mqm:up", 2)):
+        assert main(["train", "sescore2", *command, "--validation-score", changed]) == code
     assert main(["train", "sescore2", *command, "--gamma", "0.3"]) == 4
-    assert "gamma was None, now 0.3" in capsys.readouterr().err
-    assert main(["train", "sescore2", *command, "--validation-score", "mqm:up"]) == 2
 
 
 def test_the_command_finds_out_at_the_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, out, rated = tmp_path / "texts.txt", tmp_path / "model", tmp_path / "rated.jsonl"
+    data, out = tmp_path / "texts.txt", tmp_path / "model"
     data.write_text("".join(f"{text}\n" for text in texts()))
-    rated.write_text(
-        "".join(f'{{"hypothesis": "a", "reference": "b", "score": {i}}}\n' for i in range(3))
-    )
-    command = [
-        "train",
-        "sescore2",
-        str(data),
-        "--encoder",
-        ENCODER,
-        "--backbone",
-        ENCODER,
-        "-o",
-        str(out),
-    ]
+    files = ["--encoder", ENCODER, "--backbone", ENCODER, "-o", str(out)]
+    command = ["train", "sescore2", str(data), *files]
     out.write_text("a file")
     assert main(command) == 2
-    assert "is no folder" in capsys.readouterr().err
     out.unlink()
     out.mkdir()
     (out / "notes.txt").write_text("mine")
     assert main(command) == 2
-    assert "not empty" in capsys.readouterr().err
     shutil.rmtree(out)
-    # no stage was begun
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "rated.jsonl",
-        "texts.txt",
-    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]  # no stage was begun
 
     def stopped(*given: Any) -> None:
         raise KeyboardInterrupt
@@ -762,44 +644,37 @@ def test_the_command_finds_out_at_the_start(
     with monkeypatch.context() as patch:
         patch.setattr("discorank.cli.commands.train.train_metrics.embed", stopped)
         assert main(command) == 130
-        assert "interrupted; the same command resumes from here" in capsys.readouterr().err
     settings = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
     assert main([*command, *settings]) == 0
-    printed = capsys.readouterr().err
-    assert "anchors without a mistake" in printed
-    assert "no validation (pairs are held out from 1000 texts on)" in printed
 
 
-def test_texts_and_ratings_that_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "fields", "found"),
+    [
+        ("{", ["en"], "x.jsonl:1"),
+        ("[1]", ["en"], "x.jsonl:1"),
+        ('{"de": "a"}', ["en"], "en is None.*de"),
+        ('{"en": ["a", "b"], "de": ["a"]}', ["en", "de"], "2 texts and 1 sources"),
+        ("{}", [None, "de"], "--text-field"),
+        ('{"hypothesis": "a", "reference": "b"}', [], "score is None"),
+        ('{"hypothesis": [], "reference": "b", "score": 1}', [], "hypothesis"),
+        ('{"hypothesis": "a", "references": [], "score": 1}', [], "reference"),
+        ('{"hypothesis": "a", "reference": "b", "score": 1}', [], "1 rated texts"),
+    ],
+)
+def test_texts_and_ratings_that_are_refused(
+    line: str, fields: list[Any], found: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=found):
+        list(read_texts([str(path)], *fields)) if fields else read_rated(str(path))
 
-    def refused(line: str, text: str, *fields: str) -> None:
-        path.write_text(line + "\n")
-        with pytest.raises(InputError, match=text):
-            list(read_texts([str(path)], *fields))
 
-    refused("{", "x.jsonl:1", "en")
-    refused("[1]", "expected an object", "en")
-    refused(
-        '{"de": "a"}',
-        "en is None, expected a text or a list of texts. The fields here are de",
-        "en",
-    )
-    refused('{"en": ["a", "b"], "de": ["a"]}', "2 texts and 1 sources", "en", "de")
-    with pytest.raises(InputError, match="Give --text-field, too"):
-        list(read_texts([str(path)], None, "de"))
+def test_texts_and_ratings(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
     path.write_text("a\n\nb\n")
     assert [text for text, _ in read_texts([str(path)])] == ["a", "", "b"]
-    for row, text in (
-        ('{"hypothesis": "a", "reference": "b"}', "score is None, expected a number"),
-        ('{"hypothesis": [], "reference": "b", "score": 1}', "no hypothesis or no reference"),
-        ('{"hypothesis": "a", "references": [], "score": 1}', "no hypothesis or no reference"),
-        ('{"hypothesis": "a", "reference": "b", "score": 1}', "1 rated texts"),
-    ):
-        path.write_text(row + "\n")
-        with pytest.raises(InputError, match=text):
-            read_rated(str(path))
-    path.write_text(
-        '{"hypothesis": "a", "reference": "b", "s": 1}\n{"hypothesis": "c", "references": ["d"], "s": 2}\n'
-    )
+    rows = [{"hypothesis": "a", "reference": "b", "s": 1}]
+    write_lists(path, [*rows, {"hypothesis": "c", "references": ["d"], "s": 2}])
     assert read_rated(str(path), "s", lower=True)[1] == RatedText("c", ("d",), -2.0)

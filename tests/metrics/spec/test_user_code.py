@@ -67,11 +67,8 @@ def lists_in(folder: Path) -> str:
 
 
 def test_a_combination_needs_leave(friend: Path) -> None:
-    with pytest.raises(CodeRefusedError, match=r"m.json: features\[0\]: names the code") as raised:
+    with pytest.raises(CodeRefusedError, match=rf"m.json: features\[0\].*--allow-code {MODULE}"):
         load_metric("combination", model=str(friend))
-    assert f'--allow-code {MODULE}, or in Python load_metric(..., allow_code=("{MODULE}",))' in str(
-        raised.value
-    )
     assert MODULE not in sys.modules
     for allowed in (MODULE, (MODULE,), ("other", MODULE)):
         metric = load_metric("combination", model=str(friend), allow_code=allowed)
@@ -89,12 +86,6 @@ def test_leave_for_another_module_is_none(friend: Path, allowed: str) -> None:
     with pytest.raises(CodeRefusedError):
         load_metric("combination", model=str(friend), allow_code=allowed)
     assert MODULE not in sys.modules
-
-
-@pytest.mark.parametrize("allowed", ["", "a b", "a:b", "a-b", ".a", "a.", "a/b", 3])
-def test_what_is_no_module(friend: Path, allowed: Any) -> None:
-    with pytest.raises(InputError, match="allow_code: found"):
-        load_metric("combination", model=str(friend), allow_code=(allowed,))
 
 
 @pytest.mark.parametrize(
@@ -170,31 +161,13 @@ def test_a_yaml_file_without_code(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'Write \{"name": "chrf"'):
         load_without_code(str(path))
     path.write_text("name: chrf\nallow_code: [os]\n", encoding="utf-8")
-    with pytest.raises(InputError, match="allow_code is no setting of a metric"):
+    with pytest.raises(InputError, match="allow_code"):
         load_metric(path)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("decode", "-u", "UTILITY"),
-        ("decode", "-u", "chrf", "--shortlist", "UTILITY"),
-        ("explain", "-u", "UTILITY"),
-    ],
-)
-def test_the_option_of_commands(friend: Path, command: tuple[str, ...]) -> None:
+def test_the_option_of_commands(friend: Path) -> None:
     utility = f'combination(model="{friend}")'
-    rest = [utility if word == "UTILITY" else word for word in command[1:]]
-    arguments = [command[0], lists_in(friend.parent), *rest, "--quiet"]
-    assert main(arguments) == 2
-    assert main([*arguments, "--allow-code", MODULE]) == 0
-    config = friend.parent / "c.yaml"
-    config.write_text(f"allow_code: [{MODULE}]\n", encoding="utf-8")
-    assert main([*arguments, "--config", str(config)]) == 0
-
-
-def test_the_option_of_compare_score_and_train(friend: Path) -> None:
-    utility = f'combination(model="{friend}")'
+    lists = lists_in(friend.parent)
     systems = friend.parent / "systems.jsonl"
     rows = [
         {"id": f"d{i}", "systems": {"A": ["ab"], "B": ["c"]}, "references": {"r": [f"a{i}"]}}
@@ -203,14 +176,17 @@ def test_the_option_of_compare_score_and_train(friend: Path) -> None:
     systems.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     text = str(friend.parent / "text")
     Path(text).write_text("ab\n", encoding="utf-8")
-    commands = [
+    config = friend.parent / "c.yaml"
+    config.write_text(f"allow_code: [{MODULE}]\n", encoding="utf-8")
+    trained = ["train", "combination", str(systems), "--from", "systems", "-m", "chrf"]
+    for command in (
+        ["decode", lists, "-u", utility],
+        ["decode", lists, "-u", "chrf", "--shortlist", utility],
+        ["explain", lists, "-u", utility],
         ["compare", str(systems), "-m", utility, "--draws", "10"],
         ["score", "--hypotheses", text, "--references", text, "-m", utility],
-        [
-            *("train", "combination", str(systems), "--from", "systems", "-m", "chrf"),
-            *("--teacher", utility, "-o", str(friend.parent / "new.json")),
-        ],
-    ]
-    for command in commands:
+        [*trained, "--teacher", utility, "-o", str(friend.parent / "new.json")],
+    ):
         assert main([*command, "--quiet"]) == 2
         assert main([*command, "--quiet", "--allow-code", MODULE]) == 0
+    assert main(["decode", lists, "-u", utility, "--quiet", "--config", str(config)]) == 0

@@ -17,7 +17,7 @@ from discorank.rerank.selection.kept_comparison import KeptComparison, save
 def test_a_file_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with locked(path):
-        with pytest.raises(ResumeError, match=r"out: another process is writing it\. Wait"):
+        with pytest.raises(ResumeError, match="out: another process"):
             locked(path).__enter__()
         with locked(tmp_path / "other"):
             pass
@@ -26,35 +26,17 @@ def test_a_file_has_one_writer(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_lock_file_of_its_own(tmp_path: Path) -> None:
-    with locked(tmp_path, tmp_path / ".lock"):
-        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
-        with pytest.raises(ResumeError, match="another process"):
-            locked(tmp_path, tmp_path / ".lock").__enter__()
-
-
-def test_what_cannot_be_locked_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be written: File name too long"):
-        locked(tmp_path / ("x" * 255)).__enter__()
+@pytest.mark.parametrize("path", ["x" * 255, "/proc/out", "/proc/no/folder/out", "loop"])
+def test_what_cannot_be_locked_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(InputError, match="cannot be written"):
+        locked(tmp_path / path).__enter__()
 
 
 def test_links_to_a_file_are_the_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with locked(tmp_path / "out"), pytest.raises(ResumeError, match="another process"):
         locked(tmp_path / "link").__enter__()
-
-
-@pytest.mark.parametrize("path", ["/proc/out", "/proc/no/folder/out"])
-def test_a_disk_that_takes_no_files_is_no_lock(path: str) -> None:
-    with pytest.raises(InputError, match=r"cannot be written: No such file or directory\. Choose"):
-        locked(Path(path)).__enter__()
-
-
-def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(InputError, match=r"cannot be written: Too many levels of symbolic links"):
-        locked(tmp_path / "a").__enter__()
 
 
 def test_the_lock_of_a_killed_process_keeps_nobody_out(tmp_path: Path) -> None:
@@ -80,7 +62,7 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "model"
     with complete_folder(path) as draft:
         (draft / "weights").write_text("whole")
-        with pytest.raises(ResumeError, match="model: another process is writing it"):
+        with pytest.raises(ResumeError, match="model: another process"):
             complete_folder(path).__enter__()
     assert (path / "weights").read_text() == "whole"
     with locked_folder(path), pytest.raises(ResumeError, match="another process"):

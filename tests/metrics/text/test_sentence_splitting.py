@@ -65,13 +65,13 @@ def test_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_splitter.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert splitter("own_splitter:lines")("a| b |") == ["a", "b"]
-    for name, problem in {"bad": "returned 3", "worse": "KeyError"}.items():
-        with pytest.raises(MetricError, match=problem):
+    for name in ("bad", "worse"):
+        with pytest.raises(MetricError, match=name):
             splitter(f"own_splitter:{name}")("a")
-    with pytest.raises(InputError, match="is not a function"):
+    with pytest.raises(InputError, match="own_splitter:x"):
         function_named("own_splitter:x", "sentences")
     for name in ("own_splitter:y", "no_such_module:y"):
-        with pytest.raises(ModelLoadError, match="module:function"):
+        with pytest.raises(ModelLoadError, match=name):
             splitter(name)
-    with pytest.raises(InputError, match="rule, pysbd"):
+    with pytest.raises(InputError, match="punkt"):
         splitter("punkt")

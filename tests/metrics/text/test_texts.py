@@ -56,62 +56,35 @@ def test_documents_that_differ(other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "found"),
     [
-        ({"sentences": "a text"}, "sentences: found 'a text'. Document takes a list of strings"),
-        ({"sentences": ["a", 3]}, "sentences: found"),
-        ({"sentences": ["a", ["b"]]}, "sentences: found"),
-        ({"sentences": ["a"], "roles": [1, 2]}, "roles: 2 roles for 1 sentences"),
-        (
-            {"sentences": ["a"], "roles": [1.5]},
-            r"roles\[0\]: found 1.5, expected a number or a name",
+        *(
+            ({"sentences": value}, "sentences")
+            for value in ("a text", ["a", 3], ["a", ["b"]], None, 3)
         ),
-        ({"sentences": ["a"], "foci": []}, "foci: 0 foci for 1 sentences"),
-        (
-            {"sentences": ["a", "b"], "foci": [[], [("k", 1)]]},
-            r"foci\[1\]: .*expected a list of \(key, start, end\)",
+        *(({"roles": value}, "roles") for value in ([1, 2], [1.5], "ab", 3)),
+        *(({"foci": value}, "foci") for value in ([], "a", [None])),
+        *(
+            ({"foci": [value]}, r"foci\[0\]")
+            for value in ([("k", 1)], [("k", 1, "2")], [("k", -1, 2)], [(3, 1, 2)], [3])
         ),
-        ({"sentences": ["a"], "foci": [[("k", 1, "2")]]}, r"foci\[0\]"),
-        ({"sentences": ["a"], "foci": [[("k", -1, 2)]]}, r"foci\[0\]"),
-        ({"sentences": ["a"], "foci": [[(3, 1, 2)]]}, r"foci\[0\]"),
-        ({"sentences": ["a"], "foci": [[3]]}, r"foci\[0\]"),
-        ({"sentences": ["a"], "foci": "a"}, "foci: found 'a', expected a list"),
-        ({"sentences": ["a", "b"], "roles": "ab"}, "roles: found 'ab', expected a list"),
-        ({"sentences": ["a"], "rst": "words"}, "rst: found 'words'. A leaf is a list of words"),
-        ({"sentences": ["a"], "rst": {"nuc": "N", "rel": "x"}}, "rst: found"),
-        (
-            {"sentences": ["a"], "rst": {"nuc": "NS", "rel": "x", "children": [["a"]]}},
-            "over 1 children",
-        ),
-        (
-            {"sentences": ["a"], "rst": {"nuc": "X", "rel": "x", "children": [["a"]]}},
-            "nuc has one letter",
-        ),
-        ({"sentences": ["a"], "rst": {"nuc": "N", "rel": 3, "children": [["a"]]}}, "rel is a name"),
-        (
-            {"sentences": ["a"], "rst": {"nuc": "N", "rel": "x", "children": [3]}},
-            r"rst.children\[0\]: found 3",
-        ),
+        ({"rst": "words"}, "rst: .*'words'"),
+        ({"rst": {"nuc": "N", "rel": "x"}}, "rst"),
+        ({"rst": {"nuc": "NS", "rel": "x", "children": [["a"]]}}, "1 children"),
+        ({"rst": {"nuc": "X", "rel": "x", "children": [["a"]]}}, "nuc"),
+        ({"rst": {"nuc": "N", "rel": 3, "children": [["a"]]}}, "rel"),
+        ({"rst": {"nuc": "N", "rel": "x", "children": [3]}}, r"rst.children\[0\]"),
     ],
 )
-def test_bad_documents(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Document(**arguments)
+def test_documents_that_are_refused(arguments: dict[str, Any], found: str) -> None:
+    with pytest.raises(InputError, match=found):
+        Document(**{"sentences": ["a"], **arguments})
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"sentences": None},
-        {"sentences": 3},
-        {"sentences": ["a"], "roles": 3},
-        {"sentences": ["a"], "foci": [None]},
-    ],
-    ids=str,
-)
-def test_annotations_that_are_no_lists(arguments: dict[str, Any]) -> None:
+def test_a_context_has_lists_of_sentences() -> None:
+    assert Context(source=["a"], target=["b", "c"]) == Context(("a",), ("b", "c"))
     with pytest.raises(InputError):
-        Document(**arguments)
+        Context(target="one sentence")
 
 
 def test_a_tree_is_read_once() -> None:
@@ -129,17 +102,6 @@ def test_the_last_sentences_of_a_context() -> None:
     assert context.last(2) == Context(("s2", "s3"), ("t1",))
     assert context.last(9) == context
     assert context.last(0) == NO_CONTEXT == Context()
-
-
-def test_a_context_is_no_text() -> None:
-    with pytest.raises(InputError):
-        Context(target="one sentence")
-
-
-def test_a_context_takes_lists() -> None:
-    context = Context(source=["a"], target=["b", "c"])
-    assert context == Context(("a",), ("b", "c"))
-    assert hash(context)
 
 
 def test_paired() -> None:
@@ -220,9 +182,7 @@ def test_aligned_without_context_needs_no_documents() -> None:
     assert aligned(["h0"], [["r0"]], None, None, 0, "reference") == [
         Comparison((Item("h0"),), (Item("r0"),))
     ]
-    with pytest.raises(
-        InputError, match=r"context > 0 without documents. Give one document id per hypothesis"
-    ):
+    with pytest.raises(InputError, match="documents"):
         aligned(["h0"], [["r0"]], None, None, 1, "reference")
-    with pytest.raises(InputError, match=r"documents\[3\]: 'd' comes back after another document"):
+    with pytest.raises(InputError, match=r"documents\[3\]: 'd'"):
         aligned(["h"] * 4, [["r"]] * 4, None, ["d", "d", "e", "d"], 1, "reference")

@@ -17,7 +17,7 @@ from discorank.metrics.neural.models.context_tokens import Frame, Reader, Trunca
 from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.text.texts import Item
 
-BOUNDED = bounded(max_examples=100, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parents[3] / "golden" / "docmetrics"
 CASES = {
     case["id"]: case
@@ -247,7 +247,7 @@ def test_a_special_token_in_disguise(family: str, kind: str) -> None:
     text=st.text(st.sampled_from("</s>[SEP]<mask> a\x00\ud800＜＞／\u200b"), max_size=14),
     other=st.text(max_size=8),
 )
-@bounded(BOUNDED, max_examples=40)
+@BOUNDED
 def test_any_text_keeps_its_frame(family: str, text: str, other: str) -> None:
     by = reader(family)
     (row,), (same,) = (
@@ -328,7 +328,5 @@ def test_a_tokenizer_without_a_token_at_each_end_is_refused(template: str, count
         single=template, special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
     made = PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]")  # type: ignore[no-untyped-call]
-    with pytest.raises(
-        ModelLoadError, match=f"puts {count} special tokens around a text, expected one at each end"
-    ):
+    with pytest.raises(ModelLoadError, match=f"{count} special tokens"):
         Frame.of(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +146,7 @@ def company_does_not_matter(encoder: Encoder, ids: Ragged, ways: Sequence[tuple[
 @every_family
 def test_states_do_not_depend_on_their_company(family: str, threads: None) -> None:
     encoder = Encoder(made(family), "cpu", "float32")
-    company_does_not_matter(encoder, some_ids(), [(1, 1), (1, 7), (2, 64), (3, 64), (4, 64)])
-
-
-def test_rows_of_one_length_do_not_depend_on_each_other(threads: None) -> None:
-    """In a model that does not run packed, whose products inside attention are of many small matrices."""
-    encoder = Encoder(made("mpnet"), "cpu", "float32")
-    for length in range(1, 26):
-        company_does_not_matter(encoder, some_ids([length] * 7), [(1, 1)])
+    company_does_not_matter(encoder, some_ids(), [(1, 1), (2, 7), (3, 64)])
 
 
 def test_wide_states_do_not_depend_on_their_company(threads: None) -> None:
@@ -173,7 +166,7 @@ def test_states_of_narrow_heads_do_not_depend_on_their_company(heads: int, threa
 
 
 @every_family
-@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+@pytest.mark.parametrize("layer", [0, 2])
 def test_an_encoder_is_cut_at_its_layer(family: str, layer: int) -> None:
     ids = some_ids()
     wanted = states(Encoder(made(family), "cpu", "float32"), ids)
@@ -190,7 +183,7 @@ def test_an_encoder_is_cut_at_its_layer(family: str, layer: int) -> None:
 
 @pytest.mark.parametrize("layer", [-1, 4, 99])
 def test_a_layer_that_is_not_there(layer: int) -> None:
-    with pytest.raises(InputError, match=f"layer: layer {layer} of an encoder with 3 layers"):
+    with pytest.raises(InputError, match=f"layer {layer} of .*3 layers"):
         Encoder(made("bert"), "cpu", "float32", layer)
 
 
@@ -209,7 +202,7 @@ def test_a_device_that_is_not_there(name: str) -> None:
         return
     if name.startswith("cuda") and torch.cuda.device_count() > 7:
         pytest.skip("there is such a device")
-    with pytest.raises(InputError, match=rf"device '{name}': .*Such as cpu or cuda:0"):
+    with pytest.raises(InputError, match=f"device '{name}'"):
         device_of(name)
 
 
@@ -237,44 +230,40 @@ def test_a_folder_of_every_family_loads(family: str, tmp_path: Path) -> None:
     assert all(torch.equal(again[name], value) for name, value in own.items())
 
 
-def test_missing_extra_and_misshapen_weights_are_named() -> None:
+WORD, BIAS = "embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "changed", "found"),
+    [
+        ([BIAS], {}, [BIAS]),
+        ([], {"other": 0, "more": 0}, ["more", "other"]),
+        ([], {WORD: 1}, [WORD, "(481, 32)"]),
+        ([BIAS], {"other": 0}, [BIAS, "other"]),
+    ],
+)
+def test_missing_extra_and_misshapen_weights_are_named(
+    left_out: list[str], changed: dict[str, int], found: list[str]
+) -> None:
     folder = MODELS / "tiny-xlmr"
-    state = load_file(folder / "model.safetensors")
-    state = {
-        name.removeprefix("roberta."): value
-        for name, value in state.items()
-        if "pooler" not in name
-    }
-    loaded = from_state(folder, state)
-    assert loaded.state_dict().keys() == state.keys()
-    word = "embeddings.word_embeddings.weight"
-    missing = {
-        name: value for name, value in state.items() if name != "encoder.layer.1.output.dense.bias"
-    }
-    with pytest.raises(
-        ModelLoadError, match=r"1 weights are missing \(encoder\.layer\.1\.output\.dense\.bias\)"
-    ):
-        from_state(folder, missing)
-    with pytest.raises(ModelLoadError, match=r"2 weights have no place \(more, other\)"):
-        from_state(folder, {**state, "other": state[word], "more": state[word]})
-    with pytest.raises(
-        ModelLoadError, match=r"1 shapes differ \(embeddings.*\(481, 32\) against \(482, 32\)\)"
-    ):
-        from_state(folder, {**state, word: state[word][1:]})
-    with pytest.raises(
-        ModelLoadError,
-        match=r"1 weights are missing .*; 1 weights have no place \(other\).*was trained",
-    ):
-        from_state(folder, {**missing, "other": state[word]})
+    state = {}
+    for name, value in load_file(folder / "model.safetensors").items():
+        if "pooler" not in name:
+            state[name.removeprefix("roberta.")] = value
+    assert from_state(folder, state).state_dict().keys() == state.keys()
+    kept = {name: value for name, value in state.items() if name not in left_out}
+    kept |= {name: state[WORD][first:] for name, first in changed.items()}
+    with pytest.raises(ModelLoadError) as caught:
+        from_state(folder, kept)
+    assert all(fact in str(caught.value) for fact in found)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_precision_that_a_configuration_names_is_not_that_of_the_weights(
-    dtype: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     folder = Path(shutil.copytree(MODELS / "tiny-xlmr", tmp_path / "encoder"))
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}))
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float16"}))
     state = pretrained(folder).state_dict()
     loaded = from_state(folder, state).state_dict()
     assert {value.dtype for value in loaded.values()} == {torch.float32}
@@ -284,50 +273,23 @@ def test_the_precision_that_a_configuration_names_is_not_that_of_the_weights(
 def test_a_folder_that_lacks_weights(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(MODELS / "tiny-bert", tmp_path / "model"))
     state = load_file(folder / "model.safetensors")
-    name = next(name for name in state if name.endswith("layer.2.output.dense.weight"))
-    save_file(
-        {k: v for k, v in state.items() if k != name},
-        folder / "model.safetensors",
-        metadata={"format": "pt"},
-    )
-    with pytest.raises(
-        ModelLoadError, match=r"1 weights are missing \(encoder\.layer\.2\.output\.dense\.weight\)"
-    ):
+    del state["encoder.layer.2.output.dense.weight"]
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelLoadError, match=r"encoder\.layer\.2\.output\.dense\.weight"):
         pretrained(folder)
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelLoadError, match="Is this the folder of a transformers model"):
-        pretrained(folder)
-
-
-def test_a_folder_with_weights_of_other_shapes(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(MODELS / "tiny-bert", tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 48}))
+    with pytest.raises(ModelLoadError, match=str(tmp_path)):
+        pretrained(folder)
+    (folder / "model.safetensors").unlink()
     with pytest.raises(ModelLoadError, match=str(tmp_path)):
         pretrained(folder)
 
 
 def test_no_folder_of_a_model(tmp_path: Path) -> None:
-    loads: list[Callable[[], Any]] = [lambda: pretrained(tmp_path), lambda: tokenizer_of(tmp_path)]
-    loads.append(lambda: from_state(tmp_path, {}))
-    for load in loads:
-        with pytest.raises(ModelLoadError, match="Is this the folder of a transformers model"):
-            load()
-
-
-def test_code_in_a_folder_is_not_run(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(MODELS / "tiny-bert", tmp_path / "model"))
-    config = json.loads((folder / "config.json").read_text())
-    mapping = {"AutoConfig": "evil.EvilConfig", "AutoModel": "evil.Evil"}
-    (folder / "config.json").write_text(
-        json.dumps({**config, "model_type": "evil", "auto_map": mapping})
-    )
-    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
-    loads: list[Callable[[], Any]] = [lambda: pretrained(folder), lambda: from_state(folder, {})]
-    for load in loads:
-        with pytest.raises(ModelLoadError):
-            load()
-    assert not (tmp_path / "ran").exists()
+    for load in (pretrained, tokenizer_of, lambda folder: from_state(folder, {})):
+        with pytest.raises(ModelLoadError, match=str(tmp_path)):
+            load(tmp_path)  # type: ignore[operator]
 
 
 def test_slabs() -> None:

