@@ -1,4 +1,4 @@
-"""Mistakes that people make: the exit code, the place and the name that helps; and advice that works when it is pasted."""
+"""Mistakes that people make: the exit code, the place, the name that helps, and advice that works when it is pasted."""
 
 from __future__ import annotations
 
