@@ -188,14 +188,6 @@ def test_check_knows_who_reads_the_source(tmp_path: Path, capsys: Captured) -> N
         assert problems(alike, f"xcomet({XCOMET})", capsys) == []
 
 
-def test_the_table_of_metrics_says_who_reads_the_source(capsys: Captured) -> None:
-    assert main(["metrics"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    lines = {line.split()[0]: line for line in shown if line}
-    assert "reference+source (if given)" in lines["xcomet"]
-    assert "(if given)" not in lines["xcomet-qe"]
-
-
 def test_check_counts_forward_passes(tmp_path: Path, capsys: Captured) -> None:
     lists = write(tmp_path / "lists.jsonl", *with_and_without())
     command = ["check", lists, "--quiet", "-u"]

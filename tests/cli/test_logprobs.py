@@ -537,27 +537,3 @@ def test_choices_are_read_from_rows_of_decode(
         write_lists(other, [line])
         assert main([*command, "--choices", str(other)]) == 2
         assert message in capsys.readouterr().err
-
-
-def test_lists_of_other_formats_are_scored(models: Path, tmp_path: Path) -> None:
-    (tmp_path / "nbest").write_text("a man\nthe dog\n" * 2)
-    (tmp_path / "sources").write_text("a\nb\n")
-    out = tmp_path / "out.jsonl"
-    command = ["logprobs", str(tmp_path / "nbest"), "--from", "flat", "--num-candidates", "2"]
-    command += ["--sources", str(tmp_path / "sources"), "--generator", str(models / "bart")]
-    assert main([*command, "-o", str(out), "--quiet"]) == 0
-    assert [len(row["candidates"]) for row in rows(out)] == [2, 2]
-
-
-def test_a_run_that_stops_at_an_error_gives_one_advice(tmp_path: Path, capsys: Captured) -> None:
-    source = write_lists(tmp_path / "lists.jsonl", [{"id": "0", "candidates": ["a\rb"]}])
-    assert main(["decode", str(source), "-u", "chrf", "--format", "text"]) == 3
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.endswith(
-        "holds a line break (--max-errors N continues without N such). Write --format jsonl"
-    )
-    assert main(["decode", str(source), "-u", "vote", "--format", "text"]) == 3
-    assert capsys.readouterr().err.endswith("Write --format jsonl, or --format answers\n")
-    source = one(tmp_path, candidates=["poison"])
-    with pytest.raises(StoppedByErrorsError, match=r"Mend it and run again$"):
-        scored(source, tmp_path / "out.jsonl")

@@ -13,11 +13,10 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.cli.terminal import console, watching
-from discorank.cli.terminal.console import Counted, Progress
+from discorank.cli.terminal.console import Progress
 from discorank.cli.terminal.watching import (
     TimeRow,
     Watch,
-    amounts_line,
     rates,
     rows_of,
     starving,
@@ -50,15 +49,6 @@ def test_rates() -> None:
     assert rates(Status()) == ""
     assert rates(Status(WORK, 2.0)) == "125 pairs/s, 2.00k tokens/s"
     assert rates(on_ray(90.0, 95.0)) == "5.00 pairs/s, 80.0 tokens/s, 2/2 workers 90% busy"
-
-
-def test_amounts() -> None:
-    assert amounts_line(Status(WORK, 2.0)) == (
-        "10 texts represented and 2 from the cache, 4,000 tokens (2,000/s), 250 pairs (125/s) in 2.0 s"
-    )
-    assert amounts_line(on_ray(90.0, 95.0)).endswith(
-        " in 100.0 s; 2 of 2 workers alive, 0 died, 90% busy"
-    )
 
 
 def test_the_table_of_one_process() -> None:
@@ -209,18 +199,6 @@ def test_progress_on_a_terminal_and_in_a_log(
     assert len(lines) > 2
 
 
-def test_a_short_run_says_what_it_did(tmp_path: Path, capsys: Captured) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
-    assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    line, choices = capsys.readouterr().err.splitlines()
-    assert "5 lists decided" in line
-    assert re.fullmatch(
-        r"another than the first candidate was chosen in \d of 5 lists; closest calls: "
-        r"(\S+ \(\S+ ahead\)(, )?){3}",
-        choices,
-    )
-
-
 def test_a_longer_run_says_where_the_time_went(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,17 +230,6 @@ def test_a_longer_run_says_where_the_time_went(
     assert used == pytest.approx(before + after, abs=0.11)
 
 
-def test_loading_is_in_the_table() -> None:
-    assert time_table(rows_of(Status(WORK, 10.0), Metered(), load=2.5)) == [
-        ["seconds", "load", "prepare", "compare", "rest", "all"],
-        ["this process", "2.5", "1.0", "4.0", "5.0", "12.5"],
-    ]
-    driver = rows_of(on_ray(6.0, 7.0, seconds=10.0), Metered(), load=2.5)[0]
-    assert driver.seconds == 12.5
-    assert driver.busy == pytest.approx(0.3)
-    assert sum(driver.stages.values()) == driver.seconds
-
-
 def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of a wave is done when nearly all of it is, so its time says nothing of the rest."""
     screen, clock = Screen(terminal=False), Clock()
@@ -289,22 +256,6 @@ def test_a_bar_that_is_made_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
         progress(7)
         assert (progress.bar.n, progress.bar.initial, progress.bar.total) == (7, 1, 14)
-
-
-def test_bars_side_by_side_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Screen(terminal=False)
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
-    with Counted("documents", 3, False) as one, Counted("draws", 3, False) as other:
-        for bar in (one, other):
-            bar.bar.delay = 0
-        for _ in range(3):
-            one.more(1)
-            other.more(1)
-    shown = screen.getvalue()
-    assert "3/3 documents" in shown
-    assert "3/3 draws" in shown
-    assert not re.search(r"[\x00-\x09\x0b-\x1f]", shown)
 
 
 def timings(out: Path) -> dict[str, Any]:
