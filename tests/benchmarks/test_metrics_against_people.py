@@ -24,7 +24,8 @@ from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
 
-WORDS = "the cat sat on a mat and saw big dogs run by it then slept well".split()
+TEXT = "the cat sat on a mat and saw big dogs run by it then slept well"
+WORDS = TEXT.split()
 RATES = {"A": 0.1, "B": 0.3, "C": 0.5, "D": 0.7}
 
 

@@ -190,16 +190,6 @@ def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:
     assert [c["c"] for c in rows(tmp_path / "a.jsonl")[0]["candidates"]] == [-8.008, -8.009, -8.008]
 
 
-def test_a_blank_that_stands_twice_is_warned_about(tmp_path: Path) -> None:
-    examples = FewShotExamples(({"source": " Rot", "target": "red"},))
-    prompts("{source} = ", examples=examples)
-    with pytest.warns(RuntimeWarning, match="example 1: its target begins with white space"):
-        prompts("{candidate} = ", examples=examples, reverse=True)
-    turned = FewShotExamples(({"source": "Rot", "target": " red"},))
-    with pytest.warns(RuntimeWarning, match="and the first_prompt ends"):
-        prompts("{source_context} {source}:", "{source}: ", examples=turned, context=1)
-
-
 def test_few_shot_examples_stand_before_every_prompt(tmp_path: Path) -> None:
     examples = FewShotExamples(
         ({"source": "Rot", "target": "red"}, {"source": "Tag", "target": "day"})
@@ -447,25 +437,6 @@ def test_a_noisy_channel_is_two_runs_and_a_sum(models: Path, tmp_path: Path) -> 
     for row, choice in zip(rows(both), rows(chosen), strict=True):
         sums = [one["logprob"] + 0.5 * one["channel"] for one in row["candidates"]]
         assert choice["index"] == sums.index(max(sums))
-
-
-def test_a_list_that_is_too_long_is_an_error_record(
-    models: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    lists = [
-        {"id": "0", "source": "a", "candidates": ["a man", "the dog " * 60]},
-        {"id": "1", "source": "a", "candidates": ["a man"]},
-    ]
-    source = write_lists(tmp_path / "lists.jsonl", lists)
-    out = tmp_path / "out.jsonl"
-    command = ["logprobs", str(source), "--generator", str(models / "llama"), "-o", str(out)]
-    command += ["--prompt", "{source} ", "--max-errors", "1"]
-    assert main(command) == 3
-    (error,) = rows(Path(f"{out}.errors.jsonl"))
-    assert error["where"] == "candidates[1]: text"
-    assert "tokens to read, the model has 64 positions" in error["reason"]
-    assert [row["id"] for row in rows(out)] == ["1"]
-    assert "1 error records in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -394,34 +394,18 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
     path.write_text(json.dumps(good), encoding="utf-8")
     assert load_prior(str(path)) == read_prior(good) == prior_of({"A": 0.1, "B": -0.1})
     own = good["systems"]["A"]
+    without_human = {key: value for key, value in good.items() if key != "human"}
     wrong: list[tuple[Any, str]] = [
-        ("{", "prior.json: no JSON"),
-        (
-            json.dumps(good).replace('{"A":', '{"A": {}, "A":'),
-            "prior.json: key 'A' stands twice in one object",
-        ),
-        ([1], r"found \[1\], expected a prior of format 1. Make one with: discorank train prior"),
-        ({**good, "kind": "x"}, "expected a prior of format 1"),
-        ({**good, "format": 2}, "expected a prior of format 1"),
-        ({**good, "systems": {}}, r"systems: found \{\}, expected systems"),
-        ({**good, "sigma": -1.0}, "sigma = -1.0: should be greater than or equal to 0"),
-        ({**good, "sigma": "1"}, "sigma = '1': should be a valid number"),
-        ({**good, "lower": 1}, "lower = 1: should be a valid boolean"),
-        ({**good, "more": 1}, "unknown setting 'more'"),
-        ({**good, "systems": {"A": {**own, "mean": None}}}, "systems.A: SystemPrior: mean = None"),
-        (
-            {**good, "systems": {"A": {**own, "error": float("nan")}}},
-            "systems.A: SystemPrior: error = nan",
-        ),
-        (
-            {**good, "systems": {"A": {**own, "segments": 1.5}}},
-            "systems.A: SystemPrior: segments = 1.5",
-        ),
-        ({**good, "systems": {"A": 3}}, "systems.A: found 3"),
-        (
-            {key: value for key, value in good.items() if key != "human"},
-            "human missing",
-        ),
+        ("{", "prior.json"),
+        (json.dumps(good).replace('{"A":', '{"A": {}, "A":'), "'A'"),
+        ([1], "discorank train prior"),
+        ({**good, "format": 2}, "format 1"),
+        ({**good, "systems": {}}, "systems"),
+        ({**good, "sigma": -1.0}, "sigma"),
+        ({**good, "more": 1}, "'more'"),
+        ({**good, "systems": {"A": {**own, "error": float("nan")}}}, "systems.A.*error"),
+        ({**good, "systems": {"A": 3}}, "systems.A"),
+        (without_human, "human"),
     ]
     for content, message in wrong:
         path.write_text(
@@ -555,29 +539,6 @@ def test_a_run_goes_on_with_the_same_prior_alone(
     assert main(["decode", str(broken), *options, *strong, "-o", str(out)]) == 4
     assert main(["decode", str(broken), *options, "--prior", moved, "-o", str(out)]) == 0
     assert out.read_bytes() == whole.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ([], "--human: is not given"),
-        (
-            ["--human", "mqm:lower", "mqm2:lower"],
-            "found mqm, mqm2. Name one, such as --human mqm:lower",
-        ),
-        (["--human", "mqn:lower"], "unknown key of human scores 'mqn'"),
-        (
-            ["--human", "mqm:higher", "--root", "yes"],
-            "systems.jsonl: human.mqm: scores of which higher is better",
-        ),
-    ],
-)
-def test_commands_that_are_refused(
-    systems: str, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["train", "prior", systems, "-o", str(tmp_path / "p.json"), *more]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "p.json").exists()
 
 
 LISTS: list[Any] = [

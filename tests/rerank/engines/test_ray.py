@@ -802,27 +802,6 @@ def test_capacity_that_vanishes_leaves_a_run_that_goes_on(on_ray: None, tmp_path
         ray.kill(squatter)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["decode", "{demo}", "-u", "chrf", "--set", "ray.actors=0"], "actors"),
-        (["decode", "{demo}", "-u", "chrf", "--set", "ray.actor=2"], "Did you mean 'ray.actors'"),
-        (["decode", "{demo}", "-u", "chrf", "--set", "ray.gpus_per_actor=-1"], "gpus_per_actor"),
-        (["decode", "{demo}", "-u", "chrf", "--set", "ray.start_seconds=soon"], "start_seconds"),
-        (
-            ["score", "-m", "chrf", "--engine", "ray"],
-            "--engine ray: only decode, rerank and serve know it",
-        ),
-    ],
-)
-def test_wrong_settings(arguments: list[str], message: str, capsys: Captured) -> None:
-    assert (
-        main([argument.replace("{demo}", str(EXAMPLES / "demo.jsonl")) for argument in arguments])
-        == 2
-    )
-    assert message in capsys.readouterr().err
-
-
 def test_a_cluster_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
 ) -> None:
