@@ -308,31 +308,6 @@ def test_a_function_that_raises_on_one_list() -> None:
     assert outcomes["r"].text == "cd"
 
 
-def test_a_utility_of_infinity_never_wins() -> None:
-    ranking = decoded(["a", "bb", "ccc"], lambda h, r: float("inf") if h == "ccc" else len(h))
-    assert [(place.index, place.utility) for place in ranking.ranking] == [
-        (1, 2),
-        (0, 1),
-        (2, None),
-    ]
-    assert ranking.flags == ("not-finite",)
-
-
-def test_a_metric_that_ends_the_process_fails_on_its_list() -> None:
-    def leave(h: str, r: str) -> float:
-        raise SystemExit(0)
-
-    with pytest.raises(MetricError, match=r"list 'x': .*SystemExit: 0"):
-        decoded(["a", "b"], leave)
-
-
-def test_a_function_that_returns_nan_never_wins() -> None:
-    found = decoded(["a", "bb", "ccc"], lambda h, r: float("nan") if h == "ccc" else len(h))
-    assert [(place.index, place.utility) for place in found.ranking] == [(1, 2), (0, 1), (2, None)]
-    with pytest.raises(MetricError, match=r"no pair has a finite value, found 4 nan"):
-        decoded(["a", "b"], lambda h, r: float("nan"))
-
-
 def test_errors_name_the_list() -> None:
     decode = MBRDecoder("chrf").decode
     cases: list[tuple[Any, str]] = [

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from discorank import (
-    Budget,
     CandidateList,
     Context,
     Document,
@@ -355,18 +354,3 @@ def test_error_rows_and_rows_account_for_every_list(tmp_path: Path) -> None:
     failed = [row["id"] for row in rows(tmp_path / "out.errors.jsonl")]
     assert failed == [row["id"] for row in lists if row.get("document") == lists[-1]["document"]]
     assert len(rows(tmp_path / "out")) + len(failed) == len(lists)
-
-
-def test_a_budget_is_that_of_the_document() -> None:
-    lists = document("d", 4)
-    rankings = decided(lists, budget=Budget(0.5, force=True))
-    assert rankings[0].budget is not None
-    assert rankings[0].budget == rankings[-1].budget
-    assert len({system_of(r) for r in rankings}) == 1
-
-
-def test_identity_says_that_documents_are_chosen() -> None:
-    decoder = MBRDecoder("chrf")
-    whole = decoder.with_settings(choose="document")
-    assert whole.identity == {**decoder.identity, "choice": "document"}
-    assert whole.metrics == decoder.metrics

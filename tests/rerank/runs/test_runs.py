@@ -180,28 +180,14 @@ def test_side_files_and_drafts_are_no_inputs_either(tmp_path: Path) -> None:
     assert main(["convert", str(source), "-o", str(tmp_path / "pipe"), "--quiet"]) == 2
 
 
-def test_other_saved_utilities_are_another_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_saved_utilities_are_another_run(tmp_path: Path) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(4))
     for name, utility in (("u", "chrf"), ("v", "bleu")):
-        out, saved = f"{tmp_path}/{name}.out", f"{tmp_path}/{name}"
-        command = [
-            "decode",
-            str(source),
-            "-u",
-            utility,
-            "--quiet",
-            "-o",
-            out,
-            "--save-utilities",
-            saved,
-        ]
-        assert main(command) == 0
+        saved = ["--save-utilities", f"{tmp_path}/{name}", "--set", f"utility={utility}"]
+        assert decode(source, tmp_path / f"{name}.out", *saved) == 0
     again = ["decode", str(source), "--quiet", "-o", str(tmp_path / "b"), "--utilities"]
     assert main([*again, f"{tmp_path}/u"]) == 0
     assert main([*again, f"{tmp_path}/v"]) == 4
-    assert "utilities was" in capsys.readouterr().err
 
 
 def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
@@ -215,22 +201,10 @@ def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
     }
 
 
-def test_a_metric_that_cannot_be_loaded_stops_before_the_first_list(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_cannot_be_loaded_stops_before_the_first_list(tmp_path: Path) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(3))
-    command = [
-        "decode",
-        str(source),
-        "-u",
-        'bleu(tokenize="nosuch")',
-        "-o",
-        str(tmp_path / "out"),
-        "--max-errors",
-        "9",
-    ]
-    assert main([*command, "--quiet"]) == 2
-    assert "unknown tokenizer" in capsys.readouterr().err
+    wrong = ["--set", 'utility=bleu(tokenize="nosuch")', "--max-errors", "9"]
+    assert decode(source, tmp_path / "out", *wrong) == 2
     assert not (tmp_path / "out").exists()
 
 
@@ -345,35 +319,11 @@ def test_text_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize("utility", ["chrf", "ter", "chrf + 0.5*bleu"])
 def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(40))
-    saved = str(tmp_path / "u.jsonl")
-    assert (
-        decode(source, tmp_path / "a", "--save-utilities", saved, "--set", f"utility={utility}")
-        == 0
-    )
-    again = [
-        "decode",
-        str(source),
-        "--utilities",
-        saved,
-        "--quiet",
-        "--weights",
-        "logprob",
-        "-o",
-        str(tmp_path / "b"),
-    ]
-    assert main(again) == 0
-    direct = [
-        "decode",
-        str(source),
-        "-u",
-        utility,
-        "--quiet",
-        "--weights",
-        "logprob",
-        "-o",
-        str(tmp_path / "c"),
-    ]
-    assert main(direct) == 0
+    saved, computed = str(tmp_path / "u.jsonl"), ["--set", f"utility={utility}"]
+    assert decode(source, tmp_path / "a", "--save-utilities", saved, *computed) == 0
+    again = ["decode", str(source), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")]
+    assert main([*again, "--weights", "logprob"]) == 0
+    assert decode(source, tmp_path / "c", "--weights", "logprob", *computed) == 0
     assert run_file(tmp_path / "b")["settings"]["utility"] == utility
     for row, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
         assert row["index"] == expected["index"]
