@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from discorank import InputError, Metric, load_metric
+from discorank import Metric, load_metric
 from discorank.cli.main import main
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.store import Store
@@ -139,21 +139,6 @@ def test_scores_are_of_all_sources_or_none(
         # What reads no source does not mind.
         assert main(["score", path, "-m", "chrf", "--quiet"]) == 0
         capsys.readouterr()
-
-
-def test_sources_of_segments_are_all_or_none() -> None:
-    metric, free = load_metric(f"xcomet({XCOMET})"), load_metric(f"xcomet-qe({XCOMET})")
-    assert isinstance(metric, Metric)
-    assert isinstance(free, Metric)
-    none = metric.score(TEXTS[:2], TEXTS[1:])
-    assert metric.segments(TEXTS[:2], TEXTS[1:], [None, None], None) == metric.segments(
-        TEXTS[:2], TEXTS[1:], None, None
-    )
-    assert none.shape == (2,)
-    with pytest.raises(InputError, match=r"sources\[1\]: no source: xcomet reads it"):
-        metric.segments(TEXTS[:2], TEXTS[1:], [SOURCE, None], None)
-    with pytest.raises(InputError, match=r"sources\[1\]: xcomet-qe needs the source"):
-        free.segments(TEXTS[:2], None, [SOURCE, None], None)
 
 
 def problems(path: str, metric: str, capsys: Captured) -> list[str]:

@@ -210,35 +210,19 @@ def test_few_shot_examples_stand_before_every_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "fact"),
     [
-        (lambda: prompts("{candidate}"), "prompt: holds {candidate}, which is what is scored"),
-        (
-            lambda: prompts("{source}", reverse=True),
-            "prompt: holds {source}, which is what is scored",
-        ),
-        (lambda: prompts("{source_context}"), "reads context, but none is kept"),
-        (lambda: prompts("{source}", context=1), "the prompt reads no context"),
-        (
-            lambda: prompts("{source_context}", "{source_context}", context=1),
-            "first_prompt: reads context, where there is none",
-        ),
-        (
-            lambda: prompts("{source_context}", context=1, choices={}),
-            "choices: the prompt does not read what was chosen",
-        ),
-        (
-            lambda: prompts("{source_context}", context=1, context_from="first"),
-            "context_from: the prompt does not read what was chosen",
-        ),
-        (
-            lambda: prompts("{target_context}", context=1, context_from="first", choices={}),
-            "context_from: stands beside choices",
-        ),
+        (lambda: prompts("{candidate}"), "{candidate}"),
+        (lambda: prompts("{source}", reverse=True), "{source}"),
+        (lambda: prompts("{source_context}"), "context"),
+        (lambda: prompts("{source}", context=1), "context"),
+        (lambda: prompts("{source_context}", "{source_context}", context=1), "first_prompt: "),
+        (lambda: prompts("{source_context}", context=1, choices={}), "choices: "),
+        (lambda: prompts("{source_context}", context=1, context_from="first"), "context_from: "),
     ],
 )
-def test_prompts_that_cannot_be_are_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_prompts_that_cannot_be_are_refused(make: Callable[[], object], fact: str) -> None:
+    with pytest.raises(InputError, match=fact):
         make()
 
 
@@ -440,44 +424,27 @@ def test_a_noisy_channel_is_two_runs_and_a_sum(models: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "fact"),
     [
-        ([], "--generator: is missing"),
-        (
-            ["--generator", "LLAMA"],
-            "--prompt: is missing, and a decoder-only model reads prompt and",
-        ),
-        (
-            ["--generator", "BART", "--model", "x"],
-            "--model: is that of a metric. Name the model with",
-        ),
-        (
-            ["--generator", "BART", "--base-url", "x"],
-            "--base-url: is no option of the backend hugg",
-        ),
-        (["--generator", "BART", "--form", "echo"], "--form: is no option of the backend hugg"),
-        (["--generator", "BART", "--end", "--end-text", "x"], "--end-text: stands beside --end"),
-        (["--generator", "BART", "--field", "text"], "field: found 'text', which means something"),
-        (
-            ["--generator", "BART", "--target-lang", "de_DE"],
-            "target_lang: the tokenizer has no lang",
-        ),
-        (["--generator", "BART", "--choices", "IN"], "choices: the prompt does not read what was"),
-        (["--backend", "server", "--generator", "m"], "--prompt: is missing"),
-        (["--generator", "BART", "-o", "IN"], "is an input and an output"),
+        ("", "--generator"),
+        ("--generator LLAMA", "--prompt"),
+        ("--generator BART --model x", "--model: "),
+        ("--generator BART --base-url x", "--base-url: "),
+        ("--generator BART --end --end-text x", "--end-text: "),
+        ("--generator BART --field text", "'text'"),
+        ("--generator BART --target-lang de_DE", "target_lang: "),
+        ("--backend server --generator m", "--prompt"),
+        ("--generator BART -o IN", "lists.jsonl"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
-    words: list[str], message: str, models: Path, tmp_path: Path, capsys: Captured
+    words: str, fact: str, models: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    lists = [{"id": "0", "source": "a", "candidates": ["a"], "text": "x"}]
-    if "--choices" in words:
-        lists = [{"id": "0", "text": "x"}]
-    source = write_lists(tmp_path / "lists.jsonl", lists)
+    source = write_lists(tmp_path / "lists.jsonl", [{"id": "0", "source": "a", "candidates": []}])
     places = {"IN": str(source), "LLAMA": str(models / "llama"), "BART": str(models / "bart")}
-    given = [places.get(word, word) for word in words]
+    given = [places.get(word, word) for word in words.split()]
     assert main(["logprobs", str(source), *given]) == 2
-    assert message in capsys.readouterr().err
+    assert fact in capsys.readouterr().err
 
 
 def test_choices_are_read_from_rows_of_decode(

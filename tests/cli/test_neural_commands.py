@@ -31,7 +31,6 @@ BERT = [
     f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)',
 ]
 GOLDEN = ROOT / "tests" / "golden"
-CLASSIFIERS = GOLDEN / "classifiers" / "models"
 METRICX = [
     "--model",
     str(GOLDEN / "metricx" / "models" / "tiny-metricx-24"),
@@ -190,40 +189,6 @@ def test_fluency_in_context_beside_consensus(normalize: str, tmp_path: Path) -> 
         chosen.append(str(row["text"]))
     # standardised, a quarter of it changes rankings
     assert moved or normalize == "none"
-
-
-def test_a_combination_is_trained_with_a_language_model_among_its_metrics(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    """Whose preferences are those of the model alone, so that it gets the weight."""
-    lists = in_documents()
-    lm, chrf = load_metric("lm", model=LM), load_metric("chrf")
-    for row in lists:
-        texts = row["candidates"]
-        values = lm.pairwise(texts, [])[:, 0]
-        row["references"] = [texts[0]]
-        row["candidates"] = [
-            {"text": text, "human": float(value)} for text, value in zip(texts, values, strict=True)
-        ]
-    source, model = write_lists(tmp_path / "lists.jsonl", lists), tmp_path / "model.json"
-    spec = f'lm(model="{LM}")'
-    command = ["combination", str(source), "-m", "chrf", "-m", spec, "--prefer", "human"]
-    assert run("train", *command, "-o", str(model)) == 0
-    capsys.readouterr()
-    trained = json.loads(model.read_text(encoding="utf-8"))
-    of_chrf, of_lm = trained["features"]
-    assert of_lm["metric"].startswith("lm(")
-    assert of_lm["weight"] > 10 * abs(of_chrf["weight"])
-    combination = load_metric("combination", model=str(model))
-    h, r = ["the dog", "a red house"], ["the dog sees", "a man"]
-    parts = zip((of_chrf, of_lm), (chrf.score(h, r), lm.score(h)), strict=True)
-    expected = sum(part["weight"] / (part["max"] - part["min"]) * value for part, value in parts)
-    assert combination.score(h, r) == pytest.approx(expected, rel=1e-6)
-    out = tmp_path / "out.jsonl"
-    utility = f'combination(model="{model}")'
-    assert run("decode", str(source), "-u", utility, "-o", str(out)) == 0
-    best = [max(row["candidates"], key=lambda one: one["human"])["text"] for row in lists]
-    assert [row["text"] for row in rows(out)] == best
 
 
 CACHING = {
