@@ -17,7 +17,7 @@ from discorank.rerank.engines.expectation import expected_utility
 from discorank.rerank.lists import Distinct
 from discorank.rerank.pool import Pool
 
-BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 
 
 def listed(*texts: str) -> CandidateList:

@@ -36,7 +36,7 @@ from discorank.rerank.training.combination_training import Preferences, train_co
 
 from ..support.lists import write_lists
 
-BOUNDED = limits(deadline=None, max_examples=25, database=None)
+BOUNDED = limits(deadline=None, max_examples=60, database=None)
 EXTREME = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from([1e308, -1e308, 1.7e308, -1.7e308, 5e-324, -5e-324, 0.0, 1e-310, 1.0]),
