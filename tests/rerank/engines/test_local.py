@@ -78,6 +78,7 @@ def test_a_matrix_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_what_is_kept_of_lists_that_are_done_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast they are done: a wave has a largest size, and so has a store of what costs little to make again."""
     monkeypatch.setattr(local, "SHORT_SECONDS", 1e9)
+    monkeypatch.setattr(local, "LONG_SECONDS", 1e9)
     monkeypatch.setattr(local, "LAST_WAVE", 1 << 17)
     monkeypatch.setattr(local, "STORE_BYTES", 1 << 20)
     engine = LocalEngine()
