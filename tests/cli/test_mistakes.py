@@ -184,7 +184,7 @@ def test_a_report_of_what_no_command_wrote_gives_the_commands(
 # in Python: a call, and a fact of its error
 PYTHON_MISTAKES: tuple[tuple[Any, str], ...] = (
     (lambda: discorank.decode("a text", "chrf"), "a text: "),
-    (lambda: discorank.decode(5, "chrf"), "candidates: found 5"),  # type: ignore[call-overload]
+    (lambda: discorank.decode(5, "chrf"), "candidates: found 5"),
     (lambda: discorank.decode([], "chrf"), "no candidates"),
     (lambda: discorank.decode(["a"], "chfr"), "'chrf'"),
     (lambda: discorank.decode(["a"], "chrf", nbst=2), "'nbest'"),  # type: ignore[call-overload]
