@@ -93,7 +93,3 @@ def test_a_documented_command_is_taken(
         begin(module)
     if stopped.type is SystemExit:
         assert NAMED_ALONE in capsys.readouterr().err
-
-
-def test_commands_are_found() -> None:
-    assert len(commands()) > 30

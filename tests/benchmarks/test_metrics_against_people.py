@@ -13,44 +13,20 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from benchmarks.metric_quality import metrics_against_people
 from benchmarks.metric_quality.metrics_against_people import (
-    Agreement,
-    Bench,
-    Cells,
     Choices,
-    Facts,
     KeptScores,
-    NotForSetError,
     agreement,
-    facts,
-    markdown,
     mixed,
     table,
 )
-from benchmarks.support.judged_sets import paths, read_set
+from benchmarks.support.judged_sets import read_set
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.judged_systems import human_scored
 from discorank.rerank.selection.system_scores import Part, Scored, score_systems
-from tests.support.tiny_causal import write_causal
 
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "big",
-    "dogs",
-    "run",
-    "by",
-    "it",
-    "then",
-    "slept",
-    "well",
-]
+TEXT = "the cat sat on a mat and saw big dogs run by it then slept well"
+WORDS = TEXT.split()
 RATES = {"A": 0.1, "B": 0.3, "C": 0.5, "D": 0.7}
 
 
@@ -168,16 +144,6 @@ def test_a_run_goes_on_where_it_was(
     assert table(folder, tmp_path / "work", [], names, None, Choices(draws=20)) != first
 
 
-def test_a_run_can_be_looked_at_before_it_is_done(folder: Path, tmp_path: Path) -> None:
-    names = ["chrf", "ter"]
-    table(folder, tmp_path / "work", [], ["chrf"], None, Choices(draws=5))
-    found = table(
-        folder, tmp_path / "work", [], names, None, Choices(draws=5, only_kept=True)
-    ).splitlines()
-    assert "| `ter` | - [1] | - [1] |" in found
-    assert "[1] not scored  " in found
-
-
 def test_what_is_kept_is_what_was_scored(folder: Path, tmp_path: Path) -> None:
     data, kept = read_set(folder / "mt_mqm_wmt23.zh-en.jsonl.gz"), KeptScores(tmp_path / "kept")
     mix = load_metric("chrf + 0.5*ter")
@@ -193,24 +159,6 @@ def test_what_is_kept_is_what_was_scored(folder: Path, tmp_path: Path) -> None:
         assert found.segments.tolist() == wanted.segments.tolist()
         assert found.document_scores().tolist() == wanted.document_scores().tolist()
         assert (found.name, found.systems, found.sign) == (wanted.name, wanted.systems, wanted.sign)
-
-
-def test_large_sets_are_cut_at_whole_documents(folder: Path) -> None:
-    path = folder / "mt_mqm_ted.de-en.jsonl.gz"
-    assert [len(read_set(path, most).documents) for most in (1, 3, 4, 12, None)] == [1, 1, 2, 4, 4]
-    assert len({read_set(path, most).key for most in (1, 3, 4, 12, None)}) == 3
-    with pytest.raises(SystemExit, match=r"no set 'ted' in .*, expected some of bio\.en-de"):
-        list(paths(folder, ["ted"]))
-
-
-def test_judged_segments_are_those_with_a_score_of_a_system(folder: Path) -> None:
-    path = folder / "mt_mqm_ted.de-en.jsonl.gz"
-    lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-    for scores in lines[0]["mqm"].values():
-        scores[1] = None
-    lines[0]["mqm"]["refA"] = [0, 0, 0]
-    path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    assert facts(read_set(path))[3:7] == (4, 4, 12, 11)
 
 
 def test_a_combination_is_not_trained_on_documents_that_it_is_tested_on(
@@ -260,39 +208,3 @@ def test_marks_say_which_metric_is_better() -> None:
     )
     assert distance.marks == ("+", "+")
     assert distance.accuracy == 1
-
-
-def test_means_are_over_sets_and_name_their_number_where_some_are_missing() -> None:
-    sets = [
-        Facts("s", "first", ("a", "b"), 3, 2, 2, 2, ("r",)),
-        Facts("t", "first", ("a",), 3, 2, 2, 2, ("r",)),
-    ]
-    cells: Cells = {
-        ("s", "a", "chrf"): Agreement(0.2, 0, 0),
-        ("s", "b", "chrf"): Agreement(0.4, 0, 0),
-        ("t", "a", "chrf"): Agreement(0.9, 0, 0),
-        ("s", "a", "x"): Agreement(1, 0.5, 0, ("+", "")),
-        ("s", "b", "x"): Agreement(0, 0.5, 0, ("-", "+")),
-        ("t", "a", "x"): "why not",
-    }
-    lines = markdown(sets, ["chrf", "x"], cells).splitlines()
-    assert lines[2] == "| `chrf` | 0.60 / 0.00 / 0.00 |  |  |"
-    assert lines[3].split("|")[2] == " 0.50 / 0.50 / 0.00 (1 set; `chrf` 0.30 / 0.00 / 0.00) "
-    assert cells_of(lines[3])[2:] == ["1 / 1 of 2", "1 / 0 of 2"]
-    assert "| `x` | 1.00+ / 0.50 / 0.00 | 0.00- / 0.50+ / 0.00 | - [1] |" in lines
-
-
-def test_a_language_model_is_that_of_the_language(folder: Path, tmp_path: Path) -> None:
-    english = str(write_causal(tmp_path / "english", "llama"))
-    others = str(write_causal(tmp_path / "others", "gpt2"))
-    names = ("wmt23.zh-en", "bio.en-de", "one")
-    sets = [read_set(path) for path in paths(folder, names)]
-    choices = Choices(language_models=(english, others))
-    bench = Bench(sets, KeptScores(tmp_path / "kept"), tmp_path, choices)
-    by_name = {data.name: data for data in sets}
-    assert english in bench.metric("lm", by_name["wmt23.zh-en"]).signature()
-    assert others in bench.metric("doc-lm", by_name["bio.en-de"]).signature()
-    assert english in bench.metric("lm", by_name["one"]).signature()
-    with pytest.raises(NotForSetError, match="the same as `lm`"):
-        bench.metric("doc-lm", by_name["one"])
-    assert bench.scored("doc-lm", by_name["wmt23.zh-en"]).systems == ("A", "B", "C", "D")

@@ -47,8 +47,8 @@ def test_quantiles() -> None:
 def test_faults_upstream_are_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(faults, "FAULTS", ("status-500", "few", "half-json") * 5)
-    monkeypatch.setattr(sys, "argv", ["faults", "--requests", "60"])
+    monkeypatch.setattr(faults, "FAULTS", ("status-500", "few", "half-json") * 2)
+    monkeypatch.setattr(sys, "argv", ["faults", "--requests", "24"])
     faults.main()
     shown: Any = capsys.readouterr().out
     assert "chosen of 16" in shown

@@ -122,25 +122,3 @@ def test_a_sentence_and_each_entry_once(capsys: pytest.CaptureFixture[str]) -> N
 def test_chrf_with_words_is_chrf_plus_plus() -> None:
     assert papers_of("chrf", {"word_order": 2}) == papers_of("chrf++", {})
     assert papers_of("module:Metric", {}) is None
-
-
-def test_a_run_cites_its_signature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    data.write_text('{"id": "a", "candidates": ["x y", "x z"]}\n')
-    assert main(["decode", str(data), "-u", "chrf++", "-o", str(out), "--quiet"]) == 0
-    assert main(["cite", f"{out}.run.json"]) == 0
-    assert "popovic2017chrf" in capsys.readouterr().out
-
-
-def test_what_cannot_be_cited_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cite", "module:Class"]) == 0
-    assert "module:Class: not one of discorank's metrics" in capsys.readouterr().err
-    other = tmp_path / "x.json"
-    other.write_text(json.dumps({"a": 1}))
-    for given, message in (
-        ([], "no metrics"),
-        ([str(other)], "no signature in it"),
-        ([str(tmp_path / "none.json")], "cannot be read"),
-    ):
-        assert main(["cite", *given]) == 2
-        assert message in capsys.readouterr().err

@@ -200,20 +200,14 @@ def test_rows_to_a_closed_stdout_are_not_lost_in_silence(folder: Path) -> None:
     assert "Bad file descriptor" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--help"], ["decode", "--help"], ["--version"], ["metrics"]])
 @pytest.mark.parametrize(
     ("line", "code", "problem"),
     [('"$@" >&-', 2, "Bad file descriptor"), ('"$@" > /dev/full', 5, "No space left on device")],
 )
 def test_help_that_cannot_be_printed_is_one_message(
-    words: list[str], line: str, code: int, problem: str, folder: Path
+    line: str, code: int, problem: str, folder: Path
 ) -> None:
-    done = in_shell(line, words, folder)
+    done = in_shell(line, ["decode", "--help"], folder)
     assert done.returncode == code
     (message,) = done.stderr.splitlines()
     assert message.startswith(f"discorank: {problem}")
-
-
-def test_an_engine_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["decode", DEMO, "-u", "chrf", "--engine", "foo"]) == 2
-    assert capsys.readouterr().err == "discorank: --engine: unknown engine 'foo'. All: local, ray\n"

@@ -167,34 +167,6 @@ def test_systems_of_a_file_and_of_a_frame() -> None:
         discorank.compare({"a": ["x"]}, ["x"], human="mqm")
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: discorank.decode(5, "chrf"), "candidates: found 5. Give a list of texts, several"),
-        (lambda: discorank.decode([], "chrf"), "no candidates, expected at least one"),
-        (
-            lambda: discorank.decode(["a"], "chrf", nbst=1),  # type: ignore[call-overload]
-            r"unknown setting 'nbst'. Did you mean",
-        ),
-        (lambda: discorank.decode(["a"], "chrf", logprobs=[1, 2]), "expected a number of each"),
-        (lambda: discorank.decode([["a"]], "chrf", source="s"), "expected a value of each of 1"),
-        (
-            lambda: discorank.decode({"candidates": ["a"]}, "chrf", source="s"),
-            "source: stands beside what a list has in it",
-        ),
-        (lambda: discorank.rerank(["a"], "expected"), "the feature expected has no utility"),
-        (
-            lambda: discorank.rerank(["a"], "length", utility="chrf"),
-            "utility: is for the feature expected",
-        ),
-        (lambda: discorank.decode("no.jsonl", "chrf"), "no.jsonl: cannot be opened"),
-    ],
-)
-def test_refusals(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()
-
-
 def test_beside_an_event_loop() -> None:
     async def three() -> tuple[Any, Any, Any]:
         return await asyncio.gather(

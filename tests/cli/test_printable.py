@@ -67,24 +67,6 @@ def test_a_name_with_a_line_break_stays_in_its_row() -> None:
     assert rows == [["name", "score"], ["'=a", "-1.5"]]
 
 
-def test_explain_moves_no_cursor(tmp_path: Path, capsys: Captured) -> None:
-    lists = tmp_path / "lists.jsonl"
-    record = {"id": f"a{CLEAR}", "source": CLEAR, "candidates": [f"x {CLEAR} y", "x\ry", "x z"]}
-    lists.write_text(json.dumps(record) + "\n")
-    assert main(["explain", str(lists), "-u", "chrf", "--quiet"]) == 0
-    shown = capsys.readouterr().out
-    assert r"\x1b[2J" in shown
-    assert not {"\x1b", "\x07", "\r"} & set(shown)
-
-
-def test_messages_move_no_cursor(tmp_path: Path, capsys: Captured) -> None:
-    lists = tmp_path / "lists.jsonl"
-    lists.write_text('{"id": "a", "candidates": ["x", "y"]}\n')
-    assert main(["decode", str(lists), "-u", f"chr{CLEAR}f"]) == 2
-    assert main(["decode", f"{tmp_path}/{CLEAR}", "-u", "chrf"]) == 2
-    assert "\x1b" not in capsys.readouterr().err
-
-
 def test_compare_moves_no_cursor_and_writes_no_formula(tmp_path: Path, capsys: Captured) -> None:
     systems = tmp_path / "systems.jsonl"
     texts = {f"A{CLEAR}": ["a b c", "d"], "=1+1": ["a b", "d"]}
@@ -175,14 +157,6 @@ def test_rows_on_a_terminal_move_no_cursor(form: str, tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert "red\\x9b31m é" in shown.decode()
     assert b"\x1b" not in shown
-
-
-def test_cite_knows_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cite", "chrff"]) == 2
-    assert "unknown metric 'chrff'. Did you mean" in capsys.readouterr().err
-    (tmp_path / "o.run.json").write_text("{}")
-    assert main(["cite", str(tmp_path / "o")]) == 2
-    assert "is the output of a run. Give" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["run.json", "lock"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,9 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.cli.terminal import console, watching
-from discorank.cli.terminal.console import Counted, Progress
+from discorank.cli.terminal.console import Progress
 from discorank.cli.terminal.watching import (
-    TimeRow,
     Watch,
-    amounts_line,
-    rates,
     rows_of,
     starving,
     time_table,
@@ -46,21 +42,6 @@ def on_ray(busy_seconds: float, waited: float, workers: int = 2, seconds: float 
     return Status(sum((worker.work for worker in each), Metered()), seconds, waited, tuple(each))
 
 
-def test_rates() -> None:
-    assert rates(Status()) == ""
-    assert rates(Status(WORK, 2.0)) == "125 pairs/s, 2.00k tokens/s"
-    assert rates(on_ray(90.0, 95.0)) == "5.00 pairs/s, 80.0 tokens/s, 2/2 workers 90% busy"
-
-
-def test_amounts() -> None:
-    assert amounts_line(Status(WORK, 2.0)) == (
-        "10 texts represented and 2 from the cache, 4,000 tokens (2,000/s), 250 pairs (125/s) in 2.0 s"
-    )
-    assert amounts_line(on_ray(90.0, 95.0)).endswith(
-        " in 100.0 s; 2 of 2 workers alive, 0 died, 90% busy"
-    )
-
-
 def test_the_table_of_one_process() -> None:
     own = Metered(seconds={"read": 0.5, "write": 1.5})
     assert time_table(rows_of(Status(WORK, 10.0), own)) == [
@@ -78,17 +59,6 @@ def test_the_table_of_workers() -> None:
         ["actor 2", "", "1.0", "4.0", "", "", "1.0", "6.0", "60%"],
         ["2 workers", "", "2.0", "8.0", "", "", "2.0", "12.0", "60%"],
     ]
-
-
-def test_of_many_workers_the_idlest_are_shown() -> None:
-    status = on_ray(50.0, 60.0, workers=40)
-    workers = list(status.workers)
-    workers[30] = workers[30]._replace(busy_seconds=1.0)
-    rows = rows_of(Status(status.work, 100.0, 60.0, tuple(workers)), Metered())
-    assert len(rows) == 2 + watching.WORKERS_SHOWN
-    assert [row.name for row in rows if row.busy == 0.01] == ["actor 31"]
-    assert rows[-1].name == "40 workers"
-    assert rows[1] == TimeRow.of(workers[0])
 
 
 @pytest.mark.parametrize(
@@ -209,60 +179,6 @@ def test_progress_on_a_terminal_and_in_a_log(
     assert len(lines) > 2
 
 
-def test_a_short_run_says_what_it_did(tmp_path: Path, capsys: Captured) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
-    assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    line, choices = capsys.readouterr().err.splitlines()
-    assert "5 lists decided" in line
-    assert re.fullmatch(
-        r"another than the first candidate was chosen in \d of 5 lists; closest calls: "
-        r"(\S+ \(\S+ ahead\)(, )?){3}",
-        choices,
-    )
-
-
-def test_a_longer_run_says_where_the_time_went(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
-    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
-    assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
-    _, _, amounts, head, process, cpu = capsys.readouterr().err.splitlines()
-    assert "texts represented" in amounts
-    assert head.split() == [
-        "seconds",
-        "load",
-        "read",
-        "prepare",
-        "represent",
-        "compare",
-        "choose",
-        "write",
-        "rest",
-        "all",
-    ]
-    assert process.startswith("this process ")
-    *stages, whole = map(float, process.split()[2:])
-    assert sum(stages) == pytest.approx(whole, abs=0.05 * len(stages) + 0.05)
-    words = re.fullmatch(
-        r"CPU seconds of this process: (.+) \((.+) to start and load, (.+) from the first .*", cpu
-    )
-    assert words
-    used, before, after = map(float, words.groups())
-    assert used == pytest.approx(before + after, abs=0.11)
-
-
-def test_loading_is_in_the_table() -> None:
-    assert time_table(rows_of(Status(WORK, 10.0), Metered(), load=2.5)) == [
-        ["seconds", "load", "prepare", "compare", "rest", "all"],
-        ["this process", "2.5", "1.0", "4.0", "5.0", "12.5"],
-    ]
-    driver = rows_of(on_ray(6.0, 7.0, seconds=10.0), Metered(), load=2.5)[0]
-    assert driver.seconds == 12.5
-    assert driver.busy == pytest.approx(0.3)
-    assert sum(driver.stages.values()) == driver.seconds
-
-
 def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of a wave is done when nearly all of it is, so its time says nothing of the rest."""
     screen, clock = Screen(terminal=False), Clock()
@@ -279,32 +195,6 @@ def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPa
     assert [line.split("/")[0] for line in first] == ["1", "2", "40"]
     assert all("<" not in line and "lists/s" not in line for line in first)
     assert estimated.startswith("41/80 lists [00:20<00:19,  2.05 lists/s, 7 pairs/s")
-
-
-def test_a_bar_that_is_made_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once something is to be shown, it goes on from where the run is."""
-    with Progress("lists", lambda: 0.5, False) as progress:
-        progress(1)
-        assert "bar" not in progress.__dict__
-        monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
-        progress(7)
-        assert (progress.bar.n, progress.bar.initial, progress.bar.total) == (7, 1, 14)
-
-
-def test_bars_side_by_side_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Screen(terminal=False)
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
-    with Counted("documents", 3, False) as one, Counted("draws", 3, False) as other:
-        for bar in (one, other):
-            bar.bar.delay = 0
-        for _ in range(3):
-            one.more(1)
-            other.more(1)
-    shown = screen.getvalue()
-    assert "3/3 documents" in shown
-    assert "3/3 draws" in shown
-    assert not re.search(r"[\x00-\x09\x0b-\x1f]", shown)
 
 
 def timings(out: Path) -> dict[str, Any]:

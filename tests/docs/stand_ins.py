@@ -46,6 +46,7 @@ FURTHER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("--config rerank-metricx-qe", ("-m", "metricx-qe(version=24,regression_token_id=11)")),
     ("discorank generate", ("--max-new-tokens", "8")),
     ("--backend server", ("--retries", "0")),
+    ("--jobs 2", ("--jobs", "1")),  # tests/rerank/engines start processes
 )
 
 

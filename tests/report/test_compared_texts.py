@@ -72,13 +72,6 @@ def test_a_notebook_shows_it_escaped() -> None:
     assert "&lt;b&gt;one" in shown
 
 
-def test_segments_without_documents_are_units() -> None:
-    comparison = compared()
-    assert "200 draws of 24 segments" in repr(comparison)
-    assert [document.id for document in comparison.kept.documents][:2] == ["1", "2"]
-    assert "8 documents" in repr(compared(documents=DOCUMENTS))
-
-
 def test_a_data_frame_of_scores() -> None:
     pytest.importorskip("pandas")
     comparison = compared(human={"mqm:lower": MQM})
@@ -92,14 +85,6 @@ def test_a_data_frame_of_scores() -> None:
     assert (frame["low"] <= frame["score"]).all()
     assert (frame["score"] <= frame["high"]).all()
     assert frame["best_rank"].tolist()[:2] == [1, 2]
-
-
-def test_what_cannot_be_tested_has_no_interval() -> None:
-    pytest.importorskip("pandas")
-    systems = {name: texts[:2] for name, texts in SYSTEMS.items()}
-    frame = discorank.compare(systems, REFERENCES[:2], draws=50).to_pandas()
-    assert frame["score"].notna().all()
-    assert frame[["low", "high", "best_rank", "worst_rank"]].isna().all().all()
 
 
 def test_to_dict_is_json_without_texts() -> None:

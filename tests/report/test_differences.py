@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as few
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
@@ -23,6 +24,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["rerank", "examples:demo.jsonl", "-m", "logprob", "-o", "b", "--quiet"]) == 0
 
 
+@few(max_examples=15)
 @given(WORDS, WORDS)
 def test_both_texts_are_in_the_marks(first: list[str], second: list[str]) -> None:
     parts = marked_words(" ".join(first), " ".join(second))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as few
 from hypothesis import strategies as st
 
 from discorank import Document, load_metric
@@ -66,6 +67,7 @@ def test_what_marks_no_errors_is_left_as_it_is(reason: dict[str, Any]) -> None:
     assert marked_errors(Document(["a", "cat"]), reason) is None
 
 
+@few(max_examples=15)
 @given(
     st.text(max_size=12),
     st.lists(

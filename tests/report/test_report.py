@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as few
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.metrics.errors import ResourceError
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots
-from discorank.report.choices import read_run, story
+from discorank.report.choices import read_run
 from discorank.report.page import rendered
-from discorank.report.plots import Box, heat_map, placed
+from discorank.report.plots import Box, placed
 from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import kept_comparison
 from discorank.rerank.selection.kept_comparison import DOCUMENTS, HEAD, KeptComparison, load, save
@@ -234,33 +235,21 @@ def test_the_summary_says_what_to_ship_and_what_to_believe(small: KeptComparison
     everything = " ".join(said.sentences)
     assert "the runner-up B" in everything
     assert "p = 0.0078 for the pair" in everything  # 2 of 256
-    values = "pairs of systems 1, Pearson of systems 1, tau-b within segments 1"
-    assert f"On mqm, believe ter: {values}; better than every other metric by" in everything
-    assert (
-        "Only 8 documents: differences must be large to be seen; p cannot fall below 0.0078."
-        in said.warnings
-    )
-    assert any(warning.startswith("Only 3 systems have mqm") for warning in said.warnings)
+    assert any("8 documents" in warning and "0.0078" in warning for warning in said.warnings)
+    assert any("3 systems" in warning for warning in said.warnings)
     best = believed(small.human[0])
     assert best is not None
     assert best.metric in ("chrf", "ter")
 
 
-def test_which_metric_to_believe_is_open_where_measures_disagree(small: KeptComparison) -> None:
+def test_no_metric_is_believed_where_measures_disagree(small: KeptComparison) -> None:
     human = small.human[0]
     first, second = human.agreement
     apart = replace(first, systems={**first.systems, "pearson": 0.2}, segments={"kendall_b": 0.5})
     other = replace(second, systems={**second.systems, "pearson": 0.9}, segments={"kendall_b": 0.1})
-    mixed = replace(small, human=(replace(human, agreement=(apart, other)),))
-    assert believed(mixed.human[0]) is None
-    said = " ".join(summary(mixed).sentences)
-    assert "Which metric to believe on mqm is open: chrf and ter by pairs of systems (1)" in said
-    assert "ter by Pearson of systems (0.9), chrf by tau-b within segments (0.5)." in said
     against = replace(first, systems={**first.systems, "pearson": -0.1})
-    contradicted = replace(small, human=(replace(human, agreement=(against,)),))
-    assert believed(contradicted.human[0]) is None
-    warned = " ".join(summary(contradicted).warnings)
-    assert "chrf orders against people's mqm (Pearson of systems -0.1): do not decide" in warned
+    for agreement in ((apart, other), (against,)):
+        assert believed(replace(human, agreement=agreement)) is None
 
 
 def test_scores_that_are_read_upside_down_are_noticed(small: KeptComparison) -> None:
@@ -296,22 +285,6 @@ def test_ranks_are_ranges(small: KeptComparison) -> None:
     assert [one.ranks(s, small.level) for s in range(3)] == [(1, 2), (1, 3), (2, 3)]
 
 
-def test_the_summary_without_people_or_differences() -> None:
-    alone = comparison(judged=False)
-    said = summary(alone)
-    assert said.headline == "Ship A: by chrf it is better than every other system."
-    assert "2 of 2 metrics put A first." in said.sentences
-    assert "There are no human scores: nothing here says which metric to believe." in said.sentences
-    even = replace(
-        alone.metrics[0], pairs=tuple(replace(pair, p=0.5) for pair in alone.metrics[0].pairs)
-    )
-    unsure = summary(replace(alone, metrics=(even, alone.metrics[1]))).headline
-    assert unsure.startswith("A comes first by chrf, but it cannot be told apart from B and C")
-    one = comparison(("A",), judged=False)
-    assert summary(one).headline == "There is only one system, A: nothing to choose from."
-    assert "Systems" in rendered(one, None, "t")
-
-
 def test_the_summary_warns(small: KeptComparison) -> None:
     warned = summary(small, ['doc-chrf(order=4) + 0.5*bleu(tokenize="a + ter")']).warnings
     assert any(
@@ -337,18 +310,6 @@ def test_the_summary_warns(small: KeptComparison) -> None:
     assert not any("cannot fall" in w for w in summary(by_segment).warnings)
 
 
-def test_no_name_turns_a_sentence_round() -> None:
-    said = summary(comparison(("A\u202e", "B\u2067", "C"), metrics=("chrf",)))
-    assert said.headline == "Ship A: by people's mqm it is better than every other system."
-    assert not set("\u202e\u2067") & set(" ".join(said.sentences))
-
-
-def test_many_systems_make_no_large_page() -> None:
-    page = rendered(large(61, 6, 1, 1), None, "t")
-    assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
-    assert "too many systems for names" in page
-
-
 def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> None:
     judged = small.human[0].scores
     some = replace(
@@ -372,21 +333,6 @@ def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> N
     alone = replace(small, human=(replace(small.human[0], scores=one),))
     assert summary(alone).headline == "Ship A: by chrf it is better than every other system."
     assert Parsed(rendered(alone, None, "t")).named("table")
-
-
-def test_figures_do_not_heed_the_user_s_settings(
-    small: KeptComparison, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import matplotlib
-
-    plain = plots.bars(small.metrics[0], 0.05, "x")
-    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")
-    monkeypatch.setitem(matplotlib.rcParams, "font.size", 30.0)
-    named = replace(small.metrics[0], systems=("系统一", "$x_{1}$", "a\nb\x00\ud800"))
-    assert plots.bars(small.metrics[0], 0.05, "x") == plain
-    drawn = heat_map(named, 0.05, "x")
-    assert drawn.count("系统一") == drawn.count("$x_{1}$") == 2
-    assert matplotlib.rcParams["font.size"] == 30.0
 
 
 def test_the_page_is_complete_in_itself(page: str) -> None:
@@ -418,22 +364,7 @@ def test_the_page_is_complete_in_itself(page: str) -> None:
     assert parsed.texts["title"] == ["A title"]
 
 
-def test_figures_follow_the_colours_of_the_page(page: str) -> None:
-    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    # beside the answer; of every metric; agreement, people's scores, metrics against people
-    assert len(drawn) == 1 + 2 * 3 + 1 + 2 + 2
-    for one in drawn:
-        assert not re.findall(r'"#[0-9a-fA-F]{3,8}"', one)
-        assert "style=" not in one
-        assert 'role="img" aria-label="' in one
-        assert all(f"--plot-{name}" in page for name in re.findall(r"var\(--plot-(\w+)\)", one))
-    names = re.findall(r'\bid="([^"]+)"', page)
-    assert len(names) == len(set(names))
-    dark = page.partition("prefers-color-scheme: dark")[2]
-    assert all(f"--plot-{name}:" in dark for name in plots.NAMES)
-
-
-def test_nothing_from_outside_becomes_markup() -> None:
+def test_nothing_from_outside_becomes_markup(page: str) -> None:
     evil = comparison((EVIL, "B <b>", "C $x_{1}$"), 3, names=EVIL)
     metric = replace(evil.metrics[0], name=EVIL)
     documents = tuple(
@@ -449,10 +380,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
     human = replace(evil.human[0], scores=replace(evil.human[0].scores, name=EVIL))
     documents = tuple(replace(one, human={EVIL: one.human["mqm"]}) for one in documents)
     changed = replace(evil, metrics=(metric, evil.metrics[1]), documents=documents, human=(human,))
-    plain, hostile = (
-        Parsed(rendered(comparison(documents=3), None, "t")),
-        Parsed(rendered(changed, None, EVIL, [EVIL])),
-    )
+    plain, hostile = Parsed(page), Parsed(rendered(changed, None, EVIL, [EVIL]))
     kinds = {tag for tag, _ in plain.elements}
     assert {tag for tag, _ in hostile.elements} <= kinds
     assert len(hostile.named("script")) == len(plain.named("script")) == 2
@@ -466,13 +394,18 @@ def test_nothing_from_outside_becomes_markup() -> None:
 
 
 def test_a_large_page_is_small() -> None:
-    page = rendered(large(15, 100, 10, 4), None, "t").encode()
-    assert len(page) < 6 * MEGABYTE
-    parsed = Parsed(page.decode())
-    assert len(parsed.island("documents-data")["documents"]) == 100
-    assert len(re.findall(b"<svg", page)) == 1 + 4 * 4 + 2
+    page = rendered(large(15, 100, 10, 1), None, "t")
+    assert len(page.encode()) < 6 * MEGABYTE
+    assert len(Parsed(page).island("documents-data")["documents"]) == 100
 
 
+@pytest.mark.slow
+def test_many_systems_make_no_large_page() -> None:
+    page = rendered(large(61, 6, 1, 1), None, "t")
+    assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
+
+
+@few(max_examples=15)
 @given(
     st.lists(st.tuples(st.floats(20, 280), st.floats(20, 180)), min_size=1, max_size=12),
     st.integers(1, 20),
@@ -486,36 +419,6 @@ def test_labels_stand_inside_and_beside_their_points(
     for box, point in zip(boxes, points, strict=True):
         assert box.distance(*point) <= 40
         assert (box.right - box.left, box.top - box.bottom) == pytest.approx((4.0 * letters, 8.0))
-
-
-def test_labels_do_not_overlap_where_there_is_room() -> None:
-    points = [(40.0 + 50 * (i % 5), 30.0 + 35 * (i // 5)) for i in range(20)]
-    points += [(142.0, 66.0), (41.0, 31.0)]  # near others
-    boxes = placed(points, [(40.0, 8.0)] * len(points), Box(0, 0, 320, 200))
-    overlaps = [a.overlap(b) for i, a in enumerate(boxes) for b in boxes[:i]]
-    assert max(overlaps) == 0
-
-
-def test_labels_stand_beside_lines_where_there_is_room() -> None:
-    points = [(60.0 + 80 * (i % 3), 40.0 + 60 * (i // 3)) for i in range(6)]
-    lines = [Box(x - 30, y - 0.5, x + 30, y + 0.5) for x, y in points]
-    lines += [Box(x - 0.5, y - 20, x + 0.5, y + 20) for x, y in points]
-    sizes, frame = [(30.0, 8.0)] * len(points), Box(0, 0, 300, 200)
-    crossed = [
-        sum(box.overlap(line) for box in placed(points, sizes, frame, given) for line in lines)
-        for given in ((), lines)
-    ]
-    assert crossed[0] > crossed[1] == 0
-
-
-def test_names_in_a_scatter_are_readable_on_lines(small: KeptComparison) -> None:
-    human = small.human[0]
-    svg = plots.against_people(small.metrics[0], human, "x")
-    named = re.findall(r'<text[^>]*fill="var\(--plot-name\)"[^>]*>([^<]*)', svg)
-    assert sorted(named) == sorted(human.scores.systems)
-    assert 'text[fill="var(--plot-name)"] { paint-order: stroke; stroke: var(--page)' in rendered(
-        small, None, "t"
-    )
 
 
 def test_a_value_that_is_none_is_no_trouble(small: KeptComparison) -> None:
@@ -571,7 +474,7 @@ def test_compare_saves_what_report_reads(
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
 
 
-def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_sets_are_saved_apart(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / f"{name}.jsonl", *(document(n) for n in range(6)))
         for name in ("news", "talks")
@@ -608,15 +511,6 @@ def test_choices_with_reasons(tmp_path: Path) -> None:
     assert lists[2]["ranking"][0]["utility"] is None
 
 
-def test_choices_tell_role_bins(tmp_path: Path) -> None:
-    roles = [[0, 1], [0, 1], [1, 1]]
-    candidates = [{"text": ["One.", f"Two {i}."], "roles": given} for i, given in enumerate(roles)]
-    page = reported(str(run_of(tmp_path, [{"id": "x", "candidates": candidates}], "-u", "pdd")))
-    (one,) = page.island("lists-data")["lists"]
-    worst = one["ranking"][-1]["why"]["pdd"]
-    assert worst["role bins that differ"][0]["bin"] == 1
-
-
 def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
     lists, out = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
     lists.write_text('{"id": "x", "candidates": [{"text": "a", "logprob": -1e999}, "b"]}\n')
@@ -628,22 +522,6 @@ def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
         main(["report", str(out), "--limit", "0", "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
     )
     assert "Shown with reasons: 0 of 1 list;" in (tmp_path / "r.html").read_text(encoding="utf-8")
-
-
-def test_a_reranked_run(tmp_path: Path) -> None:
-    lists = [
-        {"id": "x", "candidates": [{"text": "a b", "score": 1.0}, {"text": "a b c", "score": 3.0}]}
-    ]
-    run = run_of(
-        tmp_path, lists, "rerank", "-m", "field:score", "length*0.1", "--normalize", "minmax"
-    )
-    page = reported(str(run))
-    island = page.island("lists-data")
-    assert island["isRerank"]
-    assert [(place["index"], place["utility"]) for place in island["lists"][0]["ranking"]] == [
-        (1, 1.1),
-        (0, 0.0),
-    ]
 
 
 def test_a_reranked_run_by_expected_utility(tmp_path: Path) -> None:
@@ -891,27 +769,6 @@ def test_a_damaged_row_is_refused(
     )
     write_run_file_for(run)
     assert f"chosen.jsonl:1: {problem}" in refused(capsys, str(run))
-
-
-def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
-    run = run_of(tmp_path, LISTS, "-u", "chrf")
-    first, *rest = run.read_text(encoding="utf-8").splitlines()
-    row = json.dumps({**json.loads(first), "gap": float("inf")})
-    run.write_text("\n".join([row, *rest]) + "\n", encoding="utf-8")
-    write_run_file_for(run)
-    assert len(reported(str(run)).named("svg")) == 2
-
-
-def test_one_list_is_one_list(tmp_path: Path) -> None:
-    said = " ".join(story(read_run(run_of(tmp_path, LISTS[:1], "-u", "chrf"))))
-    assert said.startswith("1 list was decided by chrf. The winner is ahead of the runner-up by ")
-    assert "In 1 of 1 list another candidate" in said
-    assert "tie" not in said
-    (tmp_path / "even").mkdir()
-    even = [{"id": "even", "candidates": ["a b", "b a"]}]
-    assert "1 list is a tie." in story(
-        read_run(run_of(tmp_path / "even", even, "-u", "bleu(max_ngram_order=1)"))
-    )
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])

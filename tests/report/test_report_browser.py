@@ -6,16 +6,13 @@ skipped.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from discorank.cli.main import main
@@ -23,11 +20,14 @@ from discorank.report.page import rendered
 from discorank.rerank.selection.kept_comparison import KeptComparison, save
 
 from ..support.browser import Browser, Page, browser_path
-from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
+from ..support.comparisons import EVIL, LISTS, comparison, run_of
 
 PROGRAM = browser_path()
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(PROGRAM is None, reason="no Chromium found")]
-MARK = '#metrics [fill="var(--plot-mark)"]'
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium found"),
+]
 CHANGE = """(() => {
   const menu = document.getElementById('document-%s');
   menu.value = %s;
@@ -68,13 +68,6 @@ def text(page: Page, selector: str) -> str:
     return str(page.run(f"document.querySelector({json.dumps(selector)}).textContent"))
 
 
-def pixels(page: Page) -> Any:
-    """What is seen, [height, width, 3]."""
-    from matplotlib.image import imread
-
-    return np.asarray(imread(io.BytesIO(page.screenshot()), format="png"))[:, :, :3]
-
-
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1280, True), (1920, False)])
 def test_it_shows_without_complaint_and_fits(
     browser: Browser, both: Path, width: int, dark: bool
@@ -95,71 +88,6 @@ def test_it_shows_without_complaint_and_fits(
         assert text(page, "#document-status") == "Document 1 of 5: d0"
         assert text(page, "#list-status") == "List 1 of 3: one"
         assert "broken" in text(page, "#errors")
-
-
-def test_figures_are_drawn_in_the_colours_of_the_scheme(browser: Browser, both: Path) -> None:
-    seen = {}
-    for dark in (False, True):
-        with browser.page(both, 900, 700, dark) as page:
-            page.run("document.querySelector('#metrics details').open = true")
-            page.run("document.querySelector('#metrics figure').scrollIntoView()")
-            left, top, width, height = page.run(
-                "(({left, top, width, height}) => [left, top, width, height])"
-                "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
-            )
-            part = pixels(page)[int(max(0, top)) : int(top + height), int(left) : int(left + width)]
-            seen[dark] = part.mean()
-            assert part.std() > 0.02  # something is drawn
-            colours = page.run(
-                "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color"
-            )
-            assert colours == (
-                "rgb(20, 23, 28)rgb(230, 233, 238)" if dark else "rgb(255, 255, 255)rgb(28, 32, 38)"
-            )
-            mark = page.run(f"getComputedStyle(document.querySelector(`{MARK}`)).fill")
-            assert mark == ("rgb(169, 208, 250)" if dark else "rgb(20, 81, 140)")
-    assert seen[False] > 0.8 > 0.3 > seen[True]
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_large_comparison_shows_every_system_where_it_stands(
-    browser: Browser, tmp_path: Path, dark: bool
-) -> None:
-    made = large(15, 20, 2, 1)
-    out = tmp_path / "page.html"
-    out.write_text(rendered(made, None, "t"), encoding="utf-8")
-    with browser.page(out, 1280, 900, dark) as page:
-        page.run("document.querySelector('#metrics details').open = true")
-        page.run("document.querySelector('#metrics figure').scrollIntoView()")
-        left, top, width, height = page.run(
-            "(({left, top, width, height}) => [left, top, width, height])"
-            "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
-        )
-        part = pixels(page)[int(top) : int(top + height), int(left) : int(left + width)]
-    colour = np.array([169, 208, 250] if dark else [20, 81, 140]) / 255
-    rows, columns = np.nonzero(np.abs(part - colour).max(axis=2) < 0.02)  # inside the dots
-    breaks = np.flatnonzero(np.diff(np.unique(rows)) > 1)
-    dots = np.split(np.unique(rows), breaks + 1)
-    assert len(dots) == 15
-    seen = [columns[np.isin(rows, dot)].mean() for dot in dots]
-    one = made.metrics[0]
-    scores = [float(one.scores[s] or 0) for s in one.order]
-    slope, start = np.polyfit(scores, seen, 1)  # the axis, as the picture has it
-    assert slope > 0
-    assert np.abs(np.polyval((slope, start), scores) - seen).max() < 1.5
-
-
-def test_no_label_of_a_figure_is_cut_off(browser: Browser, both: Path) -> None:
-    outside = """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
-      const frame = svg.getBoundingClientRect();
-      return [...svg.querySelectorAll('text')].filter((label) => {
-        const box = label.getBoundingClientRect();
-        return box.left < frame.left - 3 || box.right > frame.right + 3 || box.bottom > frame.bottom + 3;
-      }).map((label) => label.textContent);
-    })"""
-    with browser.page(both) as page:
-        page.run("for (const part of document.querySelectorAll('details')) part.open = true")
-        assert page.run(outside) == []
 
 
 def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> None:
@@ -199,32 +127,6 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert page.run("typeof window.ran") == "undefined"
         assert page.run("document.querySelectorAll('img, i').length") == 0
         assert EVIL in text(page, "#list-view tbody")
-
-
-def test_a_reference_may_have_any_name(browser: Browser, tmp_path: Path) -> None:
-    made = comparison(("A", "B"), 3)
-    first, *rest = made.documents
-    named = replace(
-        first,
-        references={"constructor": first.references["refA"], "__proto__": first.references["refA"]},
-    )
-    out = tmp_path / "page.html"
-    out.write_text(rendered(replace(made, documents=(named, *rest)), None, "t"), encoding="utf-8")
-    with browser.page(out) as page:
-        heads = "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
-        assert page.run(heads)[1] == "constructor (reference)"
-        page.run("document.querySelectorAll('#document-given input')[2].click()")
-        assert page.run(heads)[1:3] == ["constructor (reference)", "__proto__ (reference)"]
-        page.run("document.getElementById('document-after').click()")
-        assert text(page, "#document-status") == "Document 2 of 3: d1"
-        assert "constructor (reference)" not in page.run(heads)
-        assert page.complaints() == []
-
-
-def test_long_documents_are_laid_out_where_they_are_seen(browser: Browser, both: Path) -> None:
-    with browser.page(both) as page:
-        style = "getComputedStyle(document.querySelector('.segments > li')).contentVisibility"
-        assert page.run(style) == "auto"
 
 
 def test_a_script_of_others_is_refused(
@@ -278,16 +180,6 @@ def test_documents_change_by_keys_and_controls(browser: Browser, both: Path) -> 
         assert page.run("document.getElementById('document-after').disabled")
 
 
-def test_lists_change_by_keys(browser: Browser, both: Path) -> None:
-    with browser.page(both) as page:
-        page.run("document.getElementById('list-view').focus()")
-        assert page.run("document.querySelector('#list-view details').open")
-        page.press("ArrowRight")
-        assert text(page, "#list-status") == "List 2 of 3: two"
-        assert text(page, "#document-status") == "Document 1 of 5: d0"
-        assert text(page, "#list-view tbody tr.chosen td:nth-child(3)") in [*LISTS[1]["candidates"]]
-
-
 def test_everything_is_reached_with_the_tab_key(browser: Browser, both: Path) -> None:
     here = "(document.activeElement.id || document.activeElement.textContent.slice(0, 24))"
     with browser.page(both) as page:
@@ -319,46 +211,6 @@ def test_everything_is_reached_with_the_tab_key(browser: Browser, both: Path) ->
         order = [reached.index(name) for name in places]
         assert set(wanted) <= set(reached)
         assert order == sorted(order)
-
-
-def test_names_for_those_who_do_not_see(browser: Browser, both: Path) -> None:
-    with browser.page(both) as page:
-        page.run("for (const part of document.querySelectorAll('details')) part.open = true")
-        unnamed = """[...document.querySelectorAll('select, input, button, [role=region], svg, nav')].filter((one) =>
-          !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length"""
-        assert page.run(unnamed) == 0
-        assert (
-            page.run(
-                "document.querySelectorAll('th:not([scope]), table:not(:has(caption))').length"
-            )
-            == 0
-        )
-        levels = page.run(
-            "[...document.querySelectorAll('h1, h2, h3, h4, h5')].map((one) => Number(one.tagName[1]))"
-        )
-        assert levels[0] == 1
-        assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
-
-
-def test_without_scripts_all_but_the_browsers_shows(browser: Browser, both: Path) -> None:
-    with browser.page(both, 1000, 900, scripts=False) as page:
-        tree = page.call("DOMSnapshot.captureSnapshot", computedStyles=["display"])
-        strings = tree["strings"]
-        shown = " ".join(strings[i] for i in tree["documents"][0]["layout"]["text"] if i >= 0)
-        assert "System-A comes first by people's mqm" in shown
-        assert "Browsing the documents needs JavaScript" in shown
-        assert "Mark differences from" not in shown
-        assert "95 % interval" in shown
-        names = [strings[i].lower() for i in tree["documents"][0]["nodes"]["nodeName"]]
-        assert names.count("svg") == 14
-
-
-def test_printed_pages_show_everything(browser: Browser, both: Path) -> None:
-    with browser.page(both) as page:
-        page.run("window.dispatchEvent(new Event('beforeprint'))")
-        page.call("Emulation.setEmulatedMedia", media="print")
-        assert page.run("[...document.querySelectorAll('details')].every((part) => part.open)")
-        assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
 
 
 TEXTS = [

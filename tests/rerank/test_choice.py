@@ -208,42 +208,27 @@ def test_logprob_weights_are_a_softmax(temperature: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("candidates", "how", "message"),
+    ("values", "fact"),
     [
-        (
-            [Candidate("a", -1.0), Candidate("b")],
-            "logprob",
-            r'candidates\[1\]: no logprob. .*weights="uniform"',
-        ),
-        ([Candidate("a", -inf), Candidate("b", -inf)], "logprob", "all logprob weights are 0"),
-        (
-            [Candidate("a", None, {"p": 1}), Candidate("b")],
-            "field:p",
-            r"candidates\[1\].p: found nothing",
-        ),
-        (
-            [Candidate("a", None, {"p": -1}), Candidate("b", None, {"p": -3})],
-            "field:p",
-            r"candidates\[1\].p: weight -3.0 is negative",
-        ),
-        (
-            [Candidate("a", None, {"p": nan})],
-            "field:p",
-            r"candidates\[0\].p: found nan, expected a finite number",
-        ),
-        ([Candidate("a", None, {"p": inf})], "field:p", r"candidates\[0\].p: found inf"),
-        ([Candidate("a", None, {"p": True})], "field:p", r"candidates\[0\].p: found True"),
-        ([Candidate("a", None, {"p": "1"})], "field:p", r"candidates\[0\].p: found '1'"),
-        (
-            [Candidate("a", None, {"p": 0}), Candidate("b", None, {"p": 0.0})],
-            "field:p",
-            "all field:p weights are 0",
-        ),
+        ([2, None], r"\[1\].p: "),
+        ([-1, -3], "negative"),
+        ([nan], "nan"),
+        ([inf], "inf"),
+        ([True], "True"),
+        (["1"], "'1'"),
+        ([0, 0.0], "are 0"),
     ],
 )
-def test_bad_weights(candidates: list[Candidate], how: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Pool(how).weights_of(candidates)
+def test_bad_weights(values: list[Any], fact: str) -> None:
+    given = [{} if value is None else {"p": value} for value in values]
+    with pytest.raises(InputError, match=fact):
+        Pool("field:p").weights_of([Candidate(f"t{i}", None, row) for i, row in enumerate(given)])
+
+
+def test_bad_logprobs() -> None:
+    for logprobs, fact in (([-1.0, None], r"\[1\]"), ([-inf, -inf], "are 0")):
+        with pytest.raises(InputError, match=fact):
+            Pool("logprob").weights_of([Candidate("a", logprob) for logprob in logprobs])
 
 
 def test_a_field_as_weight() -> None:

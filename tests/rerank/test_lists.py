@@ -26,7 +26,7 @@ def outcome(candidates: list[Any]) -> str:
         return str(error)
 
 
-@bounded(max_examples=300, deadline=None)
+@bounded(max_examples=40, deadline=None)
 @given(st.lists(CANDIDATES, min_size=1, max_size=3))
 def test_the_short_way_of_a_candidate(candidates: list[Any]) -> None:
     shortly = outcome(candidates)

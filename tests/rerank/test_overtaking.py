@@ -53,7 +53,7 @@ def winner(counts: list[int], weights: list[float], can_win: list[bool]) -> int:
     weights=st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=3, max_size=3),
     last_wins=st.booleans(),
 )
-@settings(deadline=None, database=None, max_examples=60)
+@settings(deadline=None, database=None, max_examples=20)
 def test_it_is_the_chance_over_all_orders(
     counts: list[int],
     further: int,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
 import discorank
-from discorank import Candidate, CandidateList, Document, InputError, MBRDecoder, ModelLoadError
-from discorank.metrics import optional_packages
+from discorank import Candidate, CandidateList, Document, MBRDecoder
 from discorank.rerank.choice import Ranking
 from discorank.rerank.runs.row_forms import json_row
 
@@ -21,13 +19,6 @@ TEXTS = ["a cat sat", "the cat sat", "a dog"]
 
 def decoded(texts: list[str]) -> Ranking[str]:
     return discorank.decode(texts, utility="chrf")
-
-
-def test_a_ranking_prints_id_choice_utility_and_gap() -> None:
-    ranking = decoded(TEXTS)
-    shown = f"utility={ranking.utility:.4g}, gap={ranking.gap:.4g}"
-    assert repr(ranking) == f"Ranking(id='list', text='the cat sat', {shown})"
-    assert repr(ranking.candidates[0]) == "Candidate('a cat sat')"
 
 
 def test_nothing_long_is_printed() -> None:
@@ -40,18 +31,6 @@ def test_nothing_long_is_printed() -> None:
     assert "\x1b" not in repr(ranking.candidates[2])
     sentences = Document(["One sentence."] * 1000)
     assert len(repr(discorank.decode([sentences, sentences], utility="chrf"))) < 250
-
-
-def test_flags_and_missing_values_are_printed() -> None:
-    ranking = discorank.decode(["a"], utility="chrf")
-    assert "gap=None" in repr(ranking)
-
-    def length(hypothesis: str, reference: str) -> float:
-        return float("nan") if hypothesis == "y" else len(hypothesis)
-
-    flagged = discorank.decode(["x", "y"], utility=length)
-    assert "utility=None" in repr(flagged.ranking[1])
-    assert repr(flagged).endswith("gap=None, flags=('not-finite',))")
 
 
 class Tags(HTMLParser):
@@ -77,12 +56,6 @@ def test_a_notebook_shows_ranks_as_an_escaped_table() -> None:
     assert page.tags == {"table", "caption", "tr", "th", "td"}
     assert hostile in page.cells
     assert page.cells[0] == "<b>&"
-
-
-def test_a_notebook_shows_few_texts_of_many() -> None:
-    shown = decoded([f"text {i}" for i in range(40)])._repr_html_()
-    assert shown.count("<tr>") == 11
-    assert "list: 10 of 40 texts" in shown
 
 
 def test_to_dict_is_the_row_of_a_run() -> None:
@@ -133,14 +106,6 @@ def test_data_frames_of_nothing_have_columns() -> None:
     assert discorank.to_pandas([], ranks=True).columns.tolist()[:2] == ["id", "rank"]
 
 
-def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr(optional_packages, "find_spec", lambda name: None)
-    match = r'^to_pandas: pandas is not installed. pip install "discorank\[pandas\]"$'
-    with pytest.raises(ModelLoadError, match=match):
-        discorank.to_pandas([])
-
-
 def test_lists_of_texts_are_decoded_as_by_decode() -> None:
     decoder = MBRDecoder("chrf", nbest=None)
     others = ["one two", "one three"]
@@ -161,23 +126,3 @@ def test_lists_without_ids_have_their_numbers() -> None:
     assert [ranking.id for ranking in rankings] == ["a", "1", "2"]
     assert [ranking.text for ranking in rankings] == ["x", "y", "z"]
     assert rankings[1].source == "s"
-
-
-def test_rerankers_take_texts_too() -> None:
-    (ranking,) = discorank.Reranker({"length": 1.0}).decode([["a", "abc", "ab"]])
-    assert ranking.text == "abc"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("a cat sat", "list number 1: candidates: found 'a cat sat'. Give a list of texts"),
-        (3, "list number 1: candidates: found 3. Give a list of texts"),
-        ([["one", "two"]], "A document is written discorank.Document"),
-        ([], "no candidates"),
-    ],
-)
-def test_what_is_no_list_of_texts_is_refused(given: Any, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        list(MBRDecoder("chrf").decode([given]))
-    assert message in str(caught.value)

@@ -154,24 +154,6 @@ def test_every_list_counts_once_however_many_candidates_a_system_has_there() -> 
     }
 
 
-def test_a_field_with_numbers_names_systems_too() -> None:
-    lists = made(8)
-    for row in lists:
-        for candidate in row["candidates"]:
-            candidate["temperature"] = 0.5 + NAMES.index(candidate["system"]) / 4
-    reranker = Reranker({"field:x": 1.0}, shrink=0.75)
-    by_number = list(reranker.with_settings(system_field="temperature").decode(lists))
-    for ranking, of_number in zip(reranker.decode(lists), by_number, strict=True):
-        assert of_number.index == ranking.index
-        assert of_number.extra["chosen_system"] == str(0.5 + ranking.index / 4)
-
-
-def test_many_systems_are_named_by_the_first() -> None:
-    means = SystemMeans.of([[(f"s{i:02}", float(-i)) for i in range(15)]])
-    assert str(means).startswith("s00 +0.000, s01 -1.000,")
-    assert str(means).endswith("s11 -11.000 and 3 more")
-
-
 def test_the_report_says_how_often_each_system_was_chosen(tmp_path: Path) -> None:
     source, out, page = (
         write_lists(tmp_path / "in.jsonl", made(30)),

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from discorank import (
-    Budget,
     CandidateList,
     Context,
     Document,
@@ -251,19 +250,6 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str) -> N
     assert caught.value.fix
 
 
-def test_unequal_numbers_of_samples_are_refused() -> None:
-    lists = [
-        {"id": f"d:{i}", "document": "d", "candidates": ["x", "y", "z"][: 3 - i]} for i in range(2)
-    ]
-    with pytest.raises(InputError, match="2 candidates, list 'd:0' of the document has 3"):
-        decided(lists)
-
-
-def test_strategies_are_refused() -> None:
-    with pytest.raises(InputError, match="choose: needs each document in its own context"):
-        MBRDecoder("chrf", strategy="one-best", choose="document")
-
-
 def test_as_many_lists_are_held_as_a_text_may_have_sentences() -> None:
     taken = []
 
@@ -368,30 +354,3 @@ def test_error_rows_and_rows_account_for_every_list(tmp_path: Path) -> None:
     failed = [row["id"] for row in rows(tmp_path / "out.errors.jsonl")]
     assert failed == [row["id"] for row in lists if row.get("document") == lists[-1]["document"]]
     assert len(rows(tmp_path / "out")) + len(failed) == len(lists)
-
-
-@pytest.mark.parametrize("option", ["--save-utilities=u"])
-def test_options_of_single_lists_are_refused(
-    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_lists(tmp_path / "in.jsonl", documents())
-    assert decode(source, tmp_path / "out", option) == 2
-    assert (
-        "needs lists that are decided one by one, which --choice leaves out"
-        in capsys.readouterr().err
-    )
-
-
-def test_a_budget_is_that_of_the_document() -> None:
-    lists = document("d", 4)
-    rankings = decided(lists, budget=Budget(0.5, force=True))
-    assert rankings[0].budget is not None
-    assert rankings[0].budget == rankings[-1].budget
-    assert len({system_of(r) for r in rankings}) == 1
-
-
-def test_identity_says_that_documents_are_chosen() -> None:
-    decoder = MBRDecoder("chrf")
-    whole = decoder.with_settings(choose="document")
-    assert whole.identity == {**decoder.identity, "choice": "document"}
-    assert whole.metrics == decoder.metrics

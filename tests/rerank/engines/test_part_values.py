@@ -22,7 +22,7 @@ from discorank.rerank.engines.part_values import reduced, reduced_lists
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 99.9, 1e-300, 1e308, -1e308, np.nan, np.inf, -np.inf])
 
 
-@bounded(deadline=None, max_examples=60)
+@bounded(deadline=None, max_examples=20)
 @given(st.integers(1, 40), st.integers(1, 60), st.integers(1, 200), st.integers(0, 9))
 def test_expectations_of_lists_together_are_those_of_each(
     num_lists: int, num_rows: int, num_columns: int, seed: int
@@ -43,7 +43,7 @@ def task_of(metric: Metric, num_texts: int, *, keep: bool, own: bool) -> Task:
     return Task("id", metric, (comparison,), weights, np.ones(num_texts) if own else None, keep)
 
 
-@bounded(deadline=None, max_examples=60)
+@bounded(deadline=None, max_examples=20)
 @given(st.data())
 def test_lists_of_every_shape_and_value_are_reduced_as_alone(data: st.DataObject) -> None:
     (_, metric), meter = load_metric("chrf").parts[0], Meter()

@@ -143,7 +143,10 @@ def test_a_metric_that_cannot_be_loaded_is_refused_once() -> None:
     assert not engine.workers
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_interrupts_leave_a_resumable_run_and_no_process(
     tmp_path: Path,
     number: signal.Signals,

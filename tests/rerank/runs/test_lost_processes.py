@@ -46,7 +46,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, num_started: int) -> list[WorkerProc
 
 
 @pytest.mark.usefixtures("paying")
-@pytest.mark.parametrize("num_started", [0, 1])
+@pytest.mark.parametrize("num_started", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_one_process_goes_on_where_no_more_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_started: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_on_windows_there_is_one_process(
 
 
 @pytest.mark.usefixtures("paying")
-@pytest.mark.parametrize("num_blocks", [0, 2])
+@pytest.mark.parametrize("num_blocks", [2, pytest.param(0, marks=pytest.mark.slow)])
 def test_one_process_goes_on_where_all_others_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
 ) -> None:
@@ -135,27 +135,3 @@ def test_a_worker_ends_at_what_it_cannot_read() -> None:
         _, said = worker.communicate(timeout=120)
     assert worker.returncode == 1
     assert "UnpicklingError" in said
-
-
-def test_a_worker_without_a_thread_says_so_in_a_line() -> None:
-    code = """
-import threading
-from multiprocessing import Pipe
-from discorank.rerank.engines import worker_process
-
-def refused(thread):
-    raise RuntimeError("can't start new thread")
-
-threading.Thread.start = refused
-worker_process.answer_messages(Pipe()[0])
-"""
-    root = Path(__file__).parents[3]
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(root / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert ended.stderr == "discorank: a worker ends: can't start new thread\n"

@@ -100,18 +100,6 @@ def test_what_stops_while_the_table_is_made_leaves_none(
     assert len(rows_of(out)) == 12
 
 
-def test_an_incomplete_table_is_not_read(
-    tmp_path: Path, lists: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.parquet"
-    assert decode(lists, out) == 0
-    lists.write_text(lists.read_text() + '{"id": "more"}\n')
-    assert decode(lists, out) == 3  # goes on with what was added, and stops there
-    capsys.readouterr()
-    assert main(["convert", str(out), "--quiet"]) == 2
-    assert "has not come to its end" in capsys.readouterr().err
-
-
 def test_more_input_makes_a_longer_table(tmp_path: Path, lists: Path) -> None:
     out = tmp_path / "out.parquet"
     assert decode(lists, out) == 0
@@ -145,31 +133,3 @@ def test_a_table_of_another_is_left_alone(
     assert decode(lists, tmp_path / "out.parquet") == 4
     assert "out.parquet: it exists, but out.parquet.run.json does not" in capsys.readouterr().err
     assert (tmp_path / "out.parquet").read_bytes() == b"precious"
-
-
-def test_texts_alone_are_no_table(
-    tmp_path: Path, lists: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert decode(lists, tmp_path / "out.parquet", "--format", "text") == 2
-    assert "format: texts alone have no columns" in capsys.readouterr().err
-
-
-def test_a_missing_package_is_told_in_a_line(
-    tmp_path: Path, lists: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("discorank.metrics.optional_packages.find_spec", lambda name: None)
-    assert decode(lists, tmp_path / "out.parquet") == 2
-    said = capsys.readouterr().err
-    assert 'pyarrow is not installed. pip install "discorank[arrow]"' in said
-    assert not (tmp_path / "out.parquet.run.json").exists()
-    (tmp_path / "in.parquet").write_bytes(b"PAR1")
-    assert decode(tmp_path / "in.parquet", tmp_path / "out.jsonl") == 2
-    assert "in.parquet: pyarrow is not installed" in capsys.readouterr().err
-
-
-def test_a_report_reads_the_rows_of_a_table(tmp_path: Path, lists: Path) -> None:
-    assert decode(lists, tmp_path / "out.parquet") == 0
-    page = tmp_path / "page.html"
-    words = ["report", str(tmp_path / "out.parquet"), "-o", str(page), "--input", str(lists)]
-    assert main([*words, "--quiet"]) == 0
-    assert page.stat().st_size > 1000
