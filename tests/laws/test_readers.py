@@ -1,0 +1,342 @@
+"""The law of all readers: a damaged file is read right, or an InputError names it; nothing is lost without a word.
+
+It runs over every format of the table and over all other files that commands read. A format of the table is under it by
+its example; `tests/support/reader_samples.py` may have richer parts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import tracemalloc
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.formats.readers.fairseq_log import RECORD
+from discorank.metrics.errors import DiscorankError, InputError
+from discorank.metrics.storage import bounded_inflation as inflate
+from discorank.metrics.storage.json_and_yaml import parse_yaml
+from discorank.metrics.storage.limits import use_limits
+from discorank.metrics.storage.line_source import LineSource
+from discorank.rerank.lists import read_list, write_list
+from tests.support.damage import Damaged, damages, mutated, nested, spoiled
+from tests.support.reader_samples import FOLDER_FILES, LISTS, OPTIONS, SAMPLES, Sample
+
+RANDOM_CASES = 60
+# a part more or less moves the others, which have numbers of lines for ids
+COUNTED = {"flat", "sacrebleu documents", "sacrebleu", "plain outputs", "decoded outputs", "judgements"}
+ALONE = {name: sample for name, sample in SAMPLES.items() if name not in FOLDER_FILES}
+
+
+class Reading(NamedTuple):
+    """What a reader makes of a file: records by key, and the errors that it reports."""
+
+    records: dict[Any, Any]
+    errors: list[InputError]
+    is_reported: bool  # an error or a warning was given
+
+
+def read(sample: Sample, path: Path) -> Reading:
+    """Reads a file; raises AssertionError for an error that does not name it, and whatever is no InputError."""
+    records: dict[Any, Any] = {}
+    errors: list[InputError] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            for key, value in sample.read(path):
+                if isinstance(value, InputError):
+                    assert value.where.startswith(f"{path}:"), value
+                    errors.append(value)
+                else:
+                    assert key not in records, f"{key!r} twice"
+                    records[key] = value
+        except InputError as error:
+            assert str(path) in error.where or str(path.parent) in error.where, error
+            errors.append(error)
+    return Reading(records, errors, bool(errors or caught))
+
+
+@pytest.fixture(params=SAMPLES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def sample(name: str) -> Sample:
+    return SAMPLES[name]
+
+
+def records_of_parts(sample: Sample, path: Path) -> list[dict[Any, Any]]:
+    """The records of each part of a file, by reading it without the parts behind."""
+    before: dict[Any, Any] = {}
+    of_parts = []
+    for i in range(len(sample.parts)):
+        text = sample.head + "".join(sample.parts[: i + 1]) + sample.tail
+        path.write_bytes(text.encode())
+        now = read(sample, path).records
+        of_parts.append({key: now[key] for key in now if before.get(key) != now[key]})
+        before = now
+    return of_parts
+
+
+def test_a_valid_file_is_read_whole(name: str, sample: Sample, tmp_path: Path) -> None:
+    reading = read(sample, sample.written(tmp_path))
+    assert not reading.errors
+    assert reading.records or name in FOLDER_FILES
+    if name not in FOLDER_FILES and name not in COUNTED and "score" not in name:
+        assert len(reading.records) >= len(sample.parts)
+
+
+def test_damage_is_reported_or_costs_nothing(name: str, sample: Sample, tmp_path: Path) -> None:
+    path = sample.written(tmp_path)
+    of_parts = records_of_parts(sample, path)
+    refused = good = 0
+    for damaged in damages(sample.head, sample.parts, sample.tail, sample.separator):
+        if name in FOLDER_FILES and refused + good > 120:
+            break
+        path.write_bytes(damaged.data)
+        try:
+            reading = read(sample, path)
+            if not reading.is_reported and name not in COUNTED:
+                check_parts(reading, damaged, of_parts)
+            if sample.covers_lines:
+                check_lines(path, name)
+        except Exception as error:
+            raise AssertionError(f"{name}: {damaged.name}: {damaged.data[:300]!r}") from error
+        refused += bool(reading.errors)
+        good += bool(reading.records)
+    assert refused > 5 or name in ("flat", "plain outputs")
+    assert good > 5 or name in FOLDER_FILES
+
+
+def check_parts(reading: Reading, damaged: Damaged, of_parts: list[dict[Any, Any]]) -> None:
+    """Without a report, the intact parts are read as before."""
+    for i in damaged.intact:
+        for key, record in of_parts[i].items():
+            assert key in reading.records, f"{key!r} is lost"
+            assert reading.records[key] == record, f"{key!r} is changed"
+
+
+def check_lines(path: Path, name: str) -> None:
+    """Every line of a file of lists is in one entry, if it is read to its end."""
+    entries, is_whole = [], True
+    try:
+        with open_lists(path, name, **OPTIONS.get(name, {})) as lists:
+            for entry in lists:
+                entries.append(entry)
+    except InputError:
+        is_whole = False
+    used = [line for entry in entries for line in entry.raw.split(b"\n")[:-1]]
+    there = list(lines_of(path))
+    assert not Counter(used) - Counter(there)
+    if is_whole:
+        missing = Counter(there) - Counter(used)
+        lost = [line for line in missing if RECORD.match(line) or name != "fairseq"]
+        assert not b"".join(lost).strip(), lost
+    if name != "fairseq":
+        numbers = [entry.line for entry in entries]
+        assert numbers == sorted(numbers)
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    try:
+        for _, line in LineSource(path):
+            yield line
+    except InputError:
+        return
+
+
+def test_random_damage_raises_nothing_but_input_errors(
+    name: str, sample: Sample, tmp_path: Path
+) -> None:
+    path = sample.written(tmp_path)
+    data = path.read_bytes()
+    for case in range(RANDOM_CASES if name in ALONE else 15):
+        draw = random.Random(f"{name} {case}")
+        made = mutated(data, draw)
+        if draw.random() < 0.2:
+            made = gzip.compress(made, 1)
+            made = mutated(made, draw) if draw.random() < 0.5 else made
+        path.write_bytes(made)
+        try:
+            read(sample, path)
+            if sample.covers_lines:
+                check_lines(path, name)
+        except Exception as error:
+            raise AssertionError(f"{name} {case}: {made[:300]!r}") from error
+
+
+def stored(data: bytes) -> dict[str, bytes]:
+    """Other ways to store the same lines."""
+    middle = len(data) // 2
+    return {
+        "CRLF": data.replace(b"\n", b"\r\n"),
+        "a mark at the start": b"\xef\xbb\xbf" + data,
+        "no newline at the end": data[:-1],
+        "gzip": gzip.compress(data),
+        "two members": gzip.compress(data[:middle]) + gzip.compress(data[middle:]) + b"\0" * 9,
+    }
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_how_lines_are_stored_does_not_matter(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.written(tmp_path)
+    expected = read(sample, path).records
+    for way, data in stored(sample.text.encode()).items():
+        path.write_bytes(data)
+        reading = read(sample, path)
+        is_cut = name == "fairseq" and way == "no newline at the end"
+        assert (reading.records == expected) != is_cut, way
+        assert bool(reading.errors) == is_cut, (way, reading.errors)
+
+
+BAD_BYTES = {
+    "not UTF-8": b"\xff",
+    "a NUL byte": b"\0",
+}
+
+
+@pytest.mark.parametrize("problem", BAD_BYTES)
+@pytest.mark.parametrize("name", ALONE)
+def test_bytes_that_are_no_text_are_refused_with_their_line(
+    name: str, problem: str, tmp_path: Path
+) -> None:
+    sample = SAMPLES[name]
+    path = sample.written(tmp_path)
+    data = path.read_bytes()
+    for at in range(0, len(data), max(1, len(data) // 12)):
+        if data[at : at + 1].isascii():
+            path.write_bytes(data[:at] + BAD_BYTES[problem] + data[at:])
+            error = read(sample, path).errors[-1]
+            line = data[:at].count(b"\n") + 1
+            assert error.where.startswith(f"{path}:{line}"), (at, error)
+            assert problem in error.problem
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_line_too_long_is_refused_in_bounded_memory(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.written(tmp_path)
+    path.write_bytes(path.read_bytes().rstrip(b"\n") + b" 9" * (4 << 20))
+    line = sample.text.count("\n")
+    with use_limits(line_bytes=1 << 16):
+        tracemalloc.start()
+        try:
+            error = read(sample, path).errors[-1]
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 3 << 20
+    assert str(path) in error.where
+    assert error.where.startswith(f"{path}:{line}"), error
+
+
+@pytest.mark.parametrize("text", [b"\0", b"\n", b"a line of text\n"], ids=["NUL", "empty", "short"])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_gzip_bomb_is_refused(
+    name: str, text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(inflate, "BLOCK_BYTES", (1 << 20) // 400)
+    monkeypatch.setattr(inflate, "PIECE_BYTES", 1 << 14)
+    sample = SAMPLES[name]
+    path = sample.written(tmp_path)
+    path.write_bytes(gzip.compress(sample.text.encode() + text * (4 << 20)))
+    assert "expands more than 400 times" in read(sample, path).errors[-1].problem
+
+
+# records and settings that come without a file
+
+
+def test_no_malformed_record_raises_anything_but_our_errors() -> None:
+    draw = random.Random(5)
+    good = bad = 0
+    for case in range(600):
+        value: Any = draw.choice(LISTS)
+        for _ in range(draw.randrange(1, 4)):
+            value = spoiled(value, draw)
+        try:
+            write_list(read_list(value))
+            good += 1
+        except DiscorankError:
+            bad += 1
+        except Exception as error:
+            raise AssertionError(f"case {case}: {value!r:.200}") from error
+    assert good > 50
+    assert bad > 50
+
+
+@pytest.mark.parametrize("key", ["id", "k", "candidates", "source"])
+def test_a_record_nested_without_end_is_our_error(key: str) -> None:
+    with pytest.raises(InputError):
+        read_list({"id": "a", "candidates": ["x"], key: nested(3000)})
+
+
+def test_a_record_with_an_endless_number_is_our_error() -> None:
+    with pytest.raises(InputError, match="id"):
+        read_list({"id": 10**5000, "candidates": ["x"]})
+    assert read_list({"id": 12, "candidates": ["x"]}).id == "12"
+
+
+YAML = """utility: chrf
+decoder: {nbest: 2, weights: uniform, temperature: 1.5e-3}
+metrics:
+  - name: comet
+    model: "a/b"   # said so
+    list: [1, 0x1F, 1:30, 2001-12-14t21:59:43.10-05:00, ~, .inf, !!binary aGk=, 'x']
+  - |
+    text
+    more
+  - >-
+    folded
+? key
+: value
+"""
+YAML_PIECES = r"""
+&a |*a|<<: *a|!!python/object/apply:os.system ['true']|!!set {a, b}|!!omap [a: 1]|!!pairs [a: 1]|!!timestamp 2001-99-99
+!!int x|!!float 'y'|!!bool z|!!binary '='|!x y|---|...|{[1]: 2}|"\ud800"|"\U00110000"|1e99999|!!int 0b|!!int ''|0o9|_|+
+-.|=|<<: 1|<<: [1]|? |!<|!!|!!map 1|!!seq {}|'|"|: |- |>+
+"""
+YAML_LONG = ("%YAML 9.9\n---\n", "? [a, b]\n: c\n", "\t", "\x00", "\x85", "\ufeff", "\u2028", "|9")
+YAML_DEEP = ("[" * 400, "{a: " * 300, "- " * 500, "9" * 5000, "1:" * 200 + "1")
+YAML_ALL = (*YAML_PIECES.strip().replace("\n", "|").split("|"), *YAML_LONG, *YAML_DEEP)
+
+
+def broken_yaml(case: int) -> str:
+    """One malformed YAML text."""
+    draw = random.Random(f"yaml {case}")
+    text = YAML
+    for _ in range(draw.randrange(1, 4)):
+        start = draw.randrange(len(text) + 1)
+        end = min(len(text), start + draw.choice([0, 0, 1, 5, 40]))
+        choices = ("", text[start:end] * 2, draw.choice(YAML_ALL), chr(draw.randrange(1, 0x3000)))
+        text = text[:start] + draw.choice(choices) + text[end:]
+    return text if draw.random() < 0.8 else draw.choice(YAML_ALL)
+
+
+def test_no_malformed_yaml_raises_anything_but_our_errors() -> None:
+    good = bad = 0
+    for case in range(400):
+        try:
+            settings = parse_yaml(broken_yaml(case))
+            assert all(isinstance(key, str) for key in settings)
+            good += 1
+        except DiscorankError:
+            bad += 1
+        except Exception as error:
+            raise AssertionError(f"broken_yaml({case})") from error
+    assert good > 20
+    assert bad > 100
+
+
+@pytest.mark.parametrize("text", ["0x" + "f" * 5000, "? 0x" + "f" * 5000, "[0x" + "f" * 5000 + "]"])
+def test_yaml_with_an_endless_number_is_our_error(text: str) -> None:
+    with pytest.raises(InputError, match="mapping"):
+        parse_yaml(text)
