@@ -15,11 +15,13 @@ class Damaged(NamedTuple):
         name: of the damage, with its place.
         data: of the file.
         intact: indices of the parts that are still whole.
+        bad_line: number of a line that nobody can read; 0 where the damage may pass for another value.
     """
 
     name: str
     data: bytes
     intact: frozenset[int]
+    bad_line: int = 0
 
 
 ODD: tuple[Callable[[], Any], ...] = (
@@ -43,7 +45,7 @@ ODD: tuple[Callable[[], Any], ...] = (
     lambda: nested(380),
     lambda: nested_objects(150),
 )
-# what no Python value becomes, in the place of one
+# what no Python value becomes, in the place of one; all but the first three are never JSON of ours
 TOKENS = {
     "NaN": "NaN",
     "infinity": "-Infinity",
@@ -54,7 +56,23 @@ TOKENS = {
     "deep object": '{"a":' * 3000 + "1" + "}" * 3000,
     "open array": "[" * 2000,
 }
-CELLS = ("", "x", "nan", "-inf", "1e999", "1_0", "9" * 5000, "a b", "0", " ", "|||", '{"a": 1}', '"')
+# ends of the names of damage to JSON that no reader may take for a value
+NEVER = (*(f"= {token}" for token in list(TOKENS)[3:]), "there twice", "garbage before")
+CELLS = (
+    "",
+    "x",
+    "nan",
+    "-inf",
+    "1e999",
+    "1_0",
+    "9" * 5000,
+    "a b",
+    "7",
+    " ",
+    "|||",
+    '{"a": 1}',
+    '"',
+)
 PIECES = (
     *("\\ud800", "\\ud83d\\ude80", "\x00", "\ufeff", " ||| ", "|||", "NaN", "1e999", "\r", "\r\n"),
     *("\n\n", '"', "{", "}", "[", "]", ",", ":", "null", "9" * 5000, "[" * 2000, '{"a":' * 500),
@@ -113,48 +131,53 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 def damages(head: str, parts: tuple[str, ...], tail: str, separator: str) -> Iterator[Damaged]:
     """A file of a head, parts of whole lines and a tail, damaged in every way that is not a matter of bytes."""
     yield from _cuts(head, parts, tail)
+    shapes: set[Any] = set()
     for at, part in enumerate(parts):
         around = head + "".join(parts[:at]), "".join(parts[at + 1 :]) + tail
         others = frozenset(range(len(parts))) - {at}
-        for name, changed in _changed(part, separator):
-            text = changed.join(around)
-            yield Damaged(f"part {at}, {name}", text.encode(errors="surrogatepass"), others)
-    everything = frozenset(range(len(parts)))
-    for at in range(len(parts)):
-        twice = [*parts, parts[at]]
-        yield Damaged(f"part {at} again", (head + "".join(twice) + tail).encode(), everything)
+        for name, changed, number in _changed(part, separator, shapes):
+            data = changed.join(around).encode(errors="surrogatepass")
+            bad_line = number and number + around[0].count("\n")
+            yield Damaged(f"part {at}, {name}", data, others, bad_line)
+        again = head + "".join([*parts, part]) + tail
+        yield Damaged(f"part {at} again", again.encode(), others)
 
 
 def _cuts(head: str, parts: tuple[str, ...], tail: str) -> Iterator[Damaged]:
     data = (head + "".join(parts) + tail).encode()
     ends = [len((head + "".join(parts[: i + 1])).encode()) for i in range(len(parts))]
-    for length in range(0, len(data), max(1, len(data) // 150)):
+    for length in range(0, len(data), max(1, len(data) // 60)):
         whole = frozenset(i for i, end in enumerate(ends) if end <= length)
         yield Damaged(f"cut at {length}", data[:length], whole)
 
 
-def _changed(part: str, separator: str) -> Iterator[tuple[str, str]]:
-    lines = part.splitlines(keepends=True)
-    for i, line in enumerate(lines):
-        for name, changed in _changed_line(line.rstrip("\n"), separator):
-            yield f"line {i}, {name}", "".join([*lines[:i], changed, *lines[i + 1 :]])
+def _changed(part: str, separator: str, shapes: set[Any]) -> Iterator[tuple[str, str, int]]:
+    """Changed parts with their bad line; what stands in a line is changed once for lines of one shape."""
+    lines = [f"{line}\n" for line in part.split("\n")[:-1]]
+    for i, whole in enumerate(lines):
+        line = whole.rstrip("\n")
+        changes = [
+            ("garbage before", f"garbage\n{line}\n"),
+            ("an empty line before", f"\n{line}\n"),
+            ("twice", f"{line}\n{line}\n"),
+            ("left out", ""),
+        ]
+        value = json.loads(line) if line.startswith("{") else None
+        shape = tuple(_paths(value)) if value else (line.count(separator or "\n"), line[:1])
+        if shape not in shapes:
+            shapes.add(shape)
+            changes += changed_json(value) if value else changed_cells(line, separator)
+        for name, changed in changes:
+            is_bad = value is not None and name.endswith(NEVER)
+            text = "".join([*lines[:i], changed, *lines[i + 1 :]])
+            yield f"line {i}, {name}", text, (i + 1) * is_bad
 
 
-def _changed_line(line: str, separator: str) -> Iterator[tuple[str, str]]:
-    yield "garbage before", f"garbage\n{line}\n"
-    yield "an empty line before", f"\n{line}\n"
-    yield "twice", f"{line}\n{line}\n"
-    if line.startswith("{"):
-        for name, text in changed_json(json.loads(line)):
-            yield name, f"{text}\n"
-    elif separator:
-        yield from _changed_cells(line, separator)
-
-
-def _changed_cells(line: str, separator: str) -> Iterator[tuple[str, str]]:
-    cells = line.split(separator)
+def changed_cells(line: str, separator: str) -> Iterator[tuple[str, str]]:
+    """A line with one cell exchanged for odd ones, left out, or there twice."""
+    cells = line.split(separator) if separator else []
     for i, cell in enumerate(cells):
-        for new in CELLS:
+        for new in CELLS[i % 2 :: 2]:
             yield f"cell {i} = {new!r:.12}", _joined(cells, i, [new], separator)
         yield f"no cell {i}", _joined(cells, i, [], separator)
         yield f"cell {i} twice", _joined(cells, i, [cell, cell], separator)
@@ -165,27 +188,31 @@ def _joined(cells: list[str], at: int, new: list[str], separator: str) -> str:
 
 
 def changed_json(value: Any) -> Iterator[tuple[str, str]]:
-    """A JSON value with one node exchanged for every odd one, left out, or there twice."""
-    for path in _paths(value):
+    """A JSON value with one node exchanged for odd ones, left out, or there twice.
+
+    A third of the odd values at one node, the next third at the next.
+    """
+    for n, path in enumerate(_paths(value)):
         name = ".".join(map(str, path))
-        for i, odd in enumerate(ODD):
-            yield f"{name} = odd {i}", _dumped(_with(value, path, odd()))
-        for token, text in TOKENS.items():
+        for i in range(n % 3, len(ODD), 3):
+            yield f"{name} = odd {i}", _dumped(_with(value, path, ODD[i]()))
+        for token in list(TOKENS)[n % 3 :: 3]:
             marked = _dumped(_with(value, path, "@@"))
-            yield f"{name} = {token}", marked.replace('"@@"', text)
+            yield f"{name} = {token}", marked.replace('"@@"', TOKENS[token])
         yield f"no {name}", _dumped(_without(value, path))
         key = path[-1]
         if isinstance(key, str):
             marked = _dumped(_with(value, path, "@@"))
             again = f"0, {json.dumps(key)}: 0"
-            yield f"{name} twice", marked.replace('"@@"', again)
+            yield f"{name} there twice", marked.replace('"@@"', again)
             longer = _with(value, path, _at(value, path))
             _at(longer, path[:-1])["another"] = [1]
             yield f"{name} beside another", _dumped(longer)
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """The line of a JSON value."""
+    return json.dumps(value, ensure_ascii=False) + "\n"
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

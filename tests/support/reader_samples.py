@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,21 @@ FOLDER_FILES = (
     "metric-scores/he-en/Good-refA.doc.score",
 )
 
-Records = Iterator[tuple[Any, Any]]  # what is read under a key; an InputError where it is at fault
+
+class Read(NamedTuple):
+    """A record under its key, or the error that stands in its place.
+
+    Args:
+        line: its first line, and `raw` all of its lines, where the reader keeps them.
+    """
+
+    key: Any
+    value: Any
+    line: int = 0
+    raw: bytes = b""
+
+
+Records = Iterator[Read]
 
 
 class Sample(NamedTuple):
@@ -102,14 +117,14 @@ def lists_of(format: str, **options: Any) -> Callable[[Path], Records]:
     return read
 
 
-def _checked(entry: ListEntry) -> tuple[Any, Any]:
+def _checked(entry: ListEntry) -> Read:
     assert (entry.record is None) != (entry.error is None)
     if entry.record is None:
-        return entry.id, entry.error
+        return Read(entry.id, entry.error, entry.line, entry.raw)
     assert entry.record.id == entry.id
     written = json.loads(json.dumps(write_list(entry.record), ensure_ascii=False).encode())
     assert read_list(written) == entry.record
-    return entry.id, entry.record
+    return Read(entry.id, entry.record, entry.line, entry.raw)
 
 
 def documents_of(format: str) -> Callable[[Path], Records]:
@@ -117,36 +132,36 @@ def documents_of(format: str) -> Callable[[Path], Records]:
 
     def read(path: Path) -> Records:
         for document in read_documents(open_documents(path, format), SystemsOptions()):
-            yield document.id, document
+            yield Read(document.id, document)
 
     return read
 
 
 def prompts_of(path: Path) -> Records:
     for entry in read_prompts(path):
-        yield entry.id, entry.record or entry.error
+        yield Read(entry.id, entry.record or entry.error)
 
 
 def judgements_of(path: Path) -> Records:
     for i, row in enumerate(read_judged_file(str(path), "mqm")):
-        yield i, (row.id, row.rater, row.scores)
+        yield Read(i, (row.id, row.rater, row.scores))
 
 
 def rankings_of(path: Path) -> Records:
     with closing(LineSource(path)) as source:
-        yield from read_rankings(source).items()
+        yield from itertools.starmap(Read, read_rankings(source).items())
 
 
 def score_columns_of(path: Path) -> Records:
     scores = read_score_columns([str(path)], {"a.txt": "A", "b.txt": "B"}, ["A", "B"], 3)
     for key, by_system in scores.items():
         for system, values in by_system.items():
-            yield from (((key, system, i), value) for i, value in enumerate(values))
+            yield from (Read((key, system, i), value) for i, value in enumerate(values))
 
 
 def outputs_of(path: Path) -> Records:
     for i, row in enumerate(read_outputs(OutputFiles((str(path),))).rows):
-        yield i, row
+        yield Read(i, row)
 
 
 def folder_of(name: str) -> Callable[[Path], Records]:
@@ -161,12 +176,12 @@ def folder_of(name: str) -> Callable[[Path], Records]:
         (folder / name).write_bytes(path.read_bytes())
         try:
             eval_set = read_eval_set(folder, "he-en", zeros)
-            if name.endswith(".rating"):
-                read_ratings(folder, eval_set)
+            ratings = read_ratings(folder, eval_set) if name.endswith(".rating") else None
+            yield Read(name, (eval_set, ratings))
         except InputError as error:
             # the law asks for the name of the file that was exchanged
             assert str(folder) in error.where
-            yield None, InputError(error.problem, where=f"{path}:{error.where}", fix=error.fix)
+            raise InputError(error.problem, where=f"{path}:{error.where}", fix=error.fix) from error
         finally:
             (folder / name).write_bytes(good)
 
@@ -218,7 +233,13 @@ _SYSTEMS: tuple[dict[str, Any], ...] = (
         "ratings": {"esa": {"A": [[{"rater": "r", "score": 1, "spans": []}], None]}},
         "domain": "news",
     },
-    {"id": "b", "source": "s", "references": ["r"], "systems": {"A": "a"}, "human": {"A": {"x": 1}}},
+    {
+        "id": "b",
+        "source": "s",
+        "references": ["r"],
+        "systems": {"A": "a"},
+        "human": {"A": {"x": 1}},
+    },
     {"id": "c", "systems": {"A": ["a"], "B": ["b"]}},
 )
 _SUMMARY = {
@@ -270,6 +291,12 @@ def _xml(name: str) -> str:
     )
 
 
+def _few_systems(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Segments of the systems A and B alone."""
+    names = ("tgt_text", "scores")
+    return [row | {name: {s: row[name][s] for s in "AB"} for name in names} for row in rows]
+
+
 def _by_document(rows: list[dict[str, Any]]) -> tuple[str, ...]:
     """Lines of each document."""
     keyed: dict[str, list[Any]] = {}
@@ -290,7 +317,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "systems": tuple(map(lines, _SYSTEMS)),
     "flat": ("a\nb\n", "é🚀\n\n", "x\u2028y\nz\n"),
     "moses": tuple(
-        f"{i} ||| a ||| LM0= -1 TM0= 1 2 ||| -3\n{i} ||| é🚀 ||| LM0= 1 ||| -4 ||| 0-0\n" for i in range(3)
+        f"{i} ||| a ||| LM0= -1 TM0= 1 2 ||| -3\n{i} ||| é🚀 ||| LM0= 1 ||| -4 ||| 0-0\n"
+        for i in range(3)
     ),
     "marian": tuple(
         f"{i} ||| a ||| F0= -1 ||| -3\n{i} ||| é🚀 ||| 0-0 ||| F0= -1 ||| -4\n" for i in range(3)
@@ -301,7 +329,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "lm-eval": tuple(lines(_harness(i, "x"), _harness(i, "y")) for i in range(3)),
     "summeval": tuple(lines({"id": name, **_SUMMARY}) for name in "abc"),
     "wmt-xml": tuple(map(_xml, "abc")),
-    "wmt-jsonl": _by_document(list(wmt25_segments(documents=2))),
+    "wmt-jsonl": _by_document(_few_systems(list(wmt25_segments(documents=2)))),
     "pearmut": tuple(
         lines(pearmut_record("u", f"{name}:0", _PEARMUT, {"A": "one text"})) for name in "abc"
     ),

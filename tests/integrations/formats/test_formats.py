@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
 import tracemalloc
 from collections.abc import Sequence
@@ -25,9 +24,8 @@ from discorank.metrics.storage import line_source as source
 from discorank.metrics.storage.limits import limits, use_limits
 from discorank.metrics.storage.line_source import LineSource
 from discorank.metrics.text.texts import Document
-from discorank.rerank.lists import CandidateList, read_list, write_list
+from discorank.rerank.lists import CandidateList
 
-DATA = Path(os.environ.get("DISCORANK_SYSTEMS_FILES", "nowhere"))  # a folder of real systems files
 TRICKY = "a\u2028b\x0bc\x85d\x1ce\u200d👩\u200d🚀 é\ufeffß\ttab"
 
 
@@ -88,130 +86,37 @@ def test_jsonl_reads_ragged_lists_arrays_and_tricky_unicode(tmp_path: Path) -> N
     assert two.extra == {"kept": {"a": [1, None]}}
 
 
-def test_the_line_ends_the_mark_at_the_start_and_gzip_do_not_matter(tmp_path: Path) -> None:
-    plain = rows({"id": "a", "candidates": [TRICKY]}, {"id": "b", "candidates": ["x"]}).encode()
-    expected = [(entry.record, entry.line, entry.raw) for entry in entries(write(tmp_path, plain))]
-    variants = {
-        "crlf": plain.replace(b"\n", b"\r\n"),
-        "open end": plain[:-1],
-        "blank end": plain + b"\n \r\n\n",
-        "mark": b"\xef\xbb\xbf" + plain,
-        "gzip, whatever the name": gzip.compress(plain),
-        "two members": gzip.compress(plain[:50])
-        + gzip.compress(b"")
-        + gzip.compress(plain[50:])
-        + b"\0" * 9,
-    }
-    for name, content in variants.items():
-        texts = [
-            (entry.record, entry.line, entry.raw) for entry in entries(write(tmp_path, content))
-        ]
-        assert texts == expected, name
-    assert b"".join(raw for _, _, raw in expected) == plain
-
-
-def test_written_lists_are_read_back(tmp_path: Path) -> None:
-    row = {
-        "id": "a",
-        "candidates": [
-            {"text": ["A.", "B."], "roles": [1, "x"], "logprob": -1.5, "system": "S"},
-            "plain",
-        ],
-        "pseudo_references": ["p"],
-        "references": ["r", ["s", "t"]],
-        "context_only": True,
-        "note": 1,
-    }
-    record = read_list(row)
-    assert good(write(tmp_path, rows(write_list(record)))) == [record]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            '{"id": "x", "candidates": ["a"]',
-            r"in\.txt:2: not JSON: .* at column 32\. Write one object per line",
-        ),
-        ("[1]", r"in\.txt:2: found an array"),
-        ("x", r"in\.txt:2: not JSON: Expecting value at column 1"),
-        ("", r"in\.txt:2: empty line"),
-        (
-            '{"id": "x", "id": "y", "candidates": ["a"]}',
-            r"in\.txt:2: key 'id' stands twice in one object",
-        ),
-        ('{"id": "x", "candidates": [{"text": "a", "text": "b"}]}', "key 'text' stands twice"),
-        (
-            r'{"id": "x", "candidates": ["a\ud83d"]}',
-            r"half of a surrogate pair \(escapes from \\ud83d on\)",
-        ),
-        (r'{"id": "x", "candidates": ["a"], "\uDE80": 1}', "half of a surrogate pair"),
-        (
-            '{"id": "x", "candidates": [{"text": "a", "logprob": NaN}]}',
-            r"in\.txt:2: candidates\[0\]\.logprob: found nan",
-        ),
+        ('{"id": "x", "candidates": ["a"]', "not JSON: .* at column 32"),
+        ("", "empty line"),
         (
             '{"id": "x", "candidates": ["", {"text": "a", "logprob": 1e999}]}',
-            r"candidates\[1\]\.logprob: found inf",
+            r"candidates\[1\]\.logprob: ",
         ),
-        (
-            '{"id": "x", "candidates": ["a"], "k": [-Infinity]}',
-            r"k\[0\]: found -inf, which JSON cannot write",
-        ),
-        (
-            '{"id": "x", "candidates": [{"text": "a", "f": 1e999}]}',
-            r"candidates\[0\]\.f: found inf",
-        ),
-        (
-            '{"id": "x", "candidates": ["a"], "position": ' + "9" * 5000 + "}",
-            "a whole number with too many digits",
-        ),
-        ('{"id": "x", "candidates": ["a"], "k": ' + "[" * 100000 + "}", "nested too deeply"),
-        (
-            '{"id": "x", "candidates": ["a"], "k": ' + "[" * 450 + "]" * 450 + "}",
-            "nested too deeply",
-        ),
-        ('{"id": "x", "candidates": []}', "candidates: no candidates"),
-        ('{"id": "x", "candidates": "a"}', "candidates: found a string"),
-        (
-            '{"id": "x", "candidates": [null]}',
-            r"candidates\[0\]: found null, expected a string or an array",
-        ),
-        ('{"id": 3.5, "candidates": ["a"]}', "id: found a number"),
-        ('{"id": "", "candidates": ["a"]}', "id: found a string"),
-        ('{"outs": ["a"]}', "no candidates.*If 'outs' holds them: --columns candidates=outs"),
-        ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: found a number"),
-        (
-            '{"id": "x", "systems": {"A": ["a"]}}',
-            "no candidates.*It looks like a systems file: use --from systems",
-        ),
-        (
-            '{"sentence_id": 1, "translation": "a"}',
-            "no candidates.*n-best list of Sockeye: use --from sockeye",
-        ),
-        ('{"id": "x", "candidates": ["a"]} {}', "not JSON: Extra data"),
-        ('{"id": "x", "candidates": ["a\tb"]}', "not JSON: Invalid control character"),
+        ('{"id": "x", "candidates": ["a"], "k": [-Infinity]}', r"k\[0\]: "),
+        ('{"id": "x", "candidates": [{"text": "a", "f": 1e999}]}', r"candidates\[0\]\.f: "),
+        ('{"id": "x", "candidates": []}', "candidates: "),
+        ('{"id": "x", "candidates": "a"}', "candidates: "),
+        ('{"id": "x", "candidates": [null]}', r"candidates\[0\]: "),
+        ('{"id": 3.5, "candidates": ["a"]}', "id: "),
+        ('{"id": "", "candidates": ["a"]}', "id: "),
+        ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: "),
+        ('{"outs": ["a"]}', "--columns candidates=outs"),
+        ('{"id": "x", "systems": {"A": ["a"]}}', "--from systems"),
+        ('{"sentence_id": 1, "translation": "a"}', "--from sockeye"),
     ],
 )
 def test_a_bad_line_is_an_error_entry_and_the_next_is_read(
     tmp_path: Path, line: str, message: str
 ) -> None:
-    path = write(
-        tmp_path,
-        rows({"id": "a", "candidates": ["1"]})
-        + line
-        + "\n"
-        + rows({"id": "b", "candidates": ["2"]}),
-    )
-    line_entries = entries(path)
-    assert [entry.line for entry in line_entries] == [1, 2, 3]
-    assert [entry.id for entry in line_entries][::2] == ["a", "b"]
-    assert line_entries[1].raw == line.encode() + b"\n"
-    error = line_entries[1].error
-    assert line_entries[1].record is None
-    assert error is not None
-    with pytest.raises(InputError, match=message):
-        raise error
+    one, two = (rows({"id": name, "candidates": ["1"]}) for name in "ab")
+    first, bad, last = entries(write(tmp_path, f"{one}{line}\n{two}"))
+    assert (first.id, bad.line, bad.record, last.id) == ("a", 2, None, "b")
+    assert bad.raw == line.encode() + b"\n"
+    with pytest.raises(InputError, match=rf"in\.txt:2: .*{message}"):
+        raise bad.error or AssertionError
 
 
 def test_the_id_of_a_bad_record_is_kept(tmp_path: Path) -> None:
@@ -327,14 +232,6 @@ def test_characters_across_blocks_are_whole(
         assert lines == [TRICKY, "", TRICKY * 3, "🚀"]
     with pytest.raises(InputError, match=r"in\.txt:2: not UTF-8 at byte offset 6"):
         list(LineSource(write(tmp_path, b"\xef\xbb\xbfa\nb\xf0\x9f\x9a")))
-
-
-def test_a_line_too_long_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "ab\n" + "c" * 101)
-    assert len(list(LineSource(path, line_bytes=101))) == 2
-    for ending in ("", "\n", "\nd\n"):
-        with pytest.raises(InputError, match=r"in\.txt:2: line longer than 100 bytes"):
-            list(LineSource(write(tmp_path, "ab\n" + "c" * 101 + ending), line_bytes=100))
 
 
 def test_a_file_that_cannot_be_opened_is_refused_at_once(tmp_path: Path) -> None:
@@ -812,13 +709,6 @@ def test_a_bad_systems_document_is_an_error_entry(
     assert "in.txt:1: " in str(caught.value)
 
 
-def test_nan_and_infinite_human_scores_are_errors(tmp_path: Path) -> None:
-    line = rows(document(human={"c": {"A": [1, 2]}})).replace("[1, 2]", "[1, NaN]")
-    assert "human.c.A[1]: found nan, expected a finite number" in only_error(
-        entries(write(tmp_path, line), "systems")
-    )
-
-
 def test_a_missing_segment_costs_only_that_segment(tmp_path: Path) -> None:
     segment_entries = entries(
         write(tmp_path, rows(document(systems={"A": ["a", None], "B": ["c", "d"]}))), "systems"
@@ -870,24 +760,3 @@ def test_lists_are_a_single_pass_and_close_their_files(tmp_path: Path) -> None:
     assert list(lists) == []
     with open_lists(path):
         pass
-
-
-def real(pattern: str) -> list[Path]:
-    return sorted(DATA.glob(pattern)) if DATA.is_dir() else []
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="DISCORANK_SYSTEMS_FILES names no folder")
-@pytest.mark.parametrize(
-    "path", [*real("mt_mqm_*"), *real("nbest_*"), *real("summ_*")], ids=lambda path: path.name
-)
-def test_real_systems_files_read(path: Path) -> None:
-    options = {"human": ["mqm:lower"]} if path.name.startswith("mt_mqm") else {}
-    records = good(path, "systems", **options)
-    fields = {
-        key for record in records for candidate in record.candidates for key in candidate.fields
-    }
-    assert records
-    assert min(len(record.candidates) for record in records) > 1
-    assert ("mqm" in fields) == bool(options)
-    assert all(record.references for record in records)
-    assert not {"seg_ids", "systems"} & set(records[0].extra)
