@@ -138,12 +138,7 @@ def answers(scorer: ServerScorer, texts: list[PromptedText]) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("answer", "form"),
-    [
-        (openai, "echo"),
-        (must_generate, "echo-one"),
-        (vllm, "echo"),
-        (positions, "prompt-logprobs"),
-    ],
+    [(openai, "echo"), (must_generate, "echo-one"), (vllm, "echo"), (positions, "prompt-logprobs")],
 )
 def test_every_form_gives_the_tokens_of_the_text(answer: Answer, form: str) -> None:
     texts = [

@@ -152,7 +152,7 @@ def _cuts(head: str, parts: tuple[str, ...], tail: str) -> Iterator[Damaged]:
 
 
 def _changed(part: str, separator: str, shapes: set[Any]) -> Iterator[tuple[str, str, int]]:
-    """Changed parts with their bad line; what stands in a line is changed once for lines of one shape."""
+    """Changed parts with their bad line; a path in JSON, and a line of cells of one shape, is changed once."""
     lines = [f"{line}\n" for line in part.split("\n")[:-1]]
     for i, whole in enumerate(lines):
         line = whole.rstrip("\n")
@@ -163,10 +163,12 @@ def _changed(part: str, separator: str, shapes: set[Any]) -> Iterator[tuple[str,
             ("left out", ""),
         ]
         value = json.loads(line) if line.startswith("{") else None
-        shape = tuple(_paths(value)) if value else (line.count(separator or "\n"), line[:1])
-        if shape not in shapes:
-            shapes.add(shape)
-            changes += changed_json(value) if value else changed_cells(line, separator)
+        shape = (line.count(separator or "\n"), line[:1])
+        if value:
+            changes += changed_json(value, shapes)
+        elif shape not in shapes:
+            changes += changed_cells(line, separator)
+        shapes.add(shape)
         for name, changed in changes:
             is_bad = value is not None and name.endswith(NEVER)
             text = "".join([*lines[:i], changed, *lines[i + 1 :]])
@@ -187,12 +189,15 @@ def _joined(cells: list[str], at: int, new: list[str], separator: str) -> str:
     return separator.join([*cells[:at], *new, *cells[at + 1 :]]) + "\n"
 
 
-def changed_json(value: Any) -> Iterator[tuple[str, str]]:
+def changed_json(value: Any, known: set[Any]) -> Iterator[tuple[str, str]]:
     """A JSON value with one node exchanged for odd ones, left out, or there twice.
 
-    A third of the odd values at one node, the next third at the next.
+    A third of the odd values at one node, the next third at the next; none where a path is known.
     """
     for n, path in enumerate(_paths(value)):
+        if path in known:
+            continue
+        known.add(path)
         name = ".".join(map(str, path))
         for i in range(n % 3, len(ODD), 3):
             yield f"{name} = odd {i}", _dumped(_with(value, path, ODD[i]()))

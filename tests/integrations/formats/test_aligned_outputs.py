@@ -36,9 +36,7 @@ FORMS: dict[str, str] = {
     "moses": _lines(
         *(f"{i} ||| {t} ||| LM0= -1 ||| -1" for i, text in enumerate(TEXTS) for t in (text, "no"))
     ),
-    "moses, not in order": _lines(
-        *(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1)),
-    ),
+    "moses, not in order": _lines(*(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1))),
     "marian": _lines(*(f"{i} ||| {t} ||| F0= -1 ||| -1" for i, t in enumerate(TEXTS))),
     "sockeye": _json(
         *(
@@ -190,10 +188,7 @@ DECODED_IN = [{"document": d, "text": t} for d, t in zip("abb", TEXTS, strict=Tr
     ],
 )
 def test_what_does_not_fit_is_told(
-    files: dict[str, dict[str, str]],
-    message: str,
-    write: Callable[[str, str], str],
-    tmp_path: Path,
+    files: dict[str, dict[str, str]], message: str, write: Callable[[str, str], str], tmp_path: Path
 ) -> None:
     paths = {
         kind: tuple(write(name, text) for name, text in named.items())

@@ -51,8 +51,7 @@ plain_texts = st.text(st.sampled_from("aé船-0 \u2028|"), max_size=8).map(str.s
 names = st.sampled_from(["LM0", "TM0", "features", "F1", "n", "3", "a:"])
 features = st.dictionaries(names, numbers | st.lists(numbers, min_size=2, max_size=3), max_size=3)
 own = st.fixed_dictionaries(
-    {},
-    optional={"score": numbers, "columns": st.lists(plain_texts, min_size=1, max_size=2)},
+    {}, optional={"score": numbers, "columns": st.lists(plain_texts, min_size=1, max_size=2)}
 )
 
 
