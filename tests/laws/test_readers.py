@@ -70,9 +70,9 @@ def read(sample: Sample, path: Path, data: bytes | None = None) -> Reading:
             for item in sample.read(path):
                 items.append(item)  # those before an error are kept
         except InputError as error:
-            assert str(path) in error.where or str(path.parent) in error.where, error
             errors.append(error)
     is_refused = bool(errors)
+    assert all(str(path.parent) in error.where for error in errors), errors
     records: dict[Any, Any] = {}
     for item in items:
         if isinstance(item.value, InputError):
@@ -239,7 +239,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(
 def test_a_line_too_long_is_refused_in_bounded_memory(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     path = sample.written(tmp_path)
-    path.write_bytes(path.read_bytes().rstrip(b"\n") + b" 9" * (4 << 20))
+    path.write_bytes(path.read_bytes().rstrip(b"\n") + b" 9" * (1 << 20))
     line = sample.text.count("\n")
     with use_limits(line_bytes=1 << 16):
         tracemalloc.start()
@@ -248,7 +248,7 @@ def test_a_line_too_long_is_refused_in_bounded_memory(name: str, tmp_path: Path)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 3 << 20
+    assert peak < 1 << 20
     assert str(path) in error.where
     assert error.where.startswith(f"{path}:{line}"), error
 
@@ -263,7 +263,7 @@ def test_a_gzip_bomb_is_refused(
     monkeypatch.setattr(inflate, "PIECE_BYTES", 1 << 14)
     sample = SAMPLES[name]
     path = sample.written(tmp_path)
-    path.write_bytes(gzip.compress(sample.text.encode() + text * (4 << 20)))
+    path.write_bytes(gzip.compress(sample.text.encode() + text * ((4 << 20) // len(text))))
     assert "expands more than 400 times" in read(sample, path).errors[0].problem
 
 

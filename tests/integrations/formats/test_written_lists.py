@@ -396,8 +396,6 @@ def lines_of(path: Path) -> Iterator[bytes]:
         ("fairseq", "chrf"),
         ("flat", "chrf"),
         ("moses", IN_CONTEXT),
-        ("fairseq", IN_CONTEXT),
-        ("flat", IN_CONTEXT),
     ],
 )
 def test_a_run_in_another_form_goes_on(tmp_path: Path, form: str, utility: str) -> None:
