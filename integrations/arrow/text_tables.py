@@ -182,7 +182,9 @@ class TextTable:
             return float(cell) if re.search(r"[.eE]", cell) else int(cell)
         except ValueError:  # Python bounds the digits that it converts
             problem = f"found {excerpt(cell)} in the column of {key}, a number with too many digits"
-            raise self.refusal(number, problem, "Write it as 1e30, or leave the column out") from None
+            raise self.refusal(
+                number, problem, "Write it as 1e30, or leave the column out"
+            ) from None
 
 
 def _grouped(

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,18 @@ def read_sacrebleu(path: str) -> Iterator[Row]:
         InputError: the path is no ``.src`` file, a file is shorter or longer, or a document comes back after another.
     """
     fields = _fields(path)
-    columns: dict[str, Iterator[str]] = {
-        field: (line.decode() for _, line in LineSource(file)) for field, file in fields
-    }
+    with ExitStack() as opened:
+        sources = {field: opened.enter_context(closing(LineSource(file))) for field, file in fields}
+        columns = {
+            field: (line.decode() for _, line in source) for field, source in sources.items()
+        }
+        yield from _documents(path, _together(columns, dict(fields)))
+
+
+def _documents(path: str, segments: Iterator[dict[str, str]]) -> Iterator[Row]:
+    """The documents of segments, given by their fields."""
     row: Row | None = None
-    for number, lines in enumerate(_together(columns, dict(fields)), 1):
+    for number, lines in enumerate(segments, 1):
         document = lines.get("docid", f"{number}")
         if row is None or row["id"] != document:
             if row is not None:
@@ -81,7 +89,9 @@ def _fields(path: str) -> list[tuple[str, str]]:
     return fields
 
 
-def _together(columns: dict[str, Iterator[str]], files: dict[str, str]) -> Iterator[dict[str, str]]:
+def _together(
+    columns: Mapping[str, Iterator[str]], files: dict[str, str]
+) -> Iterator[dict[str, str]]:
     """Lines of all fields side by side."""
     number = 0
     while True:
