@@ -231,7 +231,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(
         if data[at : at + 1].isascii():
             error = read(sample, path, data[:at] + BAD_BYTES[problem] + data[at:]).errors[0]
             if "pearmut" in name:  # which may be one JSON object over several lines
-                assert error.where == str(path)
+                assert error.where.startswith(str(path))
                 continue
             line = data[:at].count(b"\n") + 1
             assert error.where.startswith(f"{path}:{line}"), (at, error)
