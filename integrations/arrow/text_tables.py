@@ -174,8 +174,17 @@ class TextTable:
                 problem = f"found {excerpt(cell)} in the column of {key}, expected an array of JSON"
                 raise self.refusal(number, problem, 'Write ["a text", "another"]') from None
         if key not in _TEXTS and key not in _SEVERAL and _NUMBER.fullmatch(cell):
-            return float(cell) if re.search(r"[.eE]", cell) else int(cell)
+            return self._number(cell, key, number)
         return cell
+
+    def _number(self, cell: str, key: str, number: int) -> float | int:
+        try:
+            return float(cell) if re.search(r"[.eE]", cell) else int(cell)
+        except ValueError:  # Python bounds the digits that it converts
+            problem = f"found {excerpt(cell)} in the column of {key}, a number with too many digits"
+            raise self.refusal(
+                number, problem, "Write it as 1e30, or leave the column out"
+            ) from None
 
 
 def _grouped(

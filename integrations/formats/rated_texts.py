@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -26,6 +25,7 @@ from warnings import warn
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import without_trailing_blanks
+from ...rerank.lists import finite
 from ...rerank.selection.ratings import mean_scores
 from ...rerank.selection.system_scores import RatedSpan, RatedTexts, TextRating
 from ..files.entries import TextLines
@@ -38,10 +38,10 @@ def rating_number(value: Any, where: str) -> float | None:
     """A finite number, or None for null; raises InputError for anything else."""
     if value is None:
         return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and isfinite(value)):
+    number = finite(value)
+    if number is None:
         raise InputError(f"found {excerpt(value)}, expected a number", where=where)
-    return float(value)
+    return number
 
 
 def rating_text(value: Any, where: str) -> str | None:
@@ -265,14 +265,14 @@ class Notes:
     """What is said of a file at its end."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self.counts = Counter[str]()  # of sentences that begin with a number
 
     def warn(self, *sentences: str) -> None:
         """Warns of what was counted, and of further sentences."""
         counted = [f"{number} {what}" for what, number in self.counts.items() if number]
         if notes := [*counted, *sentences]:
-            warn(f"{self._name}: {'; '.join(notes)}", LeftOutWarning, stacklevel=2)
+            warn(f"{self.name}: {'; '.join(notes)}", LeftOutWarning, stacklevel=2)
 
 
 def the_pair(pairs: Mapping[str, int], given: str | None, where: str) -> str:
@@ -475,7 +475,8 @@ class GatheredTexts:
         """
         systems = list(self._systems.get(pair, ()))
         if not systems:
-            raise InputError("no systems", where=f"pair {pair!r:.40}", fix="Give at least one")
+            where = f"{self._notes.name}: pair {pair!r:.40}"
+            raise InputError("no systems", where=where, fix="Give at least one")
         for (of_pair, name), document in self._documents.items():
             if of_pair != pair:
                 continue

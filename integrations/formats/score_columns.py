@@ -107,7 +107,7 @@ def _of_row(
         if system not in names:
             raise unknown("system", str(system), set(names.values()), where="system")
         place = next((row[key] for key in _SEGMENT if key in row), None)
-        if not str(place).isdigit():
+        if not str(place).isdecimal() or len(str(place)) > 18:
             raise InputError(
                 f"found {excerpt(place)}, expected the number of a segment", fix=_FORMS
             )

@@ -183,13 +183,7 @@ def test_a_byte_of_a_character_is_no_stop() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [
-        ("\\n", "\n"),
-        ("\n", "\n"),
-        ("\\t|\\r", "\t|\r"),
-        ("\\\\n", "\\n"),
-        ("Q:", "Q:"),
-    ],
+    [("\\n", "\n"), ("\n", "\n"), ("\\t|\\r", "\t|\r"), ("\\\\n", "\\n"), ("Q:", "Q:")],
 )
 def test_escapes(typed: str, meant: str) -> None:
     assert unescaped(typed) == meant

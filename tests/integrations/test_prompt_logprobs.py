@@ -138,12 +138,7 @@ def answers(scorer: ServerScorer, texts: list[PromptedText]) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("answer", "form"),
-    [
-        (openai, "echo"),
-        (must_generate, "echo-one"),
-        (vllm, "echo"),
-        (positions, "prompt-logprobs"),
-    ],
+    [(openai, "echo"), (must_generate, "echo-one"), (vllm, "echo"), (positions, "prompt-logprobs")],
 )
 def test_every_form_gives_the_tokens_of_the_text(answer: Answer, form: str) -> None:
     texts = [
@@ -221,67 +216,36 @@ def test_tokens_that_show_no_character_are_parts_of_the_next(
     assert value == ScoredText(sum(of_text), scored)
 
 
+def changed(**logprobs: Any) -> Any:
+    """A reply of whose log-probabilities some parts are others."""
+    return one(logprobs={**GOOD, **logprobs})
+
+
+ANOTHER = [None, {"1": {"logprob": -1.0, "decoded_token": " x"}}]
+GENERATED_ALONE = {"tokens": [" d"], "token_logprobs": [-1.0], "text_offset": [5]}
+WITHOUT_THE_BEGINNING = {"tokens": [" b", " c"], "token_logprobs": [-1.0, -2.0]}
+
+
 @pytest.mark.parametrize(
-    ("form", "reply", "message"),
+    ("form", "reply", "fact"),
     [
-        ("echo", [], r"server: reply: no choices, found \[\]"),
-        ("echo", {"choices": []}, "server: reply: no choices"),
-        ("echo", one(), r"choices\[0\].logprobs: no log-probabilities of the prompt, found None"),
-        (
-            "echo",
-            one(logprobs={**GOOD, "tokens": ["a", " b"]}),
-            "no log-probabilities of the prompt",
-        ),
-        (
-            "echo",
-            one(logprobs={**GOOD, "token_logprobs": [None, None, -1.0]}),
-            "found None, expected",
-        ),
-        (
-            "echo",
-            one(logprobs={**GOOD, "token_logprobs": [None, "x", -1.0]}),
-            "found 'x', expected",
-        ),
-        (
-            "echo",
-            one(logprobs={**GOOD, "token_logprobs": [None, 3.0, -1.0]}),
-            "found 3.0, expected",
-        ),
-        # a server that gives what it generated alone
-        (
-            "echo",
-            one(logprobs={"tokens": [" d"], "token_logprobs": [-1.0], "text_offset": [5]}),
-            "the tokens ' d' are not those of prompt and text",
-        ),
-        # one that left out the beginning
-        (
-            "echo",
-            one(logprobs={"tokens": [" b", " c"], "token_logprobs": [-1.0, -2.0]}),
-            "are not those of prompt and text",
-        ),
-        # and one whose offsets are wrong
-        (
-            "echo",
-            one(logprobs={**GOOD, "tokens": ["a", "\ufffd", " c"], "text_offset": [0, 1, 2]}),
-            "are not those of prompt and text",
-        ),
+        ("echo", [], "no choices"),
+        ("echo", {"choices": []}, "no choices"),
+        ("echo", one(), r"choices\[0\].logprobs: no log-probabilities of the prompt"),
+        ("echo", changed(tokens=["a", " b"]), "no log-probabilities of the prompt"),
+        ("echo", changed(token_logprobs=[None, None, -1.0]), "found None"),
+        ("echo", changed(token_logprobs=[None, "x", -1.0]), "found 'x'"),
+        ("echo", changed(token_logprobs=[None, 3.0, -1.0]), "found 3.0"),
+        ("echo", one(logprobs=GENERATED_ALONE), "' d' are not those of prompt and text"),
+        ("echo", one(logprobs=WITHOUT_THE_BEGINNING), "are not those of prompt and text"),
+        ("echo", changed(tokens=["a", "\ufffd", " c"], text_offset=[0, 1, 2]), "are not those"),
         ("prompt-logprobs", one(prompt_logprobs=None), "no log-probabilities of the prompt"),
-        (
-            "prompt-logprobs",
-            one(prompt_logprobs=[None, {}]),
-            r"prompt_logprobs\[1\]: found {}, expected one",
-        ),
-        (
-            "prompt-logprobs",
-            one(prompt_logprobs=[None, {"1": {"logprob": -1.0, "decoded_token": " x"}}]),
-            "are not those of prompt and text",
-        ),
+        ("prompt-logprobs", one(prompt_logprobs=[None, {}]), r"prompt_logprobs\[1\]: found {}"),
+        ("prompt-logprobs", one(prompt_logprobs=ANOTHER), "are not those of prompt and text"),
     ],
 )
-def test_replies_that_do_not_cover_the_text_are_refused(
-    form: str, reply: Any, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
+def test_replies_that_do_not_cover_the_text_are_refused(form: str, reply: Any, fact: str) -> None:
+    with pytest.raises(InputError, match=fact):
         FORMS[form].values(reply, [Pair("a", " b c")])
 
 

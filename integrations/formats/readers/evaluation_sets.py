@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from math import isfinite
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
+from ....rerank.lists import finite
 from ....rerank.runs.row_forms import as_line
 from ...files.entries import TextLines, in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
@@ -39,11 +40,18 @@ def read_sacrebleu(path: str) -> Iterator[Row]:
         InputError: the path is no ``.src`` file, a file is shorter or longer, or a document comes back after another.
     """
     fields = _fields(path)
-    columns: dict[str, Iterator[str]] = {
-        field: (line.decode() for _, line in TextLines(file)) for field, file in fields
-    }
+    with ExitStack() as opened:
+        sources = {field: opened.enter_context(closing(TextLines(file))) for field, file in fields}
+        columns = {
+            field: (line.decode() for _, line in source) for field, source in sources.items()
+        }
+        yield from _documents(path, _together(columns, dict(fields)))
+
+
+def _documents(path: str, segments: Iterator[dict[str, str]]) -> Iterator[Row]:
+    """The documents of segments, given by their fields."""
     row: Row | None = None
-    for number, lines in enumerate(_together(columns, dict(fields)), 1):
+    for number, lines in enumerate(segments, 1):
         document = lines.get("docid", f"{number}")
         if row is None or row["id"] != document:
             if row is not None:
@@ -81,7 +89,9 @@ def _fields(path: str) -> list[tuple[str, str]]:
     return fields
 
 
-def _together(columns: dict[str, Iterator[str]], files: dict[str, str]) -> Iterator[dict[str, str]]:
+def _together(
+    columns: Mapping[str, Iterator[str]], files: dict[str, str]
+) -> Iterator[dict[str, str]]:
     """Lines of all fields side by side."""
     number = 0
     while True:
@@ -247,8 +257,7 @@ def _scores(value: dict[str, Any]) -> dict[str, float]:
 
 
 def _check_score(score: Any, where: str) -> None:
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    if not (is_number and isfinite(score)):
+    if finite(score) is None:
         raise InputError(f"found {excerpt(score)}, expected a number", where=where)
 
 

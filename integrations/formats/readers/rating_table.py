@@ -166,11 +166,13 @@ def read_rating_table(
         rating = TextRating(rater, score or 0.0, tuple(one.spans)) if is_mqm else None
         if not is_mqm and score is not None:
             rating = TextRating(rater, score)
-        texts.add(
-            GatheredText(
-                pair, document, segment, system, one.text, one.source or None, one.domain, rating
-            )
+        text = GatheredText(
+            pair, document, segment, system, one.text, one.source or None, one.domain, rating
         )
+        try:
+            texts.add(text)
+        except InputError as error:
+            raise error.inside(path) from None
     pairs = texts.pairs
     if not pairs:
         raise InputError("no lines below the head", where=path)

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
+from ....rerank.lists import finite
 from ....rerank.runs.row_forms import as_line
 from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line, json_object
@@ -261,7 +262,8 @@ def _documents(file: str, name: str, pair: str, survey: _Survey) -> Iterator[Row
                 head, segments = _head(segment, place), []
             segments.append((place.number, reading.segment(segment)))
     if segments:
-        yield reading.row(head, segments, systems, dimension)
+        with in_line(source, number):
+            yield reading.row(head, segments, systems, dimension)
     others = sum(survey.segments.values()) - survey.segments[pair]
     reading.notes.warn(
         *([f"{others} segments of other language pairs are left out"] if others else [])
@@ -330,8 +332,9 @@ class _Segments:
 
     def _metric(self, segment: RatedSegment, system: str, name: str, value: Any) -> None:
         """A score of a metric among ratings; anything else is left out."""
-        if isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value):
-            segment.metrics.setdefault(name, {})[system] = float(value)
+        score = finite(value)
+        if score is not None:
+            segment.metrics.setdefault(name, {})[system] = score
         else:
             self.notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
 

@@ -16,6 +16,7 @@ from discorank.rerank.lists import write_list
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.usefixtures("tables_here")
 
 
 def written(path: Path, columns: dict[str, Any], group_rows: int = 2) -> Path:
@@ -101,10 +102,7 @@ def test_lists_stand_side_by_side(tmp_path: Path) -> None:
     }
     path = written(tmp_path / "l.parquet", columns)
     good, bad = read(path, "candidates.logprob=scores")
-    assert good["candidates"] == [
-        {"text": "x", "logprob": -1.0},
-        {"text": "y", "logprob": -2.0},
-    ]
+    assert good["candidates"] == [{"text": "x", "logprob": -1.0}, {"text": "y", "logprob": -2.0}]
     assert "l.parquet:2: row group 0, row 1: candidates: found an object" in bad
 
 

@@ -14,6 +14,7 @@ from discorank.integrations.generation.prompts import read_prompts
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.usefixtures("tables_here")
 SEGMENTS: list[dict[str, Any]] = [
     {"hypothesis": {"A": f"the cat {i}", "B": f"a cat {i}"}, "references": [f"the cat {i}"]}
     for i in range(6)

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList, read_list, write_list
 from discorank.rerank.runs.row_forms import as_line
 from discorank.rerank.runs.table_files import table_of, write_rows, write_table
-from tests.support.tables import entries_in_process
 
 pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.usefixtures("tables_here")
 ENDINGS = (".parquet", ".arrow", ".arrows", ".feather")
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -47,7 +48,8 @@ LISTS = st.fixed_dictionaries(
 
 
 def entries_of(path: Path, columns: tuple[str, ...] = ()) -> list[CandidateList]:
-    found = list(entries_in_process(path, columns))
+    with open_lists(path, columns=columns) as lists:
+        found = list(lists)
     assert [entry.error for entry in found] == [None] * len(found)
     return [entry.record for entry in found if entry.record is not None]
 
@@ -58,7 +60,7 @@ def same(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LISTS, max_size=5))
 def test_lists_come_back_as_they_were(
     tmp_path: Path, ending: str, data: list[dict[str, Any]]

@@ -36,9 +36,7 @@ FORMS: dict[str, str] = {
     "moses": _lines(
         *(f"{i} ||| {t} ||| LM0= -1 ||| -1" for i, text in enumerate(TEXTS) for t in (text, "no"))
     ),
-    "moses, not in order": _lines(
-        *(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1)),
-    ),
+    "moses, not in order": _lines(*(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1))),
     "marian": _lines(*(f"{i} ||| {t} ||| F0= -1 ||| -1" for i, t in enumerate(TEXTS))),
     "sockeye": _json(
         *(
@@ -138,71 +136,38 @@ def test_names_that_are_alike_are_told_apart(write: Callable[[str, str], str]) -
 DECODED_IN = [{"document": d, "text": t} for d, t in zip("abb", TEXTS, strict=True)]
 
 
+OTHERS_IN = [{**row, "document": "a"} for row in DECODED_IN]
+SYSTEM_A = {"id": "d", "systems": {"a": ["y"]}}
+APART = "0 ||| x ||| LM0= -1 ||| -1\n2 ||| x ||| LM0= -1 ||| -1\n"
+
+
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("texts", "fact"),
     [
-        (
-            {"hypotheses": {"a.txt": "x\ny\n"}, "references": {"r.txt": "x\ny\nz\n"}},
-            "a.txt: 2 lines, {}r.txt has 3 lines. Give one segment per line in every file",
-        ),
-        (
-            {"hypotheses": {"a.txt": "x\ny\n\n"}, "references": {"r.txt": "x\ny\n"}},
-            "a.txt: 3 lines, {}r.txt has 2 lines. The last line of {}a.txt is empty: remove it",
-        ),
-        (
-            {"hypotheses": {"a.txt": "x\ny\n"}, "documents": {"ids": "d\n"}},
-            "ids: 1 lines, {}a.txt has 2 lines",
-        ),
-        (
-            {"hypotheses": {"a.txt": "x\ny\nz\n"}, "documents": {"ids": "d\ne\nd\n"}},
-            "ids: segment 3: document 'd' comes back after another. Sort the segments",
-        ),
-        (
-            {"hypotheses": {"a.txt": "x\n"}, "documents": {"ids": "\n"}},
-            "ids:1: an empty line, expected the id of a document",
-        ),
-        (
-            {
-                "hypotheses": {
-                    "a.txt": "x\n",
-                    "s.jsonl": _json({"id": "d", "systems": {"a": ["y"]}}),
-                }
-            },
-            "s.jsonl: the system 'a' is in {}a.txt too. Rename the file, or the system in it",
-        ),
-        (
-            {
-                "hypotheses": {
-                    "a": _json(*DECODED_IN),
-                    "b": _json(*({**row, "document": "a"} for row in DECODED_IN)),
-                }
-            },
-            "b: segment 2: is of document 'a', in {}a of 'b'",
-        ),
-        (
-            {"hypotheses": {"a": "0 ||| x ||| LM0= -1 ||| -1\n2 ||| x ||| LM0= -1 ||| -1\n"}},
-            "a: the list 1 is missing between 0 and 2. Give a list per segment",
-        ),
-        ({"hypotheses": {"a": '{"score": 1}\n'}}, "a:1: found {{'score': 1}}, expected an object"),
-        ({"hypotheses": {"a": '{"text": 1}\n'}}, "a: segment 1: found 1, expected the text"),
-        ({"hypotheses": {"a": '{"text": "x"}\n{"id": "y"}\n'}}, "a:2: found"),
-        ({"hypotheses": {"a": ""}}, "a: no segments. Give a line per segment"),
+        ({"a.txt": "x\ny\n", "r.txt": "x\ny\nz\n"}, "a.txt: 2 lines, {}r.txt has 3 lines"),
+        ({"a.txt": "x\ny\n\n", "r.txt": "x\ny\n"}, "a.txt: 3 lines, {}r.txt has 2 lines. The last"),
+        ({"a.txt": "x\ny\n", "ids": "d\n"}, "ids: 1 lines, {}a.txt has 2 lines"),
+        ({"a.txt": "x\ny\nz\n", "ids": "d\ne\nd\n"}, "ids: segment 3: document 'd'"),
+        ({"a.txt": "x\n", "ids": "\n"}, "ids:1: an empty line"),
+        ({"a.txt": "x\n", "s.jsonl": _json(SYSTEM_A)}, "s.jsonl: the system 'a' is in {}a.txt too"),
+        ({"a": _json(*DECODED_IN), "b": _json(*OTHERS_IN)}, "b: segment 2: is of document 'a'"),
+        ({"a": APART}, "a: the list 1 is missing between 0 and 2"),
+        ({"a": '{"score": 1}\n'}, "a:1: found"),
+        ({"a": '{"text": 1}\n'}, "a: segment 1: found 1"),
+        ({"a": '{"text": "x"}\n{"id": "y"}\n'}, "a:2: found"),
+        ({"a": ""}, "a: no segments"),
     ],
 )
 def test_what_does_not_fit_is_told(
-    files: dict[str, dict[str, str]],
-    message: str,
-    write: Callable[[str, str], str],
-    tmp_path: Path,
+    texts: dict[str, str], fact: str, write: Callable[[str, str], str], tmp_path: Path
 ) -> None:
-    paths = {
-        kind: tuple(write(name, text) for name, text in named.items())
-        for kind, named in files.items()
-    }
-    documents = paths["documents"][0] if "documents" in paths else None
+    """``r.txt`` has references, and ``ids`` documents."""
+    paths = {name: write(name, text) for name, text in texts.items()}
+    references = (paths.pop("r.txt"),) if "r.txt" in paths else ()
+    documents = paths.pop("ids", None)
     with pytest.raises(InputError) as caught:
-        read_outputs(OutputFiles(paths["hypotheses"], paths.get("references", ()), None, documents))
-    assert f"{tmp_path}/{message.format(*[f'{tmp_path}/'] * 2)}" in str(caught.value)
+        read_outputs(OutputFiles(tuple(paths.values()), references, None, documents))
+    assert f"{tmp_path}/{fact.format(f'{tmp_path}/')}" in str(caught.value)
 
 
 def test_a_file_is_given_once_and_bounded(write: Callable[[str, str], str]) -> None:

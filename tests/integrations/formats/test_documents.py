@@ -311,11 +311,7 @@ def test_summaries(tmp_path: Path) -> None:
         "source": "t",
         "references": {"reference1": "r", "reference2": "s"},
         "systems": {"M1": "a", "M2": "a"},
-        "human": {
-            "fluency": {"M1": 4.5},
-            "relevance": {"M1": 1},
-            "turker_fluency": {"M2": 3},
-        },
+        "human": {"fluency": {"M1": 4.5}, "relevance": {"M1": 1}, "turker_fluency": {"M2": 3}},
     }
     assert (second["id"], "human" in second) == ("e", False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,21 +58,6 @@ def test_a_format_is_named_where_another_is_expected(path: Path, format: Format)
 def test_texts_of_recognised_files_are_compared(path: Path, format: Format) -> None:
     if format.keys or format.first_line:
         assert read_system_texts(str(path)).segments == 1
-
-
-@pytest.mark.filterwarnings("ignore::discorank.integrations.formats.rated_texts.LeftOutWarning")
-@pytest.mark.parametrize("format", EXAMPLES, ids=by_name)
-def test_damage_raises_nothing_but_our_errors(path: Path, format: Format) -> None:
-    data = format.example.encode()
-    for case in range(200):
-        draw = random.Random(case)
-        made = bytearray(data * 2)
-        for _ in range(draw.randrange(1, 4)):
-            at = draw.randrange(len(made))
-            made[at : at + draw.randrange(4)] = draw.choice([b"", b"\xff", b"{", b"\n", b"9" * 30])
-        path.write_bytes(made)
-        error = refusal(path, format.name)
-        assert error is None or str(path) in error.where, (format.name, case)
 
 
 def test_keys_show_one_format() -> None:

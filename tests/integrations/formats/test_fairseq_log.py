@@ -240,43 +240,34 @@ def test_logs_of_shards_belong_together(tmp_path: Path) -> None:
     assert "id: '0' was there before" in str(twice[1].error)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "H-1 -0.5 text",
-            r"log\.txt:\d+: found 'H-1 -0\.5 text', expected <letter>-<id>, a tab, values",
-        ),
-        ("H-1\tx y", r"H-: found 'x y', expected a finite number"),
-        ("H-1", r"log\.txt:\d+: found 'H-1', expected <letter>-<id>, a tab, values"),
-        ("H-1\t-1\tx\nP-1", r"log\.txt:\d+: found 'P-1', expected <letter>-<id>, a tab, values"),
-        ("H-1\tinf\tx", "H-: found 'inf', expected a finite number"),
-        ("H-1\tnan\tx", "H-: found 'nan', expected a finite number"),
-        ("P-1\t-1", "P-: a P- line that belongs to no H- line"),
-        ("H-1\t-1\tx\nP-1\t-1 x", "P-: found 'x'"),
-        ("H-1\t-1\tx\nP-1\t-1 inf", "P-: found 'inf'"),
-        (
-            "H-1\t-1\tx\nD-1\t-1\tx",
-            r"log\.txt:5: hypothesis 1 has no P- line \(scores of tokens\), which others have",
-        ),
-        ("H-1\t-1\tx\nP-1\t-1", r"hypothesis 1 has no D- line"),
-        (
-            "H-1\t-1\tx\nwrapped\nD-1\t-1\tx\nP-1\t-1",
-            r"log\.txt:10: found 'wrapped'.*a line break in a text",
-        ),
-        ("H-1\t-1\tx\nD-1\t-1\tx\nD-1\t-1\tx\nP-1\t-1", "a D- line that belongs to no H- line"),
-        ("W-1\t1\nW-1\t1", "W-: a second seconds line"),
-        ("W-1\tx", "W-: found 'x'"),
-        ("I-1\t1.5", "I-: found '1.5', expected a whole number"),
-    ],
-)
-def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, line: str, message: str) -> None:
+BAD_LINES = r"""
+H-1 -0.5 text => found 'H-1 -0.5 text'
+H-1\tx y => H-: found 'x y'
+H-1 => found 'H-1'
+H-1\t-1\tx\nP-1 => found 'P-1'
+H-1\tinf\tx => H-: found 'inf'
+H-1\tnan\tx => H-: found 'nan'
+P-1\t-1 => P-: a P- line that belongs to no H- line
+H-1\t-1\tx\nP-1\t-1 x => P-: found 'x'
+H-1\t-1\tx\nP-1\t-1 inf => P-: found 'inf'
+H-1\t-1\tx\nD-1\t-1\tx => log.txt:5: hypothesis 1 has no P- line
+H-1\t-1\tx\nP-1\t-1 => hypothesis 1 has no D- line
+H-1\t-1\tx\nwrapped\nD-1\t-1\tx\nP-1\t-1 => log.txt:10: found 'wrapped'
+H-1\t-1\tx\nD-1\t-1\tx\nD-1\t-1\tx\nP-1\t-1 => a D- line that belongs to no H- line
+W-1\t1\nW-1\t1 => W-: a second seconds line
+W-1\tx => W-: found 'x'
+I-1\t1.5 => I-: found '1.5'
+"""
+
+
+@pytest.mark.parametrize("case", BAD_LINES.strip().split("\n"))
+def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, case: str) -> None:
+    line, fact = case.replace(r"\t", "\t").replace(r"\n", "\n").split(" => ")
     log_entries = read(tmp_path, block(0, ["a"]) + block(1, ["b"]) + line + "\n" + block(2, ["c"]))
     assert [entry.id for entry in log_entries] == ["0", "1", "2"]
     assert [entry.error is None for entry in log_entries] == [True, False, True]
     assert log_entries[1].line == 5
-    with pytest.raises(InputError, match=message):
-        raise log_entries[1].error or AssertionError
+    assert fact in str(log_entries[1].error)
 
 
 @pytest.mark.parametrize(

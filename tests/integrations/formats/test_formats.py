@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
 import tracemalloc
 from collections.abc import Sequence
@@ -25,9 +24,8 @@ from discorank.metrics.storage import line_source as source
 from discorank.metrics.storage.limits import limits, use_limits
 from discorank.metrics.storage.line_source import LineSource
 from discorank.metrics.text.texts import Document
-from discorank.rerank.lists import CandidateList, read_list, write_list
+from discorank.rerank.lists import CandidateList
 
-DATA = Path(os.environ.get("DISCORANK_SYSTEMS_FILES", "nowhere"))  # a folder of real systems files
 TRICKY = "a\u2028b\x0bc\x85d\x1ce\u200d👩\u200d🚀 é\ufeffß\ttab"
 
 
@@ -88,130 +86,37 @@ def test_jsonl_reads_ragged_lists_arrays_and_tricky_unicode(tmp_path: Path) -> N
     assert two.extra == {"kept": {"a": [1, None]}}
 
 
-def test_the_line_ends_the_mark_at_the_start_and_gzip_do_not_matter(tmp_path: Path) -> None:
-    plain = rows({"id": "a", "candidates": [TRICKY]}, {"id": "b", "candidates": ["x"]}).encode()
-    expected = [(entry.record, entry.line, entry.raw) for entry in entries(write(tmp_path, plain))]
-    variants = {
-        "crlf": plain.replace(b"\n", b"\r\n"),
-        "open end": plain[:-1],
-        "blank end": plain + b"\n \r\n\n",
-        "mark": b"\xef\xbb\xbf" + plain,
-        "gzip, whatever the name": gzip.compress(plain),
-        "two members": gzip.compress(plain[:50])
-        + gzip.compress(b"")
-        + gzip.compress(plain[50:])
-        + b"\0" * 9,
-    }
-    for name, content in variants.items():
-        texts = [
-            (entry.record, entry.line, entry.raw) for entry in entries(write(tmp_path, content))
-        ]
-        assert texts == expected, name
-    assert b"".join(raw for _, _, raw in expected) == plain
-
-
-def test_written_lists_are_read_back(tmp_path: Path) -> None:
-    row = {
-        "id": "a",
-        "candidates": [
-            {"text": ["A.", "B."], "roles": [1, "x"], "logprob": -1.5, "system": "S"},
-            "plain",
-        ],
-        "pseudo_references": ["p"],
-        "references": ["r", ["s", "t"]],
-        "context_only": True,
-        "note": 1,
-    }
-    record = read_list(row)
-    assert good(write(tmp_path, rows(write_list(record)))) == [record]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            '{"id": "x", "candidates": ["a"]',
-            r"in\.txt:2: not JSON: .* at column 32\. Write one object per line",
-        ),
-        ("[1]", r"in\.txt:2: found an array"),
-        ("x", r"in\.txt:2: not JSON: Expecting value at column 1"),
-        ("", r"in\.txt:2: empty line"),
-        (
-            '{"id": "x", "id": "y", "candidates": ["a"]}',
-            r"in\.txt:2: key 'id' stands twice in one object",
-        ),
-        ('{"id": "x", "candidates": [{"text": "a", "text": "b"}]}', "key 'text' stands twice"),
-        (
-            r'{"id": "x", "candidates": ["a\ud83d"]}',
-            r"half of a surrogate pair \(escapes from \\ud83d on\)",
-        ),
-        (r'{"id": "x", "candidates": ["a"], "\uDE80": 1}', "half of a surrogate pair"),
-        (
-            '{"id": "x", "candidates": [{"text": "a", "logprob": NaN}]}',
-            r"in\.txt:2: candidates\[0\]\.logprob: found nan",
-        ),
+        ('{"id": "x", "candidates": ["a"]', "not JSON: .* at column 32"),
+        ("", "empty line"),
         (
             '{"id": "x", "candidates": ["", {"text": "a", "logprob": 1e999}]}',
-            r"candidates\[1\]\.logprob: found inf",
+            r"candidates\[1\]\.logprob: ",
         ),
-        (
-            '{"id": "x", "candidates": ["a"], "k": [-Infinity]}',
-            r"k\[0\]: found -inf, which JSON cannot write",
-        ),
-        (
-            '{"id": "x", "candidates": [{"text": "a", "f": 1e999}]}',
-            r"candidates\[0\]\.f: found inf",
-        ),
-        (
-            '{"id": "x", "candidates": ["a"], "position": ' + "9" * 5000 + "}",
-            "a whole number with too many digits",
-        ),
-        ('{"id": "x", "candidates": ["a"], "k": ' + "[" * 100000 + "}", "nested too deeply"),
-        (
-            '{"id": "x", "candidates": ["a"], "k": ' + "[" * 450 + "]" * 450 + "}",
-            "nested too deeply",
-        ),
-        ('{"id": "x", "candidates": []}', "candidates: no candidates"),
-        ('{"id": "x", "candidates": "a"}', "candidates: found a string"),
-        (
-            '{"id": "x", "candidates": [null]}',
-            r"candidates\[0\]: found null, expected a string or an array",
-        ),
-        ('{"id": 3.5, "candidates": ["a"]}', "id: found a number"),
-        ('{"id": "", "candidates": ["a"]}', "id: found a string"),
-        ('{"outs": ["a"]}', "no candidates.*If 'outs' holds them: --columns candidates=outs"),
-        ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: found a number"),
-        (
-            '{"id": "x", "systems": {"A": ["a"]}}',
-            "no candidates.*It looks like a systems file: use --from systems",
-        ),
-        (
-            '{"sentence_id": 1, "translation": "a"}',
-            "no candidates.*n-best list of Sockeye: use --from sockeye",
-        ),
-        ('{"id": "x", "candidates": ["a"]} {}', "not JSON: Extra data"),
-        ('{"id": "x", "candidates": ["a\tb"]}', "not JSON: Invalid control character"),
+        ('{"id": "x", "candidates": ["a"], "k": [-Infinity]}', r"k\[0\]: "),
+        ('{"id": "x", "candidates": [{"text": "a", "f": 1e999}]}', r"candidates\[0\]\.f: "),
+        ('{"id": "x", "candidates": []}', "candidates: "),
+        ('{"id": "x", "candidates": "a"}', "candidates: "),
+        ('{"id": "x", "candidates": [null]}', r"candidates\[0\]: "),
+        ('{"id": 3.5, "candidates": ["a"]}', "id: "),
+        ('{"id": "", "candidates": ["a"]}', "id: "),
+        ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: "),
+        ('{"outs": ["a"]}', "--columns candidates=outs"),
+        ('{"id": "x", "systems": {"A": ["a"]}}', "--from systems"),
+        ('{"sentence_id": 1, "translation": "a"}', "--from sockeye"),
     ],
 )
 def test_a_bad_line_is_an_error_entry_and_the_next_is_read(
     tmp_path: Path, line: str, message: str
 ) -> None:
-    path = write(
-        tmp_path,
-        rows({"id": "a", "candidates": ["1"]})
-        + line
-        + "\n"
-        + rows({"id": "b", "candidates": ["2"]}),
-    )
-    line_entries = entries(path)
-    assert [entry.line for entry in line_entries] == [1, 2, 3]
-    assert [entry.id for entry in line_entries][::2] == ["a", "b"]
-    assert line_entries[1].raw == line.encode() + b"\n"
-    error = line_entries[1].error
-    assert line_entries[1].record is None
-    assert error is not None
-    with pytest.raises(InputError, match=message):
-        raise error
+    one, two = (rows({"id": name, "candidates": ["1"]}) for name in "ab")
+    first, bad, last = entries(write(tmp_path, f"{one}{line}\n{two}"))
+    assert (first.id, bad.line, bad.record, last.id) == ("a", 2, None, "b")
+    assert bad.raw == line.encode() + b"\n"
+    with pytest.raises(InputError, match=rf"in\.txt:2: .*{message}"):
+        raise bad.error or AssertionError
 
 
 def test_the_id_of_a_bad_record_is_kept(tmp_path: Path) -> None:
@@ -236,10 +141,7 @@ def test_minus_infinity_is_a_logprob_and_whole_pairs_are_characters(tmp_path: Pa
             "A sentence.\nAnother.\n",
             r"in\.txt:1: found flat text \('A sentence\.'\).*Use --from flat",
         ),
-        (
-            "\n\n0 ||| a ||| LM0= -1 ||| -1\n",
-            r"in\.txt:3: found a Moses n-best list.*--from moses",
-        ),
+        ("\n\n0 ||| a ||| LM0= -1 ||| -1\n", r"in\.txt:3: found a Moses n-best list.*--from moses"),
         ("S-0\tHallo\nH-0\t-0.3\tHello\n", r"in\.txt:1: found a fairseq log.*Use --from fairseq"),
         ("2024-01-02 10:00:00 | INFO | fairseq_cli.generate | {}\n", "found a fairseq log"),
         ('[{"id": "a"}]', r"found a JSON array.*jq -c '\.\[\]'"),
@@ -327,14 +229,6 @@ def test_characters_across_blocks_are_whole(
         assert lines == [TRICKY, "", TRICKY * 3, "🚀"]
     with pytest.raises(InputError, match=r"in\.txt:2: not UTF-8 at byte offset 6"):
         list(LineSource(write(tmp_path, b"\xef\xbb\xbfa\nb\xf0\x9f\x9a")))
-
-
-def test_a_line_too_long_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "ab\n" + "c" * 101)
-    assert len(list(LineSource(path, line_bytes=101))) == 2
-    for ending in ("", "\n", "\nd\n"):
-        with pytest.raises(InputError, match=r"in\.txt:2: line longer than 100 bytes"):
-            list(LineSource(write(tmp_path, "ab\n" + "c" * 101 + ending), line_bytes=100))
 
 
 def test_a_file_that_cannot_be_opened_is_refused_at_once(tmp_path: Path) -> None:
@@ -471,7 +365,7 @@ def test_seen_keys_are_exact() -> None:
 def test_a_seen_key_takes_16_bytes() -> None:
     tracemalloc.start()
     seen = SeenKeys(recent=1 << 9)
-    count = 1 << 15
+    count = 1 << 13
     for i in range(count):
         seen.add(f"document{i}")
     held, peak = tracemalloc.get_traced_memory()
@@ -596,45 +490,33 @@ def test_moses_lists_are_blocks_of_one_id(tmp_path: Path) -> None:
         assert (three.id, three.candidates[0].fields) == ("a b", {"score": 0.5})
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "1 ||| text",
-            r"in\.txt:3: 2 columns, expected id \|\|\| text.*Is there a line break within a text",
-        ),
-        ("a broken line", r"in\.txt:3: 1 columns"),
-        (
-            "1 ||| t ||| LM0= x ||| 1",
-            r"in\.txt:3: LM0: found 'x', expected a finite number\. The list '1' is left out",
-        ),
-        ("1 ||| t ||| LM0= nan ||| 1", "LM0: found 'nan'"),
-        ("1 ||| t ||| LM0= 1e999 ||| 1", "LM0: found '1e999'"),
-        ("1 ||| t ||| LM0= 1_0 ||| 1", "LM0: found '1_0'"),
-        ("1 ||| t ||| LM0= ||| 1", "LM0: no value"),
-        ("1 ||| t ||| LM0= 1 LM0= 2 ||| 1", "a feature named 'LM0'. The name is taken"),
-        ("1 ||| t ||| text= 1 ||| 1", "a feature named 'text'"),
-        ("1 ||| t ||| score= 1 ||| 1", "score: a feature of this name beside the column"),
-        ("1 ||| t ||| ||| NaN", "score: found 'NaN'"),
-        ("1 ||| t ||| ||| ", "score: found ''"),
-    ],
-)
-def test_a_bad_line_spoils_the_moses_list_of_its_id(
-    tmp_path: Path, line: str, message: str
-) -> None:
-    fine = "{} ||| t ||| LM0= 1 ||| 1\n"
-    path = write(
-        tmp_path, fine.format(0) + fine.format(1) + line + "\n" + fine.format(1) + fine.format(2)
-    )
+MOSES = """
+1 ||| text => 3: 2 columns
+a broken line => 3: 1 columns
+1 ||| t ||| LM0= x ||| 1 => LM0: found 'x'
+1 ||| t ||| LM0= nan ||| 1 => LM0: found 'nan'
+1 ||| t ||| LM0= 1e999 ||| 1 => LM0: found '1e999'
+1 ||| t ||| LM0= 1_0 ||| 1 => LM0: found '1_0'
+1 ||| t ||| LM0= ||| 1 => LM0: no value
+1 ||| t ||| LM0= 1 LM0= 2 ||| 1 => a feature named 'LM0'
+1 ||| t ||| text= 1 ||| 1 => a feature named 'text'
+1 ||| t ||| score= 1 ||| 1 => score: a feature of this name
+1 ||| t ||| ||| NaN => score: found 'NaN'
+1 ||| t ||| |||  => score: found ''
+"""
+
+
+@pytest.mark.parametrize("case", MOSES.strip("\n").split("\n"))
+def test_a_bad_line_spoils_the_moses_list_of_its_id(tmp_path: Path, case: str) -> None:
+    line, fact = case.split(" => ")
+    lines = [f"{i} ||| t ||| LM0= 1 ||| 1" for i in (0, 1, 1, 2)]
+    lines.insert(2, line)
+    path = write(tmp_path, "\n".join(lines) + "\n")
     list_entries = entries(path, "moses")
-    assert [(entry.id, entry.line, entry.error is None) for entry in list_entries] == [
-        ("0", 1, True),
-        ("1", 2, False),
-        ("2", 5, True),
-    ]
+    assert [(entry.id, entry.line) for entry in list_entries] == [("0", 1), ("1", 2), ("2", 5)]
     assert b"".join(entry.raw for entry in list_entries) == path.read_bytes()
-    with pytest.raises(InputError, match=message):
-        raise list_entries[1].error or AssertionError
+    assert fact in only_error(list_entries)
+    assert list_entries[1].error
 
 
 def test_a_moses_id_that_comes_back_is_an_error_entry(tmp_path: Path) -> None:
@@ -731,92 +613,48 @@ def test_options_of_systems(tmp_path: Path) -> None:
     assert one.candidates[0].fields == {"system": "A", "x": 1}
 
 
-@pytest.mark.parametrize(
-    ("keys", "options", "message"),
-    [
-        (
-            {"systems": {"A": ["a", "b"], "B": ["c"]}},
-            {},
-            r"document 's1': systems\.B: 1 segments, system 'A' has 2",
-        ),
-        ({"references": {"refA": ["r"]}}, {}, r"document 's1': references\.refA: 1 segments"),
-        ({"source": ["s"]}, {}, "document 's1': source: 1 segments"),
-        ({"source": "s"}, {}, "source: found str, expected a list of 2 texts"),
-        (
-            {"systems": {"A": "a", "B": ["c"]}},
-            {},
-            r"systems\.B: found list, expected a string like 'A' has",
-        ),
-        ({"systems": {"A": []}}, {}, r"systems\.A: no segments"),
-        ({"systems": {}}, {}, "systems: no systems"),
-        ({"systems": None}, {}, "systems: not there, expected texts by system"),
-        ({"systems": ["a"]}, {}, "systems: found list, expected texts by system"),
-        ({"id": 4.5}, {}, "id: found no id"),
-        ({}, {"include": "systms"}, "unknown key 'systms'. Did you mean 'systems'"),
-        (
-            {"more": {"A": ["x", "y"]}},
-            {"include": "more"},
-            r"more\.A: there is a system of this name already",
-        ),
-        (
-            {},
-            {"as_systems": "refB"},
-            "unknown reference to read as a system 'refB'. Did you mean 'refA'",
-        ),
-        (
-            {"references": {"A": ["r", "s"]}},
-            {"as_systems": "A"},
-            r"references\.A: there is a system of this name",
-        ),
-        ({"references": {"A": ["r", "s"]}}, {}, r"references\.A: there is a system of this name"),
-        (
-            {"human": {"coherence": {"A": 1, "Z": 2}}},
-            {},
-            r"human\.coherence: unknown system or reference 'Z'",
-        ),
-        (
-            {"human": {"A": {"coherence": 1}, "Z": {"coherence": 1}}},
-            {},
-            "human: unknown system or reference 'Z'",
-        ),
-        (
-            {"human": {"coherence": {"Y": 1}}},
-            {},
-            r"human: neither \['coherence'\] nor \['Y'\] are systems",
-        ),
-        ({"human": {"c": {"A": [1]}}}, {}, r"human\.c\.A: 1 scores, expected one per segment, 2"),
-        (
-            {"human": {"c": {"A": [1, "x"]}}},
-            {},
-            r"human\.c\.A\[1\]: found str, expected a number or null",
-        ),
-        ({"human": {"c": {"A": True}}}, {}, r"human\.c\.A: found bool"),
-        ({"human": {"text": {"A": 1}}}, {}, r"human\.text: is a key of candidates"),
-        ({"human": [1]}, {}, "human: found list, expected scores by system"),
-        (
-            {"mqm": {"A": [1, 2]}},
-            {"human": "mqn"},
-            "unknown key of human scores 'mqn'. Did you mean 'mqm'",
-        ),
-        ({"position": 3}, {}, "position: is a key of candidate lists"),
-        ({"text": "x"}, {}, "text: is a key that decoding writes"),
-    ],
-)
-def test_a_bad_systems_document_is_an_error_entry(
-    tmp_path: Path, keys: dict[str, Any], options: dict[str, Any], message: str
-) -> None:
+SYSTEMS = """
+{"systems": {"A": ["a", "b"], "B": ["c"]}} => document 's1': systems.B: 1 segments, system 'A' has 2
+{"references": {"refA": ["r"]}} => references.refA: 1 segments
+{"source": ["s"]} => source: 1 segments
+{"source": "s"} => source: found str
+{"systems": {"A": "a", "B": ["c"]}} => systems.B: found list
+{"systems": {"A": []}} => systems.A: no segments
+{"systems": {}} => systems: no systems
+{"systems": null} => systems: not there
+{"systems": ["a"]} => systems: found list
+{"id": 4.5} => id: found no id
+{"references": {"A": ["r", "s"]}} => references.A: there is a system of this name
+{"human": {"coherence": {"A": 1, "Z": 2}}} => human.coherence: unknown system or reference 'Z'
+{"human": {"A": {"coherence": 1}, "Z": {"coherence": 1}}} => human: unknown system or reference 'Z'
+{"human": {"coherence": {"Y": 1}}} => human: neither ['coherence'] nor ['Y']
+{"human": {"c": {"A": [1]}}} => human.c.A: 1 scores
+{"human": {"c": {"A": [1, "x"]}}} => human.c.A[1]: found str
+{"human": {"c": {"A": [1, NaN]}}} => human.c.A[1]: found nan
+{"human": {"c": {"A": true}}} => human.c.A: found bool
+{"human": {"text": {"A": 1}}} => human.text: is a key of candidates
+{"human": [1]} => human: found list
+{"position": 3} => position: is a key
+{"text": "x"} => text: is a key
+{"include": "systms"} => unknown key 'systms'
+{"more": {"A": ["x", "y"]}, "include": "more"} => more.A: there is a system of this name
+{"as_systems": "refB"} => unknown reference to read as a system 'refB'
+{"references": {"A": ["r", "s"]}, "as_systems": "A"} => references.A: there is a system of this name
+{"mqm": {"A": [1, 2]}, "of human": "mqn"} => 'mqn'
+"""
+
+
+@pytest.mark.parametrize("case", SYSTEMS.strip().split("\n"))
+def test_a_bad_systems_document_is_an_error_entry(tmp_path: Path, case: str) -> None:
+    text, fact = case.split(" => ")
+    keys = json.loads(text)
+    options = {name: keys.pop(name) for name in ("include", "as_systems") if name in keys}
+    if "of human" in keys:
+        options["human"] = keys.pop("of human")
     segment_entries = entries(write(tmp_path, rows(document(**keys))), "systems", **options)
     assert all(entry.record is None for entry in segment_entries)
-    with pytest.raises(InputError, match=message) as caught:
-        raise segment_entries[0].error or AssertionError
-    assert "in.txt:1: " in str(caught.value)
-
-
-def test_nan_and_infinite_human_scores_are_errors(tmp_path: Path) -> None:
-    line = rows(document(human={"c": {"A": [1, 2]}})).replace("[1, 2]", "[1, NaN]")
-    assert "human.c.A[1]: found nan, expected a finite number" in only_error(
-        entries(write(tmp_path, line), "systems")
-    )
+    assert "in.txt:1: " in str(segment_entries[0].error)
+    assert fact in str(segment_entries[0].error)
 
 
 def test_a_missing_segment_costs_only_that_segment(tmp_path: Path) -> None:
@@ -870,24 +708,3 @@ def test_lists_are_a_single_pass_and_close_their_files(tmp_path: Path) -> None:
     assert list(lists) == []
     with open_lists(path):
         pass
-
-
-def real(pattern: str) -> list[Path]:
-    return sorted(DATA.glob(pattern)) if DATA.is_dir() else []
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="DISCORANK_SYSTEMS_FILES names no folder")
-@pytest.mark.parametrize(
-    "path", [*real("mt_mqm_*"), *real("nbest_*"), *real("summ_*")], ids=lambda path: path.name
-)
-def test_real_systems_files_read(path: Path) -> None:
-    options = {"human": ["mqm:lower"]} if path.name.startswith("mt_mqm") else {}
-    records = good(path, "systems", **options)
-    fields = {
-        key for record in records for candidate in record.candidates for key in candidate.fields
-    }
-    assert records
-    assert min(len(record.candidates) for record in records) > 1
-    assert ("mqm" in fields) == bool(options)
-    assert all(record.references for record in records)
-    assert not {"seg_ids", "systems"} & set(records[0].extra)

@@ -51,8 +51,7 @@ plain_texts = st.text(st.sampled_from("aé船-0 \u2028|"), max_size=8).map(str.s
 names = st.sampled_from(["LM0", "TM0", "features", "F1", "n", "3", "a:"])
 features = st.dictionaries(names, numbers | st.lists(numbers, min_size=2, max_size=3), max_size=3)
 own = st.fixed_dictionaries(
-    {},
-    optional={"score": numbers, "columns": st.lists(plain_texts, min_size=1, max_size=2)},
+    {}, optional={"score": numbers, "columns": st.lists(plain_texts, min_size=1, max_size=2)}
 )
 
 
@@ -397,8 +396,6 @@ def lines_of(path: Path) -> Iterator[bytes]:
         ("fairseq", "chrf"),
         ("flat", "chrf"),
         ("moses", IN_CONTEXT),
-        ("fairseq", IN_CONTEXT),
-        ("flat", IN_CONTEXT),
     ],
 )
 def test_a_run_in_another_form_goes_on(tmp_path: Path, form: str, utility: str) -> None:

@@ -355,10 +355,7 @@ def test_a_text_that_a_server_fails_at_is_an_error_of_its_list(
 def test_a_server_that_answers_nothing_ends_the_run(
     reply: Reply, message: str, folder: dict[str, str]
 ) -> None:
-    with (
-        serving(lambda seen, number: reply) as server,
-        pytest.raises(ResourceError, match=message),
-    ):
+    with serving(lambda seen, number: reply) as server, pytest.raises(ResourceError, match=message):
         judge(server, retries=0, connections=1, **folder).pairwise(["a", "b"], [], "s")
     assert len(server.seen) <= 2
     with pytest.raises(ResourceError, match="cannot be reached"):

@@ -350,9 +350,7 @@ def started(source: Path, out: Path, server: Server) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "discorank", *words])
 
 
-def test_a_killed_run_goes_on_and_pays_nothing_twice_but_what_was_under_way(
-    tmp_path: Path,
-) -> None:
+def test_a_killed_run_goes_on_and_pays_nothing_twice_but_what_was_under_way(tmp_path: Path) -> None:
     source = write_lists(tmp_path / "in.jsonl", lists(12))
 
     killed = threading.Event()

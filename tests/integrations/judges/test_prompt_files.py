@@ -33,10 +33,7 @@ WORDINGS = {  # the version of the metrics, and the digest of every prompt
 
 def test_wordings_are_frozen() -> None:
     """A change here changes scores: raise `Info.version` of both judges and say so."""
-    versions = {
-        JudgeWithReference.info.version,
-        JudgeWithoutReference.info.version,
-    }
+    versions = {JudgeWithReference.info.version, JudgeWithoutReference.info.version}
     digests = {name: sha256(text.encode()).hexdigest()[:16] for name, text in BUILT_IN.items()}
     assert (versions, digests) == (
         {WORDINGS["version"]},
@@ -83,10 +80,7 @@ def test_a_file_says_what_answers_are_worth(tmp_path: Path) -> None:
         ("Rate {hypothesis}", "no line --- between header and template"),
         ("---\nRate {hypothesis}", "found None, expected a mapping"),
         ("answer: number\n---\n{hypothesis}", "answer: number: range missing"),
-        (
-            "answer: words\n---\n{hypothesis}",
-            "answer = 'words': should be 'number', 'choice'",
-        ),
+        ("answer: words\n---\n{hypothesis}", "answer = 'words': should be 'number', 'choice'"),
         ("answer: number\nrange: [7, 1]\n---\n{hypothesis}", r"range: found \[7.0, 1.0\]"),
         ("answer: number\nrange: [0, .inf]\n---\n{hypothesis}", "range.*finite"),
         ("answer: number\nrange: [0, 1]\nrun: x\n---\n{hypothesis}", "unknown setting 'run'"),

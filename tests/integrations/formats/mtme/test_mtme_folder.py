@@ -145,56 +145,33 @@ def edited(toy: Path, name: str, edit: Any) -> Path:
     return toy
 
 
+DOCS, SEG = "documents/he-en.docs", "human-scores/he-en.mqm.seg.score"
+SYS, DOMAIN = "human-scores/he-en.mqm.sys.score", "human-scores/he-en.mqm.domain.score"
+METRIC = "metric-scores/he-en/Good-refA.sys.score"
+
+
 @pytest.mark.parametrize(
-    ("name", "edit", "message"),
+    ("name", "edit", "fact"),
     [
         ("sources/he-en.txt", lambda lines: lines[1:], "24 segments, the sources have 23"),
         ("references/he-en.refB.txt", lambda lines: lines[1:], "reference refB: 23 segments"),
         ("system-outputs/he-en/zeta.txt", lambda lines: [*lines, "x"], "output zeta: 25 segments"),
-        ("documents/he-en.docs", lambda lines: ["web", *lines[1:]], "expected DOMAIN DOCUMENT"),
-        (
-            "documents/he-en.docs",
-            lambda lines: [*lines[:-1], lines[0]],
-            r"he-en.docs:24: document 'doc1' comes back",
-        ),
-        ("human-scores/he-en.mqm.seg.score", lambda lines: [*lines, ""], "expected SYSTEM SCORE"),
-        (
-            "human-scores/he-en.mqm.seg.score",
-            lambda lines: [lines[0].replace("alpha", "alpa"), *lines[1:]],
-            "seg.score:1: unknown system 'alpa'. Did you mean 'alpha'",
-        ),
-        ("human-scores/he-en.mqm.seg.score", lambda lines: lines[1:], "23 scores of 'alpha'"),
-        (
-            "human-scores/he-en.mqm.seg.score",
-            lambda lines: [*lines, "alpha 1"],
-            "score 25 of 'alpha', expected 24",
-        ),
-        (
-            "human-scores/he-en.mqm.sys.score",
-            lambda lines: ["alpha nan", *lines[1:]],
-            "found 'nan', expected a number or None",
-        ),
-        (
-            "human-scores/he-en.mqm.domain.score",
-            lambda lines: ["wob alpha 1", *lines[1:]],
-            "unknown domain 'wob'",
-        ),
-        (
-            "human-scores/he-en.mqm.domain.score",
-            lambda lines: [lines[0], *lines],
-            "a second score of domain 'web'",
-        ),
-        (
-            "metric-scores/he-en/Good-refA.sys.score",
-            lambda lines: ["alpha None", *lines[1:]],
-            "system 'alpha' lacks a score",
-        ),
+        (DOCS, lambda lines: ["web", *lines[1:]], "expected DOMAIN DOCUMENT"),
+        (DOCS, lambda lines: [*lines[:-1], lines[0]], r"he-en.docs:24: document 'doc1'"),
+        (SEG, lambda lines: [*lines, ""], "expected SYSTEM SCORE"),
+        (SEG, lambda lines: ["alpa 1", *lines[1:]], "seg.score:1: unknown system 'alpa'"),
+        (SEG, lambda lines: lines[1:], "23 scores of 'alpha'"),
+        (SEG, lambda lines: [*lines, "alpha 1"], "score 25 of 'alpha', expected 24"),
+        (SYS, lambda lines: ["alpha nan", *lines[1:]], "found 'nan'"),
+        (DOMAIN, lambda lines: ["wob alpha 1", *lines[1:]], "unknown domain 'wob'"),
+        (DOMAIN, lambda lines: [lines[0], *lines], "a second score of domain 'web'"),
+        (METRIC, lambda lines: ["alpha None", *lines[1:]], "system 'alpha' lacks a score"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place(
-    toy: Path, name: str, edit: Any, message: str
+    toy: Path, name: str, edit: Any, fact: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=fact):
         read_eval_set(edited(toy, name, edit), "he-en")
 
 
