@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
@@ -24,7 +26,7 @@ from ..metrics.text.library_values import (
     plain_value,
     rows_of_frame,
 )
-from ..metrics.text.texts import Document, Text
+from ..metrics.text.texts import Document, Text, is_blank
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -428,6 +430,12 @@ class Distinct:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @cached_property
+    def can_win(self) -> NDArray[np.bool_]:
+        """Whether each text may be chosen, [D]: an empty one only where all are empty."""
+        has_words = np.array([not is_blank(text) for text in self.texts], bool)
+        return has_words if has_words.any() else ~has_words
 
     def pooled(self, weights: FloatArray) -> FloatArray:
         """Summed weights of each text's copies, [D]."""

@@ -375,3 +375,25 @@ def test_copied_characters() -> None:
 )
 def test_a_sum_is_the_mapping_of_its_features(features: Any, weights: dict[str, float]) -> None:
     assert Reranker(features) == Reranker(weights)
+
+
+@pytest.mark.parametrize(
+    ("features", "meant"),
+    [
+        (f"length - {__name__}:Far", f"length + {__name__}:Far"),
+        ([f"-2*{__name__}:Far"], f"2*{__name__}:Far"),
+        ({f"{__name__}:Far": -1.0, "length": 0.5}, f"{__name__}:Far + 0.5*length"),
+        ({f"{__name__}:Far + {__name__}:CountA": -1.0}, f"{__name__}:Far + {__name__}:CountA"),
+        ("logprob - tail-entropy", "logprob + tail-entropy"),
+        ("length - metricx-qe", "length + metricx-qe"),
+    ],
+)
+def test_a_minus_in_front_of_a_distance_is_refused(features: Any, meant: str) -> None:
+    with pytest.raises(InputError, match="lower is better") as error:
+        Reranker(features)
+    assert error.value.fix == f"Write {meant!r}"
+
+
+def test_a_minus_in_front_of_a_score_is_a_weight() -> None:
+    for features in ("-logprob", f"-{__name__}:CountA", {"length": -1.0}, "field:cost*-1"):
+        assert Reranker(features)
