@@ -7,6 +7,7 @@ of a list are compared once, and weigh as often as they occur.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -412,6 +413,19 @@ def finite(value: object) -> float | None:
         return float(value) if isfinite(value) else None
     except OverflowError:
         return None
+
+
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def finite_of(text: str) -> float | None:
+    """The finite number that a text is, in digits 0 to 9 with a sign, a point and an exponent; None if it is none.
+
+    >>> finite_of(" +3"), finite_of("-.5e1"), finite_of("1_000"), finite_of("nan"), finite_of("1e999")
+    (3.0, -5.0, None, None, None)
+    """
+    digits = text.strip()
+    return finite(float(digits)) if _DECIMAL.fullmatch(digits) else None
 
 
 class Distinct:

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import isfinite
 from typing import Any
 from warnings import warn
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
+from ...rerank.lists import finite
 from ...rerank.selection.ratings import mean_scores
 from ...rerank.selection.system_scores import RatedSpan, RatedTexts, TextRating
 from .documents import Row
@@ -34,10 +34,10 @@ def rating_number(value: Any, where: str) -> float | None:
     """A finite number, or None for null; raises InputError for anything else."""
     if value is None:
         return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and isfinite(value)):
+    number = finite(value)
+    if number is None:
         raise InputError(f"found {excerpt(value)}, expected a number", where=where)
-    return float(value)
+    return number
 
 
 def rating_text(value: Any, where: str) -> str | None:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
+from ....rerank.lists import finite
 from ....rerank.runs.row_forms import as_line
 from ...files.entries import in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
@@ -247,8 +247,7 @@ def _scores(value: dict[str, Any]) -> dict[str, float]:
 
 
 def _check_score(score: Any, where: str) -> None:
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    if not (is_number and isfinite(score)):
+    if finite(score) is None:
         raise InputError(f"found {excerpt(score)}, expected a number", where=where)
 
 

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.lists import NOTHING, Candidate, CandidateList
+from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
 from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, list_entry, placed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
@@ -32,7 +31,6 @@ ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the col
 _BARS = re.compile(rb"\|\|+")  # also where it should be three
 _BROKEN = re.compile(r"(?<!\|)(?:\|\||\|{4,})(?!\|)")
 _FOUR_BARS = re.compile(r"\|{4,}")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
 MODEL = re.compile(r"F\d+")  # the log-probability of a model of Marian
@@ -176,8 +174,8 @@ def features(column: str) -> dict[str, Any]:
 
 def finite_number(text: str, where: str) -> float:
     """The number that a text is; raises InputError where it is none, or is not finite."""
-    number = float(text) if _NUMBER.fullmatch(text) else float("nan")
-    if not isfinite(number):
+    number = finite_of(text)
+    if number is None:
         raise InputError(f"found {text!r:.40}, expected a finite number", where=where)
     return number
 
@@ -367,6 +365,26 @@ def _lines(line: Callable[[str, Candidate], str]) -> Callable[[CandidateList], I
     return lines
 
 
+def _shape(
+    lines: Callable[[CandidateList], Iterator[str]],
+) -> Callable[[CandidateList], tuple[int, str]]:
+    """The number of columns of the lines of a list, of their writing, and why all have as many."""
+
+    def shape(record: CandidateList) -> tuple[int, str]:
+        counts = {line.count("|||") + 1 for line in lines(record)}
+        if len(counts) > 1:
+            problem = f"lines of {min(counts)} and of {max(counts)} columns"
+            fix = "Give all candidates the same fields, or leave some out: --lossy"
+            raise InputError(problem, where="candidates", fix=fix)
+        return counts.pop(), "all lines of a file have as many columns"
+
+    return shape
+
+
+def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> int:
+    return next(lines).count("|||") + 1
+
+
 _MOSES_LINE = rb"\d+ \|\|\| .*? \|\|\| "
 _MARIAN_LINE = _MOSES_LINE + rb"F\d+="
 FORMATS = (
@@ -381,6 +399,8 @@ FORMATS = (
             _lines(moses_line),
             lambda source, num_candidates: read_moses(source),
             frozenset({SCORE, "columns"}),
+            shape=_shape(_lines(moses_line)),
+            earlier_shape=_earlier_shape,
             ends_columns=True,
             has_total=True,
         ),
@@ -397,6 +417,8 @@ FORMATS = (
             _lines(marian_line),
             lambda source, num_candidates: read_marian(source),
             frozenset({SCORE, "alignment", *_WORD_COLUMNS}),
+            shape=_shape(_lines(marian_line)),
+            earlier_shape=_earlier_shape,
             ends_columns=True,
             has_total=True,
         ),

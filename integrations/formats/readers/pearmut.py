@@ -31,6 +31,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
+from ....rerank.lists import finite
 from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line
 from ..documents import DocumentRows, Row
@@ -328,9 +329,9 @@ def _seconds(actions: Any, texts: int) -> float | None:
     if not isinstance(actions, list) or not texts:
         return None
     times = [
-        float(action["time"])
+        time
         for action in actions
-        if isinstance(action, Mapping) and isinstance(action.get("time"), int | float)
+        if isinstance(action, Mapping) and (time := finite(action.get("time"))) is not None
     ]
     if len(times) < 2:
         return None
