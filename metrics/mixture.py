@@ -140,6 +140,19 @@ class Mix:
 
 
 Utility = Metric | Mix
+NEGATED = "lower is better, so that a sum subtracts it already, and the minus would reward errors"
+
+
+def rewards_errors(weight: float, utility: Utility) -> bool:
+    """Whether a negative weight undoes the sign that a sum gives to an error rate; a trained combination has its own.
+
+    >>> from discorank import load_metric
+    >>> rewards_errors(-1.0, load_metric("ter")), rewards_errors(-1.0, load_metric("bleu"))
+    (True, False)
+    """
+    if weight >= 0 or not (isinstance(utility, Metric) or type(utility) is Mix):
+        return False
+    return any(own > 0 and part.utility_sign < 0 for own, part in utility.parts)
 
 
 def added(

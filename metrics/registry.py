@@ -21,9 +21,9 @@ from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .metric_settings import metric_of_model
-from .mixture import Function, Mix, Utility
+from .mixture import NEGATED, Function, Mix, Utility, rewards_errors
 from .spec.checked_settings import build
-from .spec.signature import Call, parse
+from .spec.signature import Call, parse, written_sum
 from .spec.user_code import AllowedCode, CodeRefusedError, user_module
 from .storage.json_and_yaml import read_yaml
 
@@ -365,11 +365,25 @@ def _from_terms(
             where=text,
             fix="Write them into the terms",
         )
+    utilities = [_utility_of(term, allowed, in_data) for term in terms]
+    _check_directions(terms, utilities)
     parts: list[tuple[float, Metric]] = []
-    for term in terms:
-        utility = _utility_of(term, allowed, in_data)
+    for term, utility in zip(terms, utilities, strict=True):
         parts += [(term.weight * weight, metric) for weight, metric in utility.parts]
     return Mix(tuple(parts))
+
+
+def _check_directions(terms: Sequence[Call], utilities: Sequence[Utility]) -> None:
+    """Raises InputError for a minus in front of a metric where lower is better, with the sum that is meant."""
+    pairs = list(zip(terms, utilities, strict=True))
+    wrong = [term for term, utility in pairs if rewards_errors(term.weight, utility)]
+    if wrong:
+        meant = [(abs(term.weight) if term in wrong else term.weight, term.text) for term in terms]
+        raise InputError(
+            f"{written_sum([(wrong[0].weight, wrong[0].text)])!r}: {NEGATED}",
+            where="utility",
+            fix=f"Write {written_sum(meant)!r}",
+        )
 
 
 def _from_mapping(

@@ -2,7 +2,9 @@
 
     h* = argmax_h value(h)
 Everything within 1e-9 (relative) of the best is equally good and the lowest index wins. A value that is not finite
-never wins, whatever its sign.
+never wins, whatever its sign. Nor does an empty text, unless all are: error rates bound it from above (deleting every
+word costs 1 a word, a wrong text may cost more), and so may log-probabilities. It is ranked last, and its list has the
+flag ``empty``; as a pseudo-reference it counts like any other.
 
 The tie rule of the project: wherever only the verdict "as good as" is needed, this one limit holds, for utilities of
 candidates, and for draws of a test against the observed difference. Standardised scores are
@@ -309,7 +311,9 @@ def choose(
     budget: Spent | None = None,
     context: Context = NO_CONTEXT,
 ) -> Ranking:
-    """The ranking of a list by the value of every candidate [N], higher is better; what is not finite stands last.
+    """The ranking of a list by the value of every candidate [N], higher is better.
+
+    Values that are not finite come last, and empty texts after them.
 
     `distinct` is that of the list's candidates, where it is at hand; `left_out` are numbers of its texts that get no
     rank.
@@ -320,7 +324,7 @@ def choose(
     ranking: list[RankedText] = []
     seen = set(left_out)
     wanted = len(distinct) if nbest is None else nbest
-    for index in in_order(values):
+    for index in _by_rank(values, distinct):
         text = number[index]
         if text in seen:
             continue
@@ -338,6 +342,7 @@ def choose(
             flags = (*flags, "no-utility")
         elif "not-finite" not in flags and not _are_finite(values, distinct, left_out):
             flags = (*flags, "not-finite")
+    flags = with_empty(flags, distinct)
     gap = None
     if len(ranking) > 1 and ranking[0].utility is not None and ranking[1].utility is not None:
         gap = max(0.0, ranking[0].utility - ranking[1].utility)
@@ -354,6 +359,23 @@ def choose(
         record.references,
         context,
     )
+
+
+def with_empty(flags: Sequence[str], distinct: Distinct) -> tuple[str, ...]:
+    """The flags of a list, with `EMPTY` where some of its texts are empty and others are not."""
+    is_flagged = EMPTY in flags or bool(distinct.can_win.all())
+    return tuple(flags) if is_flagged else (*flags, EMPTY)
+
+
+def _by_rank(values: FloatArray, distinct: Distinct) -> Iterator[int]:
+    """All indices, best value first, those of empty texts last where there are others."""
+    can_win = distinct.can_win[distinct.of]
+    if can_win.all():
+        yield from in_order(values)
+        return
+    for indices in (np.flatnonzero(can_win), np.flatnonzero(~can_win)):
+        for rank in in_order(values[indices]):
+            yield int(indices[rank])
 
 
 def _are_finite(values: FloatArray, distinct: Distinct, left_out: Collection[int]) -> bool:
@@ -471,6 +493,7 @@ def _swapped(values: FloatArray, costs: FloatArray, chosen: IntArray) -> IntArra
 
 
 CHOICES = ("id", "index", "text", "utility", "gap", "flags")
+EMPTY = "empty"  # flag: some candidates are empty, and others are not
 RANKS = ("id", "rank", "index", "count", "utility", "text")
 
 

@@ -7,12 +7,15 @@ of a list are compared once, and weigh as often as they occur.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
@@ -24,7 +27,7 @@ from ..metrics.text.library_values import (
     plain_value,
     rows_of_frame,
 )
-from ..metrics.text.texts import Document, Text
+from ..metrics.text.texts import Document, Text, is_blank
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -412,6 +415,19 @@ def finite(value: object) -> float | None:
         return None
 
 
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def finite_of(text: str) -> float | None:
+    """The finite number that a text is, in digits 0 to 9 with a sign, a point and an exponent; None if it is none.
+
+    >>> finite_of(" +3"), finite_of("-.5e1"), finite_of("1_000"), finite_of("nan"), finite_of("1e999")
+    (3.0, -5.0, None, None, None)
+    """
+    digits = text.strip()
+    return finite(float(digits)) if _DECIMAL.fullmatch(digits) else None
+
+
 class Distinct:
     """The distinct texts of some candidates, in order of first appearance."""
 
@@ -428,6 +444,12 @@ class Distinct:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @cached_property
+    def can_win(self) -> NDArray[np.bool_]:
+        """Whether each text may be chosen, [D]: an empty one only where all are empty."""
+        has_words = np.array([not is_blank(text) for text in self.texts], bool)
+        return has_words if has_words.any() else ~has_words
 
     def pooled(self, weights: FloatArray) -> FloatArray:
         """Summed weights of each text's copies, [D]."""

@@ -142,6 +142,9 @@ class MBRDecoder(Decider):
             kept, flags = yield from self._shortlisted(
                 first_stage, record, distinct, context, flags
             )
+        if self.estimator.budget is not None:
+            # an empty text cannot win, and could be the only one that a budget does not give up
+            kept = kept[distinct.can_win[kept]]
         expected = yield from self.expected(record, distinct, kept, context, flags)
         values, left_out = expected.values, set[int]()
         if len(kept) < len(distinct):
@@ -149,7 +152,8 @@ class MBRDecoder(Decider):
             values[kept] = expected.values
             left_out.update(set(range(len(distinct))) - set(kept.tolist()))
         left_out.update(kept[i] for i in expected.given_up)
-        left_out.update(kept[self.choice.alike(expected.values, expected.matrix)].tolist())
+        choosable = np.where(distinct.can_win[kept], expected.values, np.nan)
+        left_out.update(kept[self.choice.alike(choosable, expected.matrix)].tolist())
         matrix = expected.matrix if self.choice.keep_matrix else None
         ranking = choose(
             record,

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 import numpy as np
 
 from ..metrics.errors import InputError, MetricError, ModelLoadError, excerpt, unknown
-from ..metrics.mixture import Mix, Utility, added
+from ..metrics.mixture import NEGATED, Mix, Utility, added, rewards_errors
 from ..metrics.registry import is_known_otherwise, load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
-from ..metrics.spec.signature import split_sum
+from ..metrics.spec.signature import split_sum, written_sum
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
@@ -236,11 +236,21 @@ class Reranker(Decider):
         known = np.stack([of_texts, cheap, lengths], axis=1)
         task = self._task(record, distinct, context)
         flags = self._remarked(flags, task)
-        task = task._replace(metric=self._weighted_metrics)
-        estimated = yield from estimated_sums(budget, task, of_texts, known, self.choice.nbest)
+        # an empty text cannot win, and could be the only one that a budget does not give up
+        texts = np.flatnonzero(distinct.can_win)
+        parts = tuple(comparison.part(texts.tolist(), []) for comparison in task.comparisons)
+        task = task._replace(metric=self._weighted_metrics, comparisons=parts)
+        estimated = yield from estimated_sums(
+            budget, task, of_texts[texts], known[texts], self.choice.nbest
+        )
         flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
-        scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
-        left_out = estimated.given_up.tolist()
+        values = np.full(len(distinct), np.nan)
+        values[texts] = estimated.values
+        scores = values[distinct.of] + (sums - of_texts[distinct.of])
+        left_out = {
+            *texts[estimated.given_up].tolist(),
+            *np.flatnonzero(~distinct.can_win).tolist(),
+        }
         ranking = choose(
             record, scores, self.choice.nbest, flags, distinct=distinct, left_out=left_out
         )
@@ -319,7 +329,8 @@ def weighted_features(features: Any) -> WeightedFeatures:
     Pairs that were checked before are returned.
 
     Raises:
-        InputError: none of these, an unknown feature, a metric with references, or a weight that is no finite number.
+        InputError: none of these, an unknown feature, a metric with references, a weight that is not a finite number,
+            or one below 0 where lower is better.
     """
     if _are_pairs(features):
         features = dict(features)  # as `dataclasses.replace` hands them back
@@ -338,7 +349,33 @@ def weighted_features(features: Any) -> WeightedFeatures:
             place = f"feature {feature!r}"
             raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
         pairs.append((feature_of(feature), number))
+    _check_directions(pairs)
     return tuple(pairs)
+
+
+def _check_directions(
+    pairs: Sequence[tuple[Feature, float]], names: Sequence[str] | None = None
+) -> None:
+    """Raises InputError for a minus in front of a feature where lower is better, with the sum that is meant.
+
+    `names` are those of the features as they were typed; signatures by default.
+    """
+    turned = [_rewards_errors(feature, weight) for feature, weight in pairs]
+    if any(turned):
+        names = names or [name_of(feature) for feature, _ in pairs]
+        weights = [
+            abs(w) if is_wrong else w for (_, w), is_wrong in zip(pairs, turned, strict=True)
+        ]
+        meant = written_sum(zip(weights, names, strict=True))
+        wrong = names[turned.index(True)]
+        raise InputError(f"'-{wrong}': {NEGATED}", where="features", fix=f"Write {meant!r}")
+
+
+def _rewards_errors(feature: Feature, weight: float) -> bool:
+    """Whether a weight undoes the sign of an error rate, or of an entropy, which is negated as well."""
+    if isinstance(feature, str):
+        return weight < 0 and SIGNS.get(feature) == -1
+    return rewards_errors(weight, feature)
 
 
 def features_of_sums(
@@ -356,11 +393,14 @@ def features_of_sums(
         rename: what is made of the name of a term.
 
     Raises:
-        InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice.
+        InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice, a
+            minus in front of one where lower is better.
     """
     weights: dict[Feature, float] = {}
+    names: list[str] = []
     for text in sums:
         for weight, name in _terms(text):
+            names.append(name)
             feature = feature_of(rename(name), allow_code)
             if not isinstance(feature, str):
                 feature = change(feature)
@@ -368,6 +408,7 @@ def features_of_sums(
                 raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
             weights[feature] = weight
     limits().check("metrics", len(weights), "features")
+    _check_directions(list(weights.items()), names)
     return weights
 
 

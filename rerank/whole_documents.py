@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .choice import RankedText, Ranking
-from .lists import Candidate, CandidateList, finite
+from .choice import RankedText, Ranking, with_empty
+from .lists import Candidate, CandidateList, Distinct, finite
 from .order import follows
 from .scheduler import Accept, Decided, Outcome
 
@@ -276,6 +276,7 @@ def _of_sentence(
     return replace(
         ranking,
         id=record.id,
+        flags=with_empty(ranking.flags, Distinct(record.candidates)),
         ranking=tuple(ranked.values()),
         candidates=record.candidates,
         extra={CHOSEN: dict(about), **ranking.extra, **record.extra},

@@ -23,7 +23,7 @@ from ...metrics.storage.line_source import Line, LineSource, without_trailing_bl
 from .columns import ColumnNames, FittedColumns, NumberedRow, RowKind, as_lists
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # keys whose values are texts, whatever they look like
 _TEXTS = frozenset({"id", "source", "document", "text", "hypothesis", "system", "rater", "prompt"})
 _SEVERAL = frozenset({"candidates", "references", "pseudo_references", "responses"})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ...rerank.lists import finite
 from ..files.entries import TextLines, in_line, json_object
 
 
@@ -82,11 +82,11 @@ def read_rated(
         hypotheses = _texts(row, "hypothesis", lines, number)
         reference_field = "references" if "references" in row else "reference"
         references = _texts(row, reference_field, lines, number)
-        score = row.get(score_field)
-        if isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score):
+        score = finite(row.get(score_field))
+        if score is None:
             raise lines.refusal(
                 number,
-                f"{score_field} is {excerpt(score)}, expected a number",
+                f"{score_field} is {excerpt(row.get(score_field))}, expected a number",
                 "Name the field of the score: --validation-score",
             )
         if not hypotheses or not references:
@@ -95,7 +95,7 @@ def read_rated(
                 "no hypothesis or no reference",
                 "Give both as text",
             )
-        quality = -float(score) if lower else float(score)
+        quality = -score if lower else score
         rated.append(RatedText(hypotheses[0], tuple(references), quality))
     if len(rated) < 2:
         raise lines.refusal(

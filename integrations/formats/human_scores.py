@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt, unknown
@@ -198,8 +197,8 @@ def _check_score(value: Any, where: str) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"found {type(value).__name__}, expected a number or null", where=where)
-    if isinstance(value, float) and not isfinite(value):
-        raise InputError(f"found {value}, expected a finite number", where=where)
+    if finite(value) is None:
+        raise InputError(f"found {excerpt(value)}, expected a finite number", where=where)
 
 
 def human_dimensions(

@@ -109,12 +109,15 @@ def _text_bytes(source: LineSource) -> int | None:
     return source.text_bytes
 
 
-def open_lists(path: str | Path, format: str = "jsonl", **options: Any) -> Lists:
+def open_lists(
+    path: str | Path, format: str = "jsonl", *, in_order: bool = True, **options: Any
+) -> Lists:
     """The candidate lists in a file.
 
     Args:
         path: a file, plain or gzip; ``-`` is standard input.
         format: the name of a format.
+        in_order: whether lists that are numbered must follow one another; a gap is an error entry.
         options: the fields of `ListOptions` by their names.
 
     Raises:
@@ -130,6 +133,9 @@ def open_lists(path: str | Path, format: str = "jsonl", **options: Any) -> Lists
         raise InputError("standard input twice", where="sources", fix=fix)
     check_beside(path)
     opened, entries = declared.open(path, given)
+    if declared.is_numbered and in_order:
+        is_aligned = given.sources is not None or given.documents is not None
+        entries = with_gaps(entries, opened[0].name, 0 if is_aligned else None)
     aligned = {"source": given.sources, "document": given.documents}
     if declared.reads_sources:
         del aligned["source"]
@@ -156,6 +162,7 @@ def open_documents(path: str | Path, format: str = "systems", **options: Any) ->
 
 
 _HEAD_BYTES = 1 << 16
+MAX_DIGITS = 18  # of the number of a list
 
 
 def recognised_documents(path: str | Path, format: str = "systems") -> str:
@@ -192,6 +199,40 @@ def _lower(human: Sequence[str]) -> frozenset[str]:
     from .human_scores import HumanKey  # not imported for lists without
 
     return frozenset(key.name for key in map(HumanKey.read, human) if key.lower)
+
+
+def with_gaps(entries: Iterator[ListEntry], name: str, expected: int | None) -> Iterator[ListEntry]:
+    """The entries of numbered lists, with an error entry in front of a list whose predecessors are missing.
+
+    Args:
+        entries: lists by ascending number; those with other ids are passed on.
+        name: their file, for errors.
+        expected: the number of the first; None where any may be first.
+    """
+    for entry in entries:
+        number = _number(entry.id or "")
+        if number is None:
+            yield entry
+            continue
+        if expected is not None and number > expected:
+            yield error_entry(_gap(expected, number), name, entry.line, b"", str(expected))
+        expected = max(number + 1, expected or 0)
+        yield entry
+
+
+def _gap(expected: int, found: int) -> InputError:
+    """The error of numbers that are missing."""
+    missing = (
+        f"list {expected} is" if found == expected + 1 else f"lists {expected} to {found - 1} are"
+    )
+    problem = f"found {found}, expected {expected}: the {missing} missing"
+    return InputError(problem, where="id", fix="Is the file cut off, or numbered from 1?")
+
+
+def _number(list_id: str) -> int | None:
+    """The number that an id is; None where it is none."""
+    is_number = list_id.isascii() and list_id.isdigit() and len(list_id) <= MAX_DIGITS
+    return int(list_id) if is_number else None
 
 
 def with_aligned_lines(
@@ -271,14 +312,13 @@ class _AlignedLines:
 
 def _line_number(list_id: str, reached: int) -> int:
     """The line number that an id is; raises InputError unless it lies beyond the last one."""
-    is_number = list_id.isascii() and list_id.isdigit()
-    if not is_number or len(list_id) > 18:
+    number = _number(list_id)
+    if number is None:
         raise InputError(
             f"{list_id!r:.40} is no line number",
             where="id",
             fix="Sources and documents go by line number",
         )
-    number = int(list_id)
     if number <= reached:
         raise InputError(
             f"{number} after {reached}, expected a larger one",

@@ -199,7 +199,7 @@ def _first_candidates(path: str, format: Format) -> Iterator[Segment]:
 
 
 def _lists(path: str, format: str) -> Iterator[CandidateList]:
-    with open_lists(path, format) as lists:
+    with open_lists(path, format, in_order=False) as lists:
         for entry in lists:
             if entry.record is None:
                 raise entry.error or InputError("nothing was read", where=path)

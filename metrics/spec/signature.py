@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -52,6 +52,28 @@ class Call(NamedTuple):
         yield self
         for call in self.inner:
             yield from call.every
+
+    @property
+    def text(self) -> str:
+        """The call as a signature, without its weight."""
+        terms = [(term.weight, term.text) for term in self.inner]
+        return call(self.name, self.settings, written_sum(terms) if terms else "")
+
+
+def written_sum(terms: Iterable[tuple[float, str]]) -> str:
+    """A sum as people write it, from the weight and the text of every term.
+
+    >>> written_sum([(1.0, "chrf"), (-0.5, "bleu")])
+    'chrf - 0.5*bleu'
+    """
+    text = ""
+    for weight, own in terms:
+        size = abs(weight)
+        factor = "" if size == 1 else f"{size:g}*"
+        sign = "-" if weight < 0 else "+"
+        lead = f" {sign} " if text else sign.strip("+")
+        text += f"{lead}{factor}{own}"
+    return text
 
 
 def write(metric: Any, stamped: Mapping[str, str]) -> str:

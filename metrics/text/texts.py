@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, TypeVar
+from unicodedata import category
 
 from ..errors import InputError, excerpt
 
@@ -172,6 +173,20 @@ def _is_focus(focus: Any) -> bool:
 
 
 Text = str | Document
+
+
+def is_blank(text: Text) -> bool:
+    """Whether a text has no visible character: only white space, control and format characters.
+
+    >>> is_blank(" \u200b"), is_blank(Document(("", " "))), is_blank(".")
+    (True, True, False)
+    """
+    sentences = (text,) if isinstance(text, str) else text.sentences
+    return not any(_is_visible(mark) for sentence in sentences for mark in sentence)
+
+
+def _is_visible(mark: str) -> bool:
+    return not mark.isspace() and category(mark) not in ("Cc", "Cf")
 
 
 class Truncation(IntEnum):

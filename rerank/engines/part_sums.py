@@ -9,6 +9,7 @@ import numpy as np
 
 from ...metrics.mixture import Utility, added
 from ...metrics.representations import FloatArray
+from ..choice import TIE
 from .interface import Result
 
 Normalize = Literal["none", "zscore", "minmax", "rank"]
@@ -42,17 +43,20 @@ def normalized(values: FloatArray, normalize: Normalize) -> FloatArray:
 
 
 def _in_order(scaled: FloatArray, given: FloatArray) -> FloatArray:
-    """The scaled values, of which those that only rounding made equal have the order of the values given.
+    """The scaled values, of which those that the scale made equal keep the order of the values given.
 
-    Beside a value that is far larger than all others, these lie closer than the numbers between them can say. From the
-    highest down, each is then the next number below.
+    Beside a value that is far larger than all others, these come to lie closer than a tie. From the highest down, each
+    is then lower than the one before by more than a tie, unless the values given are a tie themselves.
     """
     order = [i for i in np.argsort(-given, kind="stable").tolist() if np.isfinite(given[i])]
     for higher, lower in pairwise(order):
-        if given[lower] < given[higher] and not scaled[lower] < scaled[higher]:
-            scaled[lower] = np.nextafter(scaled[higher], -np.inf)
+        if given[higher] - given[lower] > TIE * abs(given[higher]):
+            apart = 4 * TIE * max(1.0, abs(scaled[higher]))
+            scaled[lower] = min(scaled[lower], scaled[higher] - apart)
         elif given[lower] == given[higher]:
             scaled[lower] = scaled[higher]
+        else:
+            scaled[lower] = min(scaled[lower], scaled[higher])
     return scaled
 
 

@@ -5,9 +5,13 @@ are skewed, and a few large ones would decide), else the score itself, negated w
 
     y_is = b_i + a_s + e_is,     sum_s a_s = 0                                               (segments i, systems s)
 by least squares over the judged pairs; where every system is judged on every segment, a_s is the mean over segments of
-y_is less the segment's mean. sigma^2 is the mean square of e over its degrees of freedom. With L = D - C' R^-1 C (D, R:
-judgements of systems and of segments; C: who is judged where), the covariance of a is sigma^2 L^+ if segments are
-independent. They are not within a document, so it is multiplied with the design effect
+y_is less the segment's mean m_i. The mean square of e over its f = judgements - segments - systems + 1 degrees of
+freedom is 0 of two equal rankings, and small by luck of few judgements. So one more degree of freedom counts, with the
+square s^2 that errors have around their segment, as if systems did not differ:
+
+    sigma^2 = max(sum e_is^2 / f, (sum e_is^2 + s^2) / (f + 1)),     s^2 = sum (y_is - m_i)^2 / (judgements - segments)
+With L = D - C' R^-1 C (D, R: judgements of systems and of segments; C: who is judged where), the covariance of a is
+sigma^2 L^+ if segments are independent. They are not within a document, so it is multiplied with the design effect
 
     d = max(1, trace V / (sigma^2 trace L^+)),     V = D/(D-1) sum_d psi_d psi_d',     psi_d = L^+ sum_(i in d) e_i
 the clustered variance over the plain one, pooled over systems since documents are few. Systems are drawn from a normal
@@ -244,7 +248,10 @@ def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
     mean_effects = judged_effects.sum(axis=1) / count
     residuals = np.where(known, centred - effects + mean_effects[:, None], 0.0)
     degrees_of_freedom = known.sum() - len(y) - num_systems + 1
-    variance = float((residuals**2).sum()) / degrees_of_freedom
+    without_effects = float((centred**2).sum()) / (known.sum() - len(y))  # s^2
+    squares = float((residuals**2).sum())
+    with_one_more = (squares + without_effects) / (degrees_of_freedom + 1)
+    variance = max(squares / degrees_of_freedom, with_one_more)
     if variance <= (ROUNDING * float(np.abs(values).max())) ** 2:
         variance = 0.0  # systems and segments explain all of it
     # v_s, the noise of every effect

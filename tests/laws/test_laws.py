@@ -821,3 +821,17 @@ def test_signatures_of_plain_names_are_frozen(name: str) -> None:
 
 def test_the_registered_metrics_are_under_the_laws() -> None:
     assert {name for name in REGISTERED if name in METRICS and is_loaded(name)} >= set(FROZEN)
+
+
+IN_CONTEXT = sorted(name for name in TINY if name.startswith("doc-"))
+
+
+@pytest.mark.parametrize("name", IN_CONTEXT)
+def test_without_context_a_metric_in_context_is_the_plain_one(name: str) -> None:
+    """Of the first sentence of a document, to the last digit."""
+    texts = ["The old mill turned.", "A mill near the river", "It is cold today.", ""]
+    references, sources = texts[2:] + texts[:2], texts[1:] + texts[:1]
+    documents = [str(i) for i in range(len(texts))]
+    in_context = load_metric(name, **TINY[name]).score(texts, references, sources, documents)
+    plain = load_metric(name.removeprefix("doc-"), **TINY[name]).score(texts, references, sources)
+    np.testing.assert_array_equal(in_context, plain)

@@ -11,6 +11,7 @@ import pytest
 
 from discorank import Context, InputError, Metric, Scorer, load_metric
 from discorank.metrics.mixture import Mix
+from discorank.metrics.registry import BUILT_IN, metric_class
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
@@ -128,3 +129,54 @@ def test_a_mix_fits_and_speaks_languages_like_a_metric() -> None:
     mix = load_metric("chrf + 0.5*bleu")
     assert mix.for_language("zh") == load_metric('chrf + 0.5*bleu(tokenize="zh")')
     assert mix.fit(["a"]) == mix
+
+
+def is_lower_better(name: str) -> bool:
+    kind = metric_class(name)
+    return issubclass(kind, Metric) and not kind.info.higher_is_better
+
+
+LOWER_IS_BETTER = sorted(filter(is_lower_better, BUILT_IN))
+
+
+def test_some_metrics_are_better_where_lower() -> None:
+    assert {"ter", "wer", "cer", "pdd", "metricx", "metricx-qe", "ds-focus"} <= set(LOWER_IS_BETTER)
+
+
+@pytest.mark.parametrize("name", LOWER_IS_BETTER)
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("chrf - {}", "chrf + {}"),
+        ("-{}", "{}"),
+        ("chrf + -0.5*{}", "chrf + 0.5*{}"),
+        ("chrf - bleu - {}*2", "chrf - bleu + 2*{}"),
+    ],
+)
+def test_a_minus_in_front_of_an_error_rate_is_refused(name: str, text: str, meant: str) -> None:
+    """A sum negates error rates: with a minus in front it would choose the worst text."""
+    with pytest.raises(InputError, match="lower is better") as error:
+        load_metric(text.format(name))
+    assert error.value.fix == f"Write {meant.format(name)!r}"
+    with pytest.raises(InputError, match="lower is better"):
+        load_metric({"name": text.format(name)})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("chrf - aligned(ter)", "chrf + aligned(ter)"),
+        ("chrf - aligned(bleu + wer)", "chrf + aligned(bleu + wer)"),
+        ("aligned(chrf - cer)", "chrf + cer"),
+        ("chrf - ter(normalized=true)", "chrf + ter(normalized=true)"),
+    ],
+)
+def test_a_minus_in_a_wrapper_or_with_settings_is_refused(text: str, meant: str) -> None:
+    with pytest.raises(InputError, match="lower is better") as error:
+        load_metric(text)
+    assert error.value.fix == f"Write {meant!r}"
+
+
+def test_a_minus_in_front_of_other_metrics_is_a_weight() -> None:
+    for text in ("chrf - bleu", "-chrf", "ter - bleu", "chrf - aligned(bleu)"):
+        assert load_metric(text).parts

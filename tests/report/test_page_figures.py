@@ -58,11 +58,11 @@ def test_text_in_figures_can_be_read_on_a_telephone(page: str) -> None:
 
 def test_the_numbers_of_choices_are_explained(tmp_path: Path) -> None:
     lists = [{"id": "a", "candidates": ["the cat sat", "a cat sat", "the dog"]}]
-    out = run_of(tmp_path, lists, "-u", "chrf + -0.5*ter")
+    out = run_of(tmp_path, lists, "-u", "chrf + -0.5*bleu + ter")
     page = tmp_path / "page.html"
     assert main(["report", str(out), "-o", str(page), "--quiet"]) == 0
     text = page.read_text(encoding="utf-8")
-    assert "1 list was decided by chrf - 0.5*ter." in text
+    assert "1 list was decided by chrf - 0.5*bleu + ter." in text
     part = text[text.index('id="meanings"') :]
     metrics = [metric for metric in map(load_metric, ("chrf", "ter")) if isinstance(metric, Metric)]
     for sentences in meanings(metrics, about_numbers=ON_A_PAGE).values():

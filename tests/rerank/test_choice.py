@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank import Candidate, CandidateList, InputError
+import discorank
+from discorank import Budget, Candidate, CandidateList, Document, InputError, MBRDecoder, decode
 from discorank.rerank.choice import TIE, choose, in_order
 from discorank.rerank.engines.expectation import expected_utility
 from discorank.rerank.lists import Distinct
@@ -296,3 +297,69 @@ def test_expectation_of_what_is_no_number() -> None:
 def test_a_pseudo_reference_of_weight_0_does_not_count() -> None:
     u = np.array([[1.0, -inf], [0.5, 2.0]])
     assert expected_utility(u, np.array([1.0, 0.0])).tolist() == [1.0, 0.5]
+
+
+EMPTY_LIST = ["x y z", "a b c d e f", "", "q r", "m n"]
+
+
+@pytest.mark.parametrize("utility", ["wer", "ter", "cer", "2*wer + 0.001*chrf"])
+def test_an_empty_text_does_not_win_over_others(utility: str) -> None:
+    """Deleting every word costs less than words that are all wrong: by value, the empty text is best."""
+    found = decode(EMPTY_LIST, utility, nbest=None)
+    assert found.text == "q r"
+    assert found.flags == ("empty",)
+    assert found.ranking[-1].index == 2
+    assert found.ranking[-1].utility == max(place.utility for place in found.ranking)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"self_pair": False},
+        {"nbest": 2, "diverse": 1.0},
+        {"shortlist": "wer", "top_k": 2},
+        {"budget": Budget(0.3, force=True)},
+        {"normalize_parts": "rank"},
+        {"weights": "field:p"},
+    ],
+)
+def test_an_empty_text_does_not_win_however_it_is_chosen(settings: dict[str, Any]) -> None:
+    candidates = [{"text": text, "p": 50 if not text else 1} for text in EMPTY_LIST]
+    found = decode(candidates, "ter", **settings)
+    assert found.text
+    assert "empty" in found.flags
+    assert all(place.text for place in found.ranking[:2])
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\u200b", "\ufeff ", Document(("", " "))])
+def test_what_is_empty(text: Any) -> None:
+    found = decode([text, "a b", "c d e"], "wer")
+    assert (found.index, found.flags[-1]) == (1, "empty")
+
+
+def test_where_all_are_empty_the_first_of_the_best_wins() -> None:
+    found = decode(["", " ", ""], "wer")
+    assert (found.index, found.flags) == (0, ())
+
+
+def test_an_empty_text_does_not_win_by_a_feature() -> None:
+    candidates = [{"text": "a b", "logprob": -9}, {"text": "", "logprob": -1}, "c"]
+    candidates[2] = {"text": "c", "logprob": -8}
+    found = discorank.rerank(candidates, "logprob", nbest=None)
+    assert [place.index for place in found.ranking] == [2, 0, 1]
+    assert found.flags == ("empty",)
+
+
+def test_a_document_without_words_does_not_win() -> None:
+    lists = [
+        {
+            "id": f"d:{i}",
+            "document": "d",
+            "position": i,
+            "candidates": ["a b c d", "", "e f g"],
+        }
+        for i in range(2)
+    ]
+    rankings = list(MBRDecoder("ter", choose="document").decode(lists))
+    assert [ranking.text for ranking in rankings] == ["e f g"] * 2
+    assert all(ranking.flags == ("empty",) for ranking in rankings)

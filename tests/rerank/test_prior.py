@@ -127,6 +127,12 @@ def test_the_estimate_equals_a_plain_reading_of_its_equations(
     y = [[None if value is None else sqrt(value) for value in row] for row in rows]
     effects, rest, variance = plain_effects(y)
     n, systems = len(y), len(y[0])
+    known = [[value for value in row if value is not None] for row in y]
+    around = sum((value - sum(row) / len(row)) ** 2 for row in known for value in row)
+    judgements = sum(map(len, known))
+    freedom = judgements - n - systems + 1
+    one_more = around / (judgements - n)
+    variance = max(variance, (variance * freedom + one_more) / (freedom + 1))
     laplacian = np.zeros((systems, systems))
     for row in y:
         own = [s for s, value in enumerate(row) if value is not None]
@@ -607,3 +613,17 @@ def test_rerank_command_with_expected_utility(
     capsys.readouterr()
     assert main(["rerank", systems, *options, "-m", "length", "-o", str(tmp_path / "no")]) == 2
     assert "--utility: is for the feature expected. Add -m expected" in capsys.readouterr().err
+
+
+def test_two_equal_judgements_are_not_certain() -> None:
+    """By hand: y -2/3, 1/3, 1/3 twice; no residuals, s^2 = 4/3 / 4 = 1/3, sigma^2 = (0 + 1/3) / 3."""
+    prior = estimate_prior(outputs([[-2 / 3, 1 / 3, 1 / 3]] * 2), "mqm", lower=True)
+    assert prior.sigma == pytest.approx(1 / 3)
+    for _, one in prior.systems:
+        assert one.effect is not None
+        assert abs(one.mean) < abs(one.effect)
+        assert one.error > 0.1
+    more = estimate_prior(outputs([[-2 / 3, 1 / 3, 1 / 3]] * 200), "mqm", lower=True)
+    best, _ = more.systems[0][1], prior.systems[0][1]
+    assert best.mean == pytest.approx(-2 / 3, abs=1e-3)
+    assert best.error < 0.01

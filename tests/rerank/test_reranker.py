@@ -331,3 +331,48 @@ def test_copied_characters() -> None:
 )
 def test_a_sum_is_the_mapping_of_its_features(features: Any, weights: dict[str, float]) -> None:
     assert Reranker(features) == Reranker(weights)
+
+
+@pytest.mark.parametrize(
+    ("features", "meant"),
+    [
+        (f"length - {__name__}:Far", f"length + {__name__}:Far"),
+        ([f"-2*{__name__}:Far"], f"2*{__name__}:Far"),
+        ({f"{__name__}:Far": -1.0, "length": 0.5}, f"{__name__}:Far + 0.5*length"),
+        ({f"{__name__}:Far + {__name__}:CountA": -1.0}, f"{__name__}:Far + {__name__}:CountA"),
+        ("logprob - tail-entropy", "logprob + tail-entropy"),
+        ("length - metricx-qe", "length + metricx-qe"),
+    ],
+)
+def test_a_minus_in_front_of_a_distance_is_refused(features: Any, meant: str) -> None:
+    with pytest.raises(InputError, match="lower is better") as error:
+        Reranker(features)
+    assert error.value.fix == f"Write {meant!r}"
+
+
+def test_a_minus_in_front_of_a_score_is_a_weight() -> None:
+    for features in ("-logprob", f"-{__name__}:CountA", {"length": -1.0}, "field:cost*-1"):
+        assert Reranker(features)
+
+
+@pytest.mark.parametrize("normalize", ["zscore", "minmax", "rank"])
+@pytest.mark.parametrize("extreme", [-1e10, -1e17, -1e200, -1.7e308])
+def test_an_extreme_value_changes_no_order_among_others(normalize: Any, extreme: float) -> None:
+    candidates = [
+        {"text": text, "logprob": value}
+        for text, value in zip("xcba", (extreme, -2, -1, -2), strict=True)
+    ]
+    found = rerank("logprob", candidates, normalize=normalize)
+    assert [place.index for place in found.ranking] == [2, 1, 3, 0]
+    assert found.gap is not None
+    assert found.gap > 0
+
+
+def test_rounding_stays_a_tie_when_it_is_normalised() -> None:
+    candidates = [
+        {"text": "a", "logprob": -1 - 1e-12},
+        {"text": "b", "logprob": -1},
+        {"text": "c", "logprob": -5},
+    ]
+    for normalize in ("none", "zscore", "minmax"):
+        assert rerank("logprob", candidates, normalize=normalize).index == 0

@@ -10,7 +10,7 @@ Lines lose trailing white space. Systems may come in any order and interleave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
+from ....rerank.lists import finite, finite_of
 from ....rerank.runs.row_forms import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
@@ -199,11 +200,8 @@ def _score(text: str, source: LineSource, number: int) -> float:
     """A finite number, or nan for None."""
     if text == "None":
         return np.nan
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.inf
-    if not isfinite(value):
+    value = finite_of(text)
+    if value is None:
         raise source.refusal(number, f"found {text!r:.80}, expected a number or None")
     return value
 
@@ -342,13 +340,12 @@ def _error(value: Any) -> ErrorMark:
         if not isinstance(value.get(key), str | None):
             raise InputError(f"{key} is {excerpt(value[key])}, expected a text or null")
     score = value.get("score")
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    if score is not None and not (is_number and isfinite(score)):
+    number = finite(score)
+    if score is not None and number is None:
         raise InputError(f"score is {excerpt(score)}, expected a number or null")
     is_source = value.get("is_source_error") or False
     if not isinstance(is_source, bool):
         raise InputError(f"is_source_error is {excerpt(is_source)}, expected true or false")
-    number = None if score is None else float(score)
     return ErrorMark(
         start, end + 1, value.get("category"), value.get("severity"), number, is_source
     )

@@ -4,7 +4,8 @@
     Marian   id ||| text ||| alignment, WordScores=, WordCounts= ||| F0= logprob ||| score
 Features (also ``LM0=-3.2`` and ``LM0: -3.2``) become fields of the candidate by their names, several values a list,
 values before any name ``features``; fields that are numbers, or several, are written as features. A bad line spoils
-the list of its id.
+the list of its id. All lines of a file have as many columns as the first one, so that a separator that is missing,
+too many, or of two or four bars shifts nothing.
 
 Moses' score is a weighted sum and becomes ``score``; a feature called ``logprob`` is the log-probability; further
 columns (alignments) become ``columns``. Marian sums natural logarithms: the one feature of a single model is the
@@ -17,18 +18,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.lists import NOTHING, Candidate, CandidateList
+from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
 from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, list_entry, placed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
 
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BARS = re.compile(rb"\|\|+")  # also where it should be three
+_BROKEN = re.compile(r"(?<!\|)(?:\|\||\|{4,})(?!\|)")
+_FOUR_BARS = re.compile(r"\|{4,}")
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
 MODEL = re.compile(r"F\d+")  # the log-probability of a model of Marian
@@ -57,14 +59,16 @@ def read_columns(
     block = ListLines(source.name)
     block_id = ""
     for number, line in without_trailing_blanks(source):
-        id_end = line.find(b"|||")
-        if id_end < 0 and not block.lines:
+        id_end = _BARS.search(line)
+        if b"|||" not in line and not block.lines:
             raise source.refusal(
                 number,
                 f"no ||| in {line[:40]!r}, expected {shape}",
                 f"Is it a {format} n-best list?",
             )
-        line_id = block_id if id_end < 0 else line[:id_end].decode().strip()
+        line_id = block_id if id_end is None else line[: id_end.start()].decode().strip()
+        if row_format.first is None and line.count(b"|||") >= min_columns - 1:
+            row_format = row_format._replace(first=(number, line.count(b"|||") + 1))
         if block.lines and line_id != block_id:
             yield _entry(block, block_id, row_format)
             block = ListLines(source.name)
@@ -75,21 +79,21 @@ def read_columns(
 
 
 class _RowFormat(NamedTuple):
-    """How the lines of a file are read; the arguments of `read_columns`."""
+    """How the lines of a file are read: the arguments of `read_columns`, and number and columns of the first line."""
 
     name: str
     shape: str
     min_columns: int
     read: ReadCandidate
+    first: tuple[int, int] | None = None
 
 
 def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> ListEntry:
     """The list of a block of lines, or the error in the first bad line."""
     candidates: list[Candidate] = []
     for number, line in block.lines:
-        columns = [column.strip() for column in line.decode().split("|||")]
         try:
-            candidates.append(_candidate(columns, row_format))
+            candidates.append(_candidate(line.decode(), row_format))
         except InputError as error:
             advised = InputError(
                 error.problem,
@@ -101,15 +105,31 @@ def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> ListEntry:
     return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
 
 
-def _candidate(columns: Sequence[str], row_format: _RowFormat) -> Candidate:
-    """The candidate of a line, split into columns; the first is the id."""
+def _candidate(line: str, row_format: _RowFormat) -> Candidate:
+    """The candidate of a line, whose first column is the id."""
+    columns = [column.strip() for column in line.split("|||")]
     if len(columns) < row_format.min_columns:
         problem = f"{len(columns)} columns, expected {row_format.shape}"
         raise InputError(problem, fix="Is there a line break within a text?")
     list_id, *rest = columns
     if not list_id:
         raise InputError("found nothing, expected an id", where="id")
-    return row_format.read(rest)
+    candidate = row_format.read(rest)
+    _check_bars(line, len(columns), row_format.first)
+    return candidate
+
+
+def _check_bars(line: str, num_columns: int, first: tuple[int, int] | None) -> None:
+    """Raises InputError for a line with other columns than the first line of the file, or too many bars in a row."""
+    number, expected = first or (0, num_columns)
+    if num_columns != expected:
+        broken = _BROKEN.search(line)
+        hint = "Is a separator ||| missing" if num_columns < expected else "Is there ||| in a text"
+        fix = f"{hint}, or {broken[0]!r} in its place?" if broken else f"{hint}?"
+        raise InputError(f"{num_columns} columns, line {number} has {expected}", fix=fix)
+    if bars := _FOUR_BARS.search(line):
+        problem = f"found {bars[0]!r:.40} at character {bars.start() + 1}, expected |||"
+        raise InputError(problem, fix="A separator has three bars, and a blank at either side")
 
 
 def without_logprob(values: dict[str, Any]) -> tuple[float | None, dict[str, Any]]:
@@ -154,8 +174,8 @@ def features(column: str) -> dict[str, Any]:
 
 def finite_number(text: str, where: str) -> float:
     """The number that a text is; raises InputError where it is none, or is not finite."""
-    number = float(text) if _NUMBER.fullmatch(text) else float("nan")
-    if not isfinite(number):
+    number = finite_of(text)
+    if number is None:
         raise InputError(f"found {text!r:.40}, expected a finite number", where=where)
     return number
 
@@ -345,6 +365,26 @@ def _lines(line: Callable[[str, Candidate], str]) -> Callable[[CandidateList], I
     return lines
 
 
+def _shape(
+    lines: Callable[[CandidateList], Iterator[str]],
+) -> Callable[[CandidateList], tuple[int, str]]:
+    """The number of columns of the lines of a list, of their writing, and why all have as many."""
+
+    def shape(record: CandidateList) -> tuple[int, str]:
+        counts = {line.count("|||") + 1 for line in lines(record)}
+        if len(counts) > 1:
+            problem = f"lines of {min(counts)} and of {max(counts)} columns"
+            fix = "Give all candidates the same fields, or leave some out: --lossy"
+            raise InputError(problem, where="candidates", fix=fix)
+        return counts.pop(), "all lines of a file have as many columns"
+
+    return shape
+
+
+def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> int:
+    return next(lines).count("|||") + 1
+
+
 _MOSES_LINE = rb"\d+ \|\|\| .*? \|\|\| "
 _MARIAN_LINE = _MOSES_LINE + rb"F\d+="
 FORMATS = (
@@ -359,6 +399,8 @@ FORMATS = (
             _lines(moses_line),
             lambda source, num_candidates: read_moses(source),
             frozenset({SCORE, "columns"}),
+            shape=_shape(_lines(moses_line)),
+            earlier_shape=_earlier_shape,
             ends_columns=True,
             has_total=True,
         ),
@@ -375,9 +417,11 @@ FORMATS = (
             _lines(marian_line),
             lambda source, num_candidates: read_marian(source),
             frozenset({SCORE, "alignment", *_WORD_COLUMNS}),
+            shape=_shape(_lines(marian_line)),
+            earlier_shape=_earlier_shape,
             ends_columns=True,
             has_total=True,
         ),
-        example="0 ||| a text ||| 0-0 ||| F0= -3.2 ||| -1.6\n0 ||| b ||| F0= -4 ||| -2\n",
+        example="0 ||| a text ||| 0-0 ||| F0= -3.2 ||| -1.6\n0 ||| b ||| 0-0 ||| F0= -4 ||| -2\n",
     ),
 )

@@ -26,12 +26,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
-from math import isfinite
 from pathlib import Path
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource
+from ....rerank.lists import finite_of
 from ....rerank.selection.system_scores import RatedSpan, TextRating
 from ...files.entries import in_line
 from ..documents import DocumentRows, Row
@@ -75,11 +75,8 @@ def read_mqm_weights(given: Iterable[str]) -> dict[str, float]:
     weights = dict(WMT_WEIGHTS)
     for entry in given:
         name, mark, number = entry.rpartition("=")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = float("nan")
-        if not mark or not name.strip() or not isfinite(weight):
+        weight = finite_of(number)
+        if not mark or not name.strip() or weight is None:
             raise InputError(
                 f"found {excerpt(entry)}",
                 where="--mqm-weights",
@@ -281,10 +278,7 @@ def _score(text: str) -> float | None:
     """A score; None of an empty cell, None and nan."""
     if text.strip().lower() in ("", "none", "nan"):
         return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"found {excerpt(text)}, expected a number", where="score") from None
+    return _number(text, "score")
 
 
 _MARK = re.compile("</?v>")
@@ -364,12 +358,12 @@ def _appraise_lines(
             notes.counts[f"lines of {reason} are left out"] += 1
             continue
         with in_line(source, number):
-            times = [_appraise_number(value, "time") for value in (start, end)]
+            times = [_number(value, "time") for value in (start, end)]
             row = JudgedRow(
                 f"{path}:{number}",
                 document,
                 rater,
-                {system: _appraise_number(score, "score")},
+                {system: _number(score, "score")},
                 {system: parse_json(spans.encode())},
                 abs(times[1] - times[0]),
             )
@@ -398,11 +392,12 @@ def _placed(row: JudgedRow, segment: str) -> JudgedRow:
     return JudgedRow(row.where, f"{place.document}:{place.number}", *rest)
 
 
-def _appraise_number(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"found {excerpt(text)}, expected a number", where=where) from None
+def _number(text: str, where: str) -> float:
+    """The number of a cell; raises InputError for anything else."""
+    number = finite_of(text)
+    if number is None:
+        raise InputError(f"found {excerpt(text)}, expected a number", where=where)
+    return number
 
 
 def _open(path: str | Path, options: ListOptions) -> DocumentRows:

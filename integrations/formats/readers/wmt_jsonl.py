@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.lists import finite
+from ....rerank.lists import finite, finite_of
 from ....rerank.runs.row_forms import as_line
 from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line, json_object
@@ -332,9 +332,9 @@ class _Segments:
 
     def _metric(self, segment: RatedSegment, system: str, name: str, value: Any) -> None:
         """A score of a metric among ratings; anything else is left out."""
-        score = finite(value)
-        if score is not None:
-            segment.metrics.setdefault(name, {})[system] = score
+        number = finite(value)
+        if number is not None:
+            segment.metrics.setdefault(name, {})[system] = number
         else:
             self.notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
 
@@ -374,13 +374,15 @@ def rating_of(
 def _number(value: Any, where: str) -> float | None:
     """A score; a text of a number is one, NaN is none."""
     if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise InputError(f"found {excerpt(value)}, expected a number", where=where) from None
+        value = nan if value.strip().lower() == "nan" else _number_or_text(value)
     if isinstance(value, float) and isnan(value):
         return None
     return rating_number(value, where)
+
+
+def _number_or_text(text: str) -> float | str:
+    number = finite_of(text)
+    return text if number is None else number
 
 
 def _seconds(times: Any) -> float | None:

@@ -4,8 +4,12 @@
 
 over unit vectors h_i, r_j of layer ``layer``; the weights a, b are 1, or idf, and 0 for special tokens, which are still
 matched against. With ``context=k`` a sentence is encoded after the k sentences before it, whose weights are 0;
-``match="sentence"`` aligns the current sentences alone, as the paper says, ``"all"`` lets a token match anything the
-other side has, as its code does. At most 1, higher is better, F is symmetric; 0 if either text is empty.
+``match="sentence"`` aligns the current sentences alone, as the paper says, each with the special tokens at its ends,
+``"all"`` lets a token match anything the other side has, as its code does. Without context both are BERTScore, to the
+last digit: a sentence at the start of a document is read as one alone, after a space by byte-level tokenizers. Under
+``compat="reference"`` the first text is read without that space where there is context, as the released code has it,
+and ``match="sentence"`` leaves the special tokens out. At most 1, higher is better, F is symmetric; 0 if either text is
+empty.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ from ..models.settings import ContextModelMetric, EncoderScorer
 # Tokens of the texts that are rows, and of those that are columns, of one product.
 CPU_TILE, GPU_TILE = (512, 4096), (8192, 16384)
 
+Targets = Literal["all", "sentence and ends", "sentence"]
+
 # Under this key, which is no token, the number of texts is counted.
 TEXTS = -1
 
@@ -65,7 +71,8 @@ class BERTScorer(EncoderScorer):
         reader: makes ids of texts.
         encoder: makes vectors of ids; its last layer is the one that is matched.
         measure: which of these values is the score.
-        sentence_only: only the tokens of the sentence are matched, not those of its context or special ones.
+        targets: what a token may match: all tokens, those of the sentence with the first and last token of the
+            sequence, or those of the sentence alone.
         frequencies: document frequencies of tokens; None where all weigh the same.
         binary_idf: of the inverse document frequency, only whether it is 0 counts.
         baseline: P, R and F of unrelated texts [3], by which scores are rescaled; None where they are not.
@@ -78,14 +85,14 @@ class BERTScorer(EncoderScorer):
         encoder: Encoder,
         *,
         measure: Literal["P", "R", "F"],
-        sentence_only: bool,
+        targets: Targets,
         frequencies: Counter[int] | None,
         binary_idf: bool,
         baseline: FloatArray | None,
     ) -> None:
         super().__init__(metric, encoder, reader)
         self.measure = measure
-        self.sentence_only = sentence_only
+        self.targets = targets
         self.frequencies = frequencies
         self.binary_idf = binary_idf
         self.baseline = baseline
@@ -114,9 +121,12 @@ class BERTScorer(EncoderScorer):
             }
         )
 
-    def _matched(self, start: int, length: int) -> slice:
+    def _matched(self, start: int, length: int) -> IntArray:
         """The tokens that may be matched, of a text of this length whose sentence begins at `start`."""
-        return slice(start, length - 1) if self.sentence_only else slice(0, length)
+        if self.targets == "all":
+            return np.arange(length)
+        sentence = np.arange(start, length - 1)
+        return sentence if self.targets == "sentence" else np.array([0, *sentence, length - 1])
 
     def _weights(self, ids: Ragged, starts: IntArray) -> Any:
         """Weight of every token, float32 [tokens]: none for context and special tokens; starts: [rows]."""
@@ -362,7 +372,7 @@ class BERTScore(ContextModelMetric):
         papers=("zhang2020bertscore",),
         symmetric=True,
         bucketed=True,
-        version=2,
+        version=3,
     )
 
     @property
@@ -439,7 +449,9 @@ class BERTScore(ContextModelMetric):
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, int(tokenizer.model_max_length))
         frame = Frame.of(tokenizer)
-        reader = Reader(tokenizer, frame, limit, self.truncates, space_before=self.context == 0)
+        # In context the released code reads the first text without a space.
+        space_before = self.compat is None or self.context == 0
+        reader = Reader(tokenizer, frame, limit, self.truncates, space_before=space_before)
         return reader, folder
 
     def load(self) -> BERTScorer:
@@ -455,18 +467,25 @@ class BERTScore(ContextModelMetric):
             )
         encoder = Encoder(model, self.device, self.dtype, self.layer, self.batch_tokens)
         reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
-        match = self.match or ("all" if self.compat else "sentence")
         return BERTScorer(
             self,
             reader,
             encoder,
             measure=self.aggregate,
-            sentence_only=match == "sentence" and self.context > 0,
+            targets=self._targets,
             frequencies=self._frequencies(reader),
             # In context the released code asks of an inverse document frequency only whether it is 0.
             binary_idf=self.compat is not None and self.context > 0,
             baseline=self._baseline(encoder.layer),
         )
+
+    @property
+    def _targets(self) -> Targets:
+        """What a token may match."""
+        match = self.match or ("all" if self.compat else "sentence")
+        if match == "all" or self.context == 0:
+            return "all"
+        return "sentence" if self.compat else "sentence and ends"
 
     def _frequencies(self, reader: Reader) -> Counter[int] | None:
         """Document frequencies, as fitted or from a file; None where tokens are not weighted."""

@@ -468,9 +468,9 @@ def test_a_list_without_end_is_refused(tmp_path: Path) -> None:
 def test_moses_lists_are_blocks_of_one_id(tmp_path: Path) -> None:
     content = (
         f"0 ||| {TRICKY} ||| LM0= -3.2 TM0= -1 -2.5e-1 sparse=1 ||| -7.5 ||| 0-0 1-1\n"
-        "0 |||  ||| LM0: -3 ||| 4\n"
-        "7 ||| only text ||| 1 2\n"
-        "a b ||| x ||| ||| .5\r\n\n\n"
+        "0 |||  ||| LM0: -3 ||| 4 ||| \n"
+        "1 ||| only text ||| 1 2 ||| 0 |||\n"
+        "a b ||| x ||| ||| .5 ||| \r\n\n\n"
     )
     for data in (content.encode(), gzip.compress(content.encode())):
         one, two, three = good(write(tmp_path, data), "moses")
@@ -485,9 +485,12 @@ def test_moses_lists_are_blocks_of_one_id(tmp_path: Path) -> None:
         assert one.candidates[0].fields == fields
         assert one.candidates[0].logprob is None
         assert one.candidates[1].text == ""
-        assert one.candidates[1].fields == {"LM0": -3.0, "score": 4.0}
-        assert (two.id, two.candidates[0].fields) == ("7", {"features": [1.0, 2.0]})
-        assert (three.id, three.candidates[0].fields) == ("a b", {"score": 0.5})
+        assert one.candidates[1].fields == {"LM0": -3.0, "score": 4.0, "columns": [""]}
+        assert (two.id, two.candidates[0].fields) == (
+            "1",
+            {"features": [1.0, 2.0], "score": 0.0, "columns": [""]},
+        )
+        assert (three.id, three.candidates[0].fields) == ("a b", {"score": 0.5, "columns": [""]})
 
 
 MOSES = """

@@ -18,7 +18,7 @@ import torch
 from discorank import Context, Document, InputError, MBRDecoder, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.bertscore.metric import BERTScore
+from discorank.metrics.neural.bertscore.metric import BERTScore, BERTScorer
 from discorank.metrics.neural.models.files.model_files import BUNDLED
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block, FloatArray
@@ -456,3 +456,33 @@ def test_a_model_of_nan_ends_in_errors(tmp_path: Path, name: str, value: float, 
     if code == 3:
         assert not out.read_bytes()
         assert len(Path(f"{out}.errors.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize("model", ["tiny-bert", "tiny-roberta", "tiny-xlmr"])
+@pytest.mark.parametrize("settings", [{}, {"aggregate": "P"}, {"idf": True}, {"max_tokens": 9}])
+def test_without_context_it_is_bertscore_to_the_last_digit(
+    model: str, settings: dict[str, Any]
+) -> None:
+    """Of the first sentences of documents, and of lists that have no context (Vernikos et al. 2022, section 3.1)."""
+    references = [TEXTS[(i + 2) % len(TEXTS)] for i in range(len(TEXTS))]
+    documents = [str(i) for i in range(len(TEXTS))]
+    plain = tiny(model, **settings).fit(references)
+    for match in ("sentence", "all"):
+        in_context = tiny(model, context=2, match=match, **settings).fit(references)
+        scores = in_context.score(TEXTS, references, documents=documents)
+        assert scores.tobytes() == plain.score(TEXTS, references).tobytes()
+        matrix = in_context.pairwise(TEXTS, references)
+        assert matrix.tobytes() == plain.pairwise(TEXTS, references).tobytes()
+
+
+def test_context_is_no_target_but_special_tokens_are() -> None:
+    """By hand, from the vectors of the encoder."""
+    metric = tiny("tiny-roberta", context=1)
+    scorer = metric.scorer
+    assert isinstance(scorer, BERTScorer)
+    prepared, _ = scorer.prepare([Item("a mill", ("the old river",)), Item("a mill")])
+    reps = scorer.represent(prepared)
+    lengths = reps["vectors"].lengths.tolist()
+    assert lengths == [prepared["ids"].lengths[1]] * 2
+    assert reps["weights"][np.array([0])].values.tolist() == [0.0, *[1.0] * (lengths[0] - 2), 0.0]

@@ -20,7 +20,7 @@ from discorank.rerank.engines.text_scores import distinct_tasks, outcomes_of, sc
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 TINY = f'bertscore(model="{MODELS / "tiny-bert"}",layer=2)'
-NAMES = ("chrf", "bleu", "ter", "rouge-l", "chrf + -0.5*ter", "aligned(chrf)")
+NAMES = ("chrf", "bleu", "ter", "rouge-l", "chrf + -0.5*bleu", "aligned(chrf)")
 TEXTS = st.text("ab c", max_size=12)
 LONG = Document(["A cat sat.", "It slept."])
 SHORT = Document(["A cat sat down."])
