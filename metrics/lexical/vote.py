@@ -9,11 +9,13 @@ Symmetric. With weights w of pseudo-references the expected utility of a text is
 which is the vote of self-consistency (Wang et al. 2023), weighted or not, in O(N); of answers with equal shares the one
 that comes first wins. A text without an answer agrees with nobody, itself included: it has no vote and wins only where
 no text has an answer; the list is flagged ``no-answer``. In `score` against references it is accuracy: 1 where the
-answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
+answer agrees with that of any reference, which is read as a label: a bare one is the answer, whatever `answer`. Documents are compared sentence by sentence; where their answers are counted,
 their sentences are the lines of a text.
 
 Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
 one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
+Where math-verify compares formulas, the signature has its version, as in ``vote(agree="math@0.9.0")``; without a
+version the rules are plain.
 """
 
 from __future__ import annotations
@@ -26,24 +28,27 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 
 from ..base import Metric
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..execution.by_sentence import lift
 from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import (
-    KEYS,
-    Agreement,
+from .answers import KEYS, Agreement, math_parser, math_version
+from .written_answers import (
+    RULES,
+    Rule,
     boxed,
     compiled,
     json_value,
     last_line,
     matched,
+    of_label,
+    rule_of,
     steps_of,
     whole,
+    written,
 )
-from .written_answers import RULES, Rule, rule_of, written
 
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
 Find = Callable[[str], str | None]
@@ -58,6 +63,7 @@ _PLACE_OF_RULE: Mapping[Rule, Place] = {
     "number": "number",
     "text": "auto",
 }
+_BY_VALUE = ("auto", "boxed", "marked", "number")
 _BY_RULE: Mapping[Place, Rule] = {"auto": "text", "marked": "marked", "number": "number"}
 
 
@@ -94,14 +100,16 @@ class Vote(Metric):
         pattern: a regular expression of the package regex, for answer="pattern": the last match, of which the first
             group. From the command line, from Python or a configuration, not from a file that somebody else wrote.
         path: keys and indexes to a value, for answer="json", such as steps[-1].value.
-        agree: exact; casefold; number: by value, and anything else as casefold; or value: as models write answers, with
-            units, letters of choices, yes and no. If not given, value for auto, marked and number, else exact.
+        agree: exact; casefold; number: by value, and anything else as casefold; value: as models write answers, with
+            units, formulas, letters of choices, yes and no; or math: value, with math-verify for what its plain rules
+            cannot read, as math@VERSION of one version alone. If not given, math if it is installed, or else value,
+            for auto, boxed, marked and number; exact for the others.
     """
 
     answer: Place = "auto"
     pattern: str | None = None
     path: str | None = None
-    agree: Agreement | None = None
+    agree: str | None = None
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
@@ -112,7 +120,7 @@ class Vote(Metric):
         bounds=(0, 1),
         symmetric=True,
         linear=True,
-        version=2,
+        version=3,
     )
     users_own: ClassVar[tuple[str, ...]] = ("pattern",)
 
@@ -126,11 +134,26 @@ class Vote(Metric):
                 fix = f'Set answer="{place}"'
                 raise InputError(f'{name} beside answer="{self.answer}"', where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
+        kind, _, wanted = (self.agree or "").partition("@")
+        if self.agree and kind not in KEYS:
+            raise unknown("agree", self.agree, tuple(KEYS), where="vote.agree")
+        installed = math_version()
+        if wanted and (kind != "math" or wanted != installed):
+            problem = f"agree={self.agree!r}, found math-verify {installed}"
+            fix = f'pip install "math-verify=={wanted}", or set agree="math"'
+            raise InputError(problem, where="vote", fix=fix)
+        if self.agreement == "math" and installed:
+            object.__setattr__(self, "agree", f"math@{installed}")
+        elif kind == "math":
+            math_parser()
+            object.__setattr__(self, "agree", "value")
 
     @property
     def agreement(self) -> Agreement:
-        """When answers agree."""
-        return self.agree or ("value" if self.answer in _BY_RULE else "exact")
+        """When answers agree; math is value where math-verify is not installed."""
+        if self.agree:
+            return cast(Agreement, self.agree.partition("@")[0])
+        return "math" if self.answer in _BY_VALUE else "exact"
 
     @property
     def variants(self) -> tuple[Self, ...]:
@@ -146,7 +169,7 @@ class Vote(Metric):
         return self._by(rule_of(list(map(_lines, texts))))
 
     def _by(self, rule: Rule) -> Self:
-        return replace(self, answer=_PLACE_OF_RULE[rule], agree=self.agreement)
+        return replace(self, answer=_PLACE_OF_RULE[rule])
 
     def load(self) -> VoteScorer:
         """The scorer with its search."""
@@ -160,10 +183,17 @@ class Vote(Metric):
         """
         return cast(VoteScorer, self.scorer).answer_of(text)
 
-    def key_of(self, text: Text) -> str | None:
-        """A key that equals another text's where their answers agree; None without an answer. Errors as `answer_of`."""
-        answer = self.answer_of(text)
-        return None if answer is None else KEYS[self.agreement](answer)
+    def key_of(self, text: Text, *, is_label: bool = False) -> str | None:
+        """A key that equals another text's where their answers agree; None without an answer.
+
+        Args:
+            text: a reply, or a right answer.
+            is_label: whether it is a right answer, which is never reduced.
+
+        Raises:
+            DiscorankError: as `answer_of`.
+        """
+        return cast(VoteScorer, self.scorer).keys_of([text], is_label)[0]
 
     def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
@@ -189,23 +219,25 @@ class Vote(Metric):
             if self._lacks_answer(part.hypotheses):
                 remarks.append("no-answer")
             is_square = part.references is part.hypotheses
-            if not is_square and self._lacks_answer(part.references):
+            are_labels = len(part.hypotheses) == 1  # else texts of a list, compared with pseudo-references
+            if not is_square and self._lacks_answer(part.references, are_labels):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))
 
-    def _lacks_answer(self, items: Iterable[Item]) -> bool:
+    def _lacks_answer(self, items: Iterable[Item], are_labels: bool = False) -> bool:
         """Whether one of the items has no answer."""
-        return any(self.answer_of(item.text) is None for item in items)
+        return None in (self.key_of(item.text, is_label=are_labels) for item in items)
 
 
 class VoteScorer(Scorer):
-    """Represents a text by its answer and the answer's key, None for both where it has none."""
+    """Represents a text by its answer, the answer's key, and its key as a label, None for all where it has none."""
 
     def __init__(self, metric: Vote) -> None:
         self.info = metric.info
         self._find: Find = finder(metric.answer, metric.pattern, metric.path)
         self._remembered: Find = lru_cache(REMEMBERED_TEXTS)(self._find)
-        self.key = KEYS[metric.agreement]
+        self._find_label: Find = of_label if metric.answer in _BY_VALUE else self._find
+        self._key = lru_cache(REMEMBERED_TEXTS)(KEYS[metric.agreement])
 
     def answer_of(self, text: Text) -> str | None:
         """As `Vote.answer_of`."""
@@ -213,23 +245,34 @@ class VoteScorer(Scorer):
         find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
         return find(lines)
 
+    def keys_of(self, texts: Sequence[Text], are_labels: bool = False) -> list[str | None]:
+        """The key of every text's answer, or of it as a label, which it is itself where none is found in it."""
+        answers = map(self._label if are_labels else self.answer_of, texts)
+        return [None if answer is None else self._key(answer) for answer in answers]
+
+    def _label(self, text: Text) -> str | None:
+        lines = _lines(text)
+        return self._find_label(lines) or whole(lines)
+
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Answers and keys, and the lengths of the texts."""
-        answers = np.empty(len(items), object)
-        keys = np.empty(len(items), object)
-        answers[:] = [self.answer_of(item.text) for item in items]
-        keys[:] = [None if answer is None else self.key(answer) for answer in answers]
-        lengths = np.array([len(str(item.text)) for item in items], np.int64)
-        return Reps({"answer": answers, "key": keys}), lengths
+        texts = [item.text for item in items]
+        columns = {
+            "answer": list(map(self.answer_of, texts)),
+            "key": self.keys_of(texts),
+            "label": self.keys_of(texts, are_labels=True),
+        }
+        lengths = np.array([len(str(text)) for text in texts], np.int64)
+        return Reps({name: _objects(values) for name, values in columns.items()}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""
-        matrices = []
-        for block in blocks:
-            of_h, of_r = _numbered(reps["key"], block)
-            is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
-            matrices.append(is_same.astype(np.float64))
-        return matrices
+        return [_agreement(reps["key"], reps["key"], block) for block in blocks]
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Whether every hypothesis agrees with one of the references [H], which are labels."""
+        matrices = [_agreement(reps["key"], reps["label"], block) for block in blocks]
+        return [matrix.max(axis=1, initial=0.0) for matrix in matrices]
 
     def expected(
         self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
@@ -237,7 +280,7 @@ class VoteScorer(Scorer):
         """The share of every hypothesis's answer [H], counted once per block."""
         shares = []
         for block, block_weights in zip(blocks, weights, strict=True):
-            of_h, of_r = _numbered(reps["key"], block)
+            of_h, of_r = _numbered(reps["key"], reps["key"], block)
             share = np.bincount(of_r, block_weights, minlength=int(of_h.max(initial=0)) + 1)
             share[0] = 0.0
             shares.append(np.asarray(share[of_h], np.float64))
@@ -257,13 +300,28 @@ def _lines(text: Text) -> str:
     return "\n".join(text.sentences) if isinstance(text, Document) else text
 
 
-def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:
+def _objects(values: Sequence[str | None]) -> Array:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+def _agreement(keys: Array, keys_of_references: Array, block: Block) -> FloatArray:
+    """1 where two answers agree, else 0, [H, R]."""
+    of_h, of_r = _numbered(keys, keys_of_references, block)
+    is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
+    return is_same.astype(np.float64)
+
+
+def _numbered(
+    keys: Array, keys_of_references: Array, block: Block
+) -> tuple[IntArray, IntArray]:
     """A number from 1 for every answer of a block, equal where they agree, 0 for none: [H] and [R]."""
     number: dict[str | None, int] = {None: 0}
 
-    def numbers(rows: IntArray) -> IntArray:
-        of_rows = [number.setdefault(key, len(number)) for key in keys[rows]]
+    def numbers(column: Array, rows: IntArray) -> IntArray:
+        of_rows = [number.setdefault(key, len(number)) for key in column[rows]]
         return np.array(of_rows, np.int64)
 
-    of_references = numbers(block.references)
-    return (of_references if block.square else numbers(block.hypotheses)), of_references
+    of_references = numbers(keys_of_references, block.references)
+    return numbers(keys, block.hypotheses), of_references
