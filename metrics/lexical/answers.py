@@ -86,7 +86,11 @@ _UNIT = re.compile(
     r"(?P<number>.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))"
     r"(?P<unit>(?:(?![a-zA-Z]\b)[^\W\d_]|[mgshlLWVAJNKCF]\b|/)[^\d=(\\^]*(?:\^?\{?[23]\}?|[²³])?)$"
 )
-_BETWEEN_THOUSANDS = re.compile(r"(?<=\d)(?:[ \u00a0\u202f'_]|,?\\,|\{,\}|,?\\!)\s*(?=\d{3}(?!\d))")
+_BETWEEN_THOUSANDS = re.compile(
+    r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))"
+)
+# a comma before decimals, where it cannot be between thousands or parts of a list
+_DECIMAL_COMMA = re.compile(r"([-+]?[$€£]?\s?(?:\d{1,3}(?:\.\d{3})+|0|\d+(?=,\d\d(?!\d)))),(\d+(?:\D.*)?)")
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)")
 _MIXED = re.compile(
     r"(?<![\d.,}^])(\d+)(?:\s*\\frac\s*\{?(\d+)\}?\s*\{?(\d+)\}?|\s+(\d+)/(\d+)(?!\d))"
@@ -95,6 +99,7 @@ _MIXED = re.compile(
 _NOTATION: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern), as_read)
     for pattern, as_read in (
+        (r"\\\\(?=[a-zA-Z])", r"\\"),
         (r"\\(?:left|right|displaystyle|limits|big|Big)(?![a-zA-Z])\.?", ""),
         (r"\\[,!;: ]|\\q?quad|~|\$", " "),
         (r"\\[dtc]frac", r"\\frac"),
@@ -121,9 +126,10 @@ _NOTATION: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"\s*(?:,\s*)?\b(?:and|or)\b\s*", ", "),
     )
 )
+_SUBSCRIPT = re.compile(r"_(?:\w|\{\w+\})")
 _NAME = re.compile(
-    r"\s*(?:[A-Za-z]{1,2}(?:_\{?\w+\}?)?(?::[A-Za-z]\w?)?(?:\([a-z](?:\s*,\s*[a-z])*\))?|\\[a-z]+"
-    r"|\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\))?\s*"
+    r"\s*(?:(?:[A-Za-z]|[A-Z]{2,4}|\|[A-Z]{2}\||\\[a-z]+)(?:_(?:\w|\{\w+\}))?(?::[A-Z](?:_(?:\w|\{\w+\}))?)?"
+    r"(?:\([a-z](?:\s*,\s*[a-z])*\))?|\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\))?\s*"
 )
 _TOKEN = re.compile(
     r"\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?|\\[a-zA-Z]+|\S"
@@ -155,7 +161,7 @@ def bare(answer: str) -> str:
         text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:!。、，")
         for left, right in _PAIRS.items():
             is_wrapped = len(text) > len(left) and text.startswith(left) and text.endswith(right)
-            inside = text[len(left) : -len(right)]
+            inside = text[len(left) : -len(right)].strip("$" if left == "$" else "")
             is_plain = left in ("(", "[") and "," in inside  # a tuple or an interval
             if is_wrapped and not is_plain and letter_of(text) is None and left not in inside:
                 text = inside
@@ -221,6 +227,8 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
         return f"'{word.casefold()}"
     if len(text) > MAX_FORMULA:
         return f"'{_folded(text)}"
+    if comma := _DECIMAL_COMMA.fullmatch(text):
+        text = f"{comma[1].replace('.', '')}.{comma[2]}"
     key = _formula_key(_notation(text))
     if key is None and formula is not None and _FORMULA_MARKS.search(text):
         key = formula(text)
@@ -255,12 +263,12 @@ def _formula_key(text: str, level: int = 0) -> str | None:  # noqa: C901  a case
     if "±" in text:
         both = [text.replace("±", sign) for sign in "+-"]
         return _of_parts("{}", both, nested, ordered=False)
-    if text[0] in "([{⦃" and text[-1] in ")]}⦄" and len(_split(text[1:-1], ",;")) > 1:
-        is_set = text[0] in "{⦃"
-        kind = "{}" if is_set else text[0] + text[-1]
-        return _of_parts(kind, _split(text[1:-1], ",;"), nested, ordered=not is_set)
     if len(parts := _split(text, "=≈")) > 1:
         return _of_chain(text, parts, nested)
+    inside = _split(text[1:-1].replace(",", ", "), ",;")  # no thousands in brackets
+    if text[0] in "([{⦃" and text[-1] in ")]}⦄" and len(inside) > 1:
+        is_set = text[0] in "{⦃"
+        return _of_parts("{}" if is_set else text[0] + text[-1], inside, nested, not is_set)
     if len(parts := _RELATIONS.split(text)) > 1:
         return _of_relation(parts, _RELATIONS.findall(text))
     return (None if level else _of_unit(text)) or _of_values(_values(text))
@@ -283,7 +291,7 @@ def _of_parts(
 ) -> str | None:
     """A key of several formulas; the order of a set is not kept."""
     keys = [key_of(part) for part in parts]
-    names = {str(part).partition("=")[0].strip() for part in parts if "=" in str(part)}
+    names = {_SUBSCRIPT.sub("", part.partition("=")[0]).strip() for part in map(str, parts) if "=" in part}
     if len(names) > 1:  # x = 1, y = 2 is not x = 2, y = 1
         keys = [key and f"{part.partition('=')[0].strip()}={key}" for part, key in zip(parts, keys, strict=True)]
     known = [key for key in keys if key is not None]
@@ -296,12 +304,14 @@ def _of_chain(text: str, parts: list[str], key_of: Callable[[str], str | None]) 
     """A key of equations: the last part where a name or arithmetic equals it, else the equation up to a factor."""
     exact = parts[: len(_split(text.partition("≈")[0], "="))]  # before it is rounded
     if _NAME.fullmatch(exact[0]):
-        named = exact[1:] or parts[1:]
-        return key_of(named[-1])
+        last = (exact[1:] or parts[1:])[-1]
+        return key_of(last) or f"'{_folded(last)}"
     numbers = [_of_values(_values(part)) for part in exact]
     if all(key is not None and key[0] == "#" for key in numbers):
         return numbers[-1]
-    if len(exact) != 2:
+    if len(exact) > 2:
+        return numbers[-1]
+    if len(exact) < 2:
         return None
     return _of_values(_values(f"({exact[0]})-({exact[1]})"), "=")
 
@@ -448,7 +458,7 @@ class _Formula:
         if name in constants:
             return constants[name]
         if _GREEK.fullmatch(token) or (len(token) == 1 and token.isalpha()):
-            return 0.5 + 7 * crc32(f"{name}{self.point}".encode()) / 2**32
+            return _symbol(name, self.point)
         raise ValueError(token)
 
     def inside(self, opening: str) -> Number:
@@ -476,6 +486,10 @@ class _Formula:
         value = _FUNCTIONS[name](complex(self.power()))
         value = value / cmath.log(complex(base)) if base is not None else value
         return _power(value, exponent)
+
+
+def _symbol(name: str, point: int) -> float:
+    return 0.5 + 7 * crc32(f"{name}{point}".encode()) / 2**32
 
 
 def _fraction(token: str) -> Fraction:
@@ -531,10 +545,8 @@ def math_version() -> str | None:
         return None
 
 
-# what makes math-verify's parser or sympy slow: nested or large powers, factorials, sums, deep brackets
-_COSTLY = re.compile(
-    r"\^[^\s^]{0,9}\^|\^\s*\{?-?\d{4}|!|\\(?:d?binom|sum|prod|i*int|oint|lim)|\d{40}|(?:[({\[|][^)}\]]*){5}"
-)
+# what makes math-verify's parser slow: nested or large powers, factorials, deep brackets
+_COSTLY = re.compile(r"\^[^\s^]{0,9}\^|\^\s*\{?-?\d{4}|!|\\d?binom|\d{40}|(?:[({\[|][^)}\]]*){5}")
 MAX_PARSED, MAX_POWERS = 160, 6
 
 
@@ -551,26 +563,29 @@ def math_key(text: str) -> str | None:
     if parser is None:
         return None
     parsed = parser(f"${text.strip('$')}$")
-    try:
-        return _of_expression(parsed[0]) if parsed else None
-    except (ValueError, ArithmeticError, AttributeError, RecursionError):
+    if not parsed:
         return None
+    try:
+        return _of_expression(parsed[0])
+    except (ValueError, ArithmeticError, AttributeError, TypeError):
+        return f"%{parsed[0]}"  # a sum, an integral: as sympy orders it, not evaluated
 
 
 @lru_cache(1)
 def math_parser() -> Callable[[str], list[Any]] | None:
     """The parser of math-verify, without its timeouts, which need signals; None, and a warning, if not installed."""
     try:
-        from math_verify import LatexExtractionConfig, parse  # type: ignore[import-not-found,unused-ignore]
+        from math_verify import parser
     except ImportError:
         LOG.warning(
             "vote: formulas are compared by plain rules, as math-verify is not installed"
             ' (pip install "discorank[math]")'
         )
         return None
+    parser.TIMEOUT_WARNING_SHOWN = True  # said where its timeouts are off
     return partial(
-        parse,
-        extraction_config=[LatexExtractionConfig()],
+        parser.parse,
+        extraction_config=[parser.LatexExtractionConfig()],
         fallback_mode="no_fallback",
         parsing_timeout=None,
     )
@@ -587,6 +602,9 @@ def _of_expression(expression: Any) -> str | None:
     if kind in ("FiniteSet", "Union", "Tuple"):
         mark = {"FiniteSet": "{}", "Union": "∪", "Tuple": "()"}[kind]
         return _of_parts(mark, parts, _of_expression, ordered=kind == "Tuple")
+    if kind in ("MatAdd", "MatMul"):
+        expression = expression.doit()
+        kind = type(expression).__name__
     if "Matrix" in kind:
         return _of_parts(f"{expression.shape}", list(expression), _of_expression, ordered=True)
     if kind == "Equality":
@@ -609,9 +627,7 @@ def _evaluated(expression: Any, point: int) -> Number:
     if expression.is_Rational:
         return Fraction(int(expression.p), int(expression.q))
     if expression.is_Symbol:
-        return _Formula(f"{expression}"[:1], point).value() if len(f"{expression}") == 1 else (
-            0.5 + 7 * crc32(f"{expression}{point}".encode()) / 2**32
-        )  # fmt: skip
+        return _symbol(f"{expression}", point)
     if expression.is_number and not expression.args:
         return complex(expression)
     values = [_evaluated(argument, point) for argument in expression.args]
@@ -624,9 +640,9 @@ def _evaluated(expression: Any, point: int) -> Number:
         return values[0]
     if kind == "Abs":
         return abs(complex(values[0]))
-    value: complex = _FUNCTIONS[kind](*map(complex, values)) if kind in _FUNCTIONS else None
-    if value is None:
+    if kind not in _FUNCTIONS:
         raise ValueError(kind)
+    value: complex = _FUNCTIONS[kind](*map(complex, values))
     return value
 
 

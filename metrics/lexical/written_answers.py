@@ -25,7 +25,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import regex
 
@@ -39,6 +39,7 @@ MOST = 0.75
 SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
 MAX_ANSWER = 200  # characters behind a mark that are looked at
 MAX_TEXT = 1 << 16  # characters at the end of a text that are searched; an answer stands at the end
+MAX_JOINED = 32  # boxes or formulas that are one answer
 PATTERN_SECONDS = 1.0
 MAX_PATTERN = 1_000  # characters of a pattern or a path
 MAX_TRIED = 1 << 22  # characters that are read in vain in search of JSON within a text
@@ -101,14 +102,17 @@ _SENTENCE_END = re.compile(r"(?<!^\w)(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
-    r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|I|he|she|it|they|we|you"
+    r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
     r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
-    r"|ist|sind|hat|haben|bleiben|also|est|sont|a|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
+    r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
     r"|будет|значит|ni|dus|heeft)\b|です|ます|である|だから|的话|所以|因此|一共|总共|是|有|は|を|が|เป็น|คือ|มี|입니다|있|है|هو|هي",
     re.IGNORECASE,
 )
 _OF_A_NAME = re.compile(r"[^\W\d_]*[A-ZÀ-ÞА-Я][^\W\d_]*\s+#?\d")
-_DIGITS = r"\d{1,3}(?:(?:,|\{,\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
+_DIGITS = (
+    r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:(?:,|\s?\{,\s?\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+,\d\d(?![\d,])"
+    r"|\d+(?:\.\d+)?|\.\d+"
+)
 _FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}\n]{1,40}\}|\d)\s*(?:\{[^{}\n]{1,40}\}|\d)"
 _ROOT = r"(?:\\sqrt\s*(?:\{[^{}\n]{1,40}\}|\d)|√\s?\d+|\\pi\b|π)"
 _NUMBER = re.compile(
@@ -119,11 +123,18 @@ _NUMBER = re.compile(
 )
 # a formula that LaTeX sets apart; the $ of currencies is none
 _FORMULA = re.compile(
-    r"(?<!\\)\$(?=\S)([^$\n]{1,200}?)(?<=[^\s\\])\$(?!\d)|\\\((.{1,200}?)\\\)|\\\[(.{1,200}?)\\\]|\$\$(.{1,200}?)\$\$",
+    r"(?<!\\)\$(?=\S)([^$\n]{1,200}?)(?<=[^\s\\])\$(?!\d)|(?<!\\)\$\s((?:[^$\n\w]|\\[a-z]+|\{[a-z]+\}|\d|\b[a-z]\b){1,200}?)\s\$|\\\((.{1,200}?)\\\)|\\\[(.{1,200}?)\\\]|\$\$(.{1,200}?)\$\$",
     re.DOTALL,
 )
+_EQUALS = re.compile(r"(?<![<>!\\])=|≈|\\approx(?![a-z])|\\in(?![a-z])")
 _MEANS_SOMETHING = re.compile(r"\d|\\[a-zA-Z]")
-_BRACES = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+# boxes whose backslash was escaped twice count
+_BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|[{}]", re.DOTALL)
+# between boxes or formulas that are one answer
+_JOINED = re.compile(
+    r"(?:[\s,;&$]|\\[()\[\]]|\\q?quad|\\text\s*\{[^{}]*\b(?:and|or)\b[^{}]*\}|\b(?:and|or)\b|[a-z]_?\d?\s*=)*"
+)
+_PERCENT_BEHIND = re.compile(r"\s?(?:\\?%|percent\b|pct\b)")
 _KEY, _INDEX = r"[^.\[\]]+", r"\[(-?\d{1,9})\]"
 _PATH = re.compile(rf"(?:{_KEY}|{_INDEX})(?:\.{_KEY}|{_INDEX})*")
 _STEP = re.compile(rf"({_KEY})|{_INDEX}")
@@ -141,25 +152,48 @@ def last_line(text: str) -> str | None:
 
 
 def boxed(text: str) -> str | None:
-    r"""The content of the last ``\boxed{...}`` that is closed; braces nest, ``\{`` and ``\}`` are no braces.
+    r"""The content of the last ``\boxed{...}`` that is closed, and of the boxes that it continues, as a list.
 
-    >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}, not \boxed{3")
-    '\\frac{1}{2}'
+    Braces nest; ``\{`` and ``\}`` are not braces.
+
+    >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}, not \boxed{3"), boxed(r"\boxed{1} and \boxed{2}")
+    ('\\frac{1}{2}', '1, 2')
     """
-    # whether a box begins there, and where its content does
-    open_braces: list[tuple[bool, int]] = []
-    start, end = -1, -1
+    # where a box begins, or -1 of other braces, and where its content does
+    open_braces: list[tuple[int, int]] = []
+    boxes: list[_Span] = []
     for match in _BRACES.finditer(text):
         mark = match[0]
-        if mark.startswith("\\boxed"):
-            open_braces.append((True, match.end()))
-        elif mark == "{":
-            open_braces.append((False, match.end()))
+        if mark == "{" or "boxed" in mark:
+            open_braces.append((match.start() if "boxed" in mark else -1, match.end()))
         elif mark == "}" and open_braces:
-            is_box, content = open_braces.pop()
-            if is_box and content > start:
-                start, end = content, match.start()
-    return text[start:end].strip() or None if start >= 0 else None
+            start, content = open_braces.pop()
+            is_outer = bool(boxes) and boxes[-1].start > start
+            if start >= 0 and not is_outer:
+                boxes.append(_Span(start, match.end(), text[content : match.start()].strip()))
+    return _joined(text, boxes)
+
+
+class _Span(NamedTuple):
+    """A box or formula of a text."""
+
+    start: int
+    end: int
+    content: str
+
+
+def _joined(text: str, spans: Sequence[_Span]) -> str | None:
+    """The content of the last span, and of those before it with nothing but "and" or a comma between them."""
+    contents: list[str] = []
+    start = len(text)
+    for span in reversed(spans):
+        if contents and not _JOINED.fullmatch(text, span.end, start):
+            break
+        contents.insert(0, span.content)
+        start = span.start
+        if len(contents) == MAX_JOINED:
+            break
+    return ", ".join(filter(None, contents)) or None
 
 
 def marked(text: str) -> str | None:
@@ -210,6 +244,9 @@ def is_answer(text: str) -> bool:
     if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
         return False
     inside = bare(text)
+    formulas = list(_FORMULA.finditer(inside))
+    if formulas and not _JOINED.fullmatch(_FORMULA.sub("", inside)):
+        return False
     if _SENTENCE_END.search(inside) or _SENTENCE.search(inside) or _PREFIX.match(inside):
         return False
     ends_sentence = len(words) >= FEW_WORDS and text.endswith((".", "!"))
@@ -231,12 +268,21 @@ def last_number(text: str) -> str | None:
     last, end = None, -1
     for match in _NUMBER.finditer(text):
         last, end = match[0], match.end()
-    for match in _FORMULA.finditer(text):
-        content = next(filter(None, match.groups()))
-        content = re.split(r"=|\\approx|\\in\b|≈", content)[-1].strip().rstrip(".,")
-        if match.end() >= end and _MEANS_SOMETHING.search(content):
-            last = content
+    formulas = [
+        _Span(match.start(), match.end(), _result(next(filter(None, match.groups()))))
+        for match in _FORMULA.finditer(text)
+    ]
+    while formulas and not _MEANS_SOMETHING.search(formulas[-1].content):
+        formulas.pop()
+    if formulas and formulas[-1].end >= end:
+        is_percent = _PERCENT_BEHIND.match(text, formulas[-1].end)
+        last = f"{_joined(text, formulas)}{'%' if is_percent else ''}"
     return None if last is None else bare(last) or None
+
+
+def _result(formula: str) -> str:
+    """What a formula equals: its part behind the last equals sign."""
+    return _EQUALS.split(formula)[-1].strip().rstrip(".,")
 
 
 def short_text(text: str) -> str | None:
