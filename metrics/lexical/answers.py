@@ -52,11 +52,13 @@ _WHOLE_DATE = re.compile(DATE, re.IGNORECASE)
 _WRAPPED = re.compile(
     r"\\(?:text|textbf|textit|textnormal|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
 )
-_AROUND = " \t\n\r\"'`*_“”‘’«»"
+_AROUND = " \t\n\r\"'`*_“”‘’«»「」『』【】"
+_WIDE = str.maketrans("（）［］，：；", "()[],:;")
+_EXCLAIMED = re.compile(r"(?<![\d)nkm!])!+$")  # not a factorial
 _PAIRS = {"(": ")", "[": "]", "$": "$", "\\(": "\\)", "\\[": "\\]"}
 _CHOICE = re.compile(
-    r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])[).:](?=\s|$)|([A-J])(?=$|[，、。：；])|\[([A-J])\])"
-    r"(?:\s*[:.)-]?\s.*|[，、。：；].*)?$|([a-j])[.)]\s+\S.*$",
+    r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])[).:](?=\s|$)|([A-J])(?=$|[,。:;](?!\s*[A-J]|\s))|\[([A-J])\])"
+    r"(?:\s*[:.)-]?\s.*|[,。:;].*)?$|\(?([a-j])[.)]\s+\S.*$",
     re.DOTALL,
 )
 _NAMED_CHOICE = re.compile(r"(?:option|choice)\s+([A-J])\b.*$", re.IGNORECASE | re.DOTALL)
@@ -154,11 +156,12 @@ def bare(answer: str) -> str:
     >>> bare(r"**$\text{Paris}$**."), bare("(B)"), bare("\\( 5 \\)")
     ('Paris', '(B)', '5')
     """
-    text = answer.strip()
+    text = answer.translate(_WIDE).strip()
     before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
-        text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:!。、，")
+        text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:。、،")
+        text = _EXCLAIMED.sub("", text)
         for left, right in _PAIRS.items():
             is_wrapped = len(text) > len(left) and text.startswith(left) and text.endswith(right)
             inside = text[len(left) : -len(right)].strip("$" if left == "$" else "")
@@ -199,7 +202,7 @@ def number_key(answer: str) -> str:
     >>> number_key("1,000"), number_key(r"$\frac{2}{4}$"), number_key("50 %"), number_key("Paris")
     ('#1000', '#1/2', '#1/2', "'paris")
     """
-    text = _notation(answer.strip().removesuffix(".").removeprefix("\\"))
+    text = _notation(answer.strip().removesuffix("."))
     values = None if _WORD.search(text) else _values(text.strip("€£ "))
     if values is None or not isinstance(values[0], Fraction) or len(set(values)) > 1:
         return f"'{answer.casefold()}"
@@ -306,7 +309,7 @@ def _of_chain(text: str, parts: list[str], key_of: Callable[[str], str | None]) 
     if _NAME.fullmatch(exact[0]):
         last = (exact[1:] or parts[1:])[-1]
         return key_of(last) or f"'{_folded(last)}"
-    numbers = [_of_values(_values(part)) for part in exact]
+    numbers = [_of_unit(part) or _of_values(_values(part)) for part in exact]
     if all(key is not None and key[0] == "#" for key in numbers):
         return numbers[-1]
     if len(exact) > 2:

@@ -157,10 +157,10 @@ class Vote(Metric):
 
     @property
     def variants(self) -> tuple[Self, ...]:
-        """The same by each of the rules that a list may be read by."""
+        """The same by each of the rules that a list may be read by; the last is its own."""
         if self.answer != "auto":
             return ()
-        return tuple(self._by(rule) for rule in RULES)
+        return tuple(self._by(rule) for rule in RULES[:-1])
 
     def in_list(self, texts: Sequence[Text]) -> Self:
         """The same by the rule that a list of these texts is read by; errors as `answer_of`."""
@@ -193,7 +193,8 @@ class Vote(Metric):
         Raises:
             DiscorankError: as `answer_of`.
         """
-        return cast(VoteScorer, self.scorer).keys_of([text], is_label)[0]
+        scorer = cast(VoteScorer, self.scorer)
+        return scorer.key_of_label(text) if is_label else scorer.key_of(text)
 
     def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
@@ -230,7 +231,7 @@ class Vote(Metric):
 
 
 class VoteScorer(Scorer):
-    """Represents a text by its answer, the answer's key, and its key as a label, None for all where it has none."""
+    """Represents a text by itself, its answer and the answer's key, None for both where it has none."""
 
     def __init__(self, metric: Vote) -> None:
         self.info = metric.info
@@ -245,34 +246,43 @@ class VoteScorer(Scorer):
         find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
         return find(lines)
 
-    def keys_of(self, texts: Sequence[Text], are_labels: bool = False) -> list[str | None]:
-        """The key of every text's answer, or of it as a label, which it is itself where none is found in it."""
-        answers = map(self._label if are_labels else self.answer_of, texts)
-        return [None if answer is None else self._key(answer) for answer in answers]
-
-    def _label(self, text: Text) -> str | None:
+    def key_of_label(self, text: Text) -> str | None:
+        """The key of a right answer: of a text in which none is found it is all of the text."""
         lines = _lines(text)
-        return self._find_label(lines) or whole(lines)
+        return self._key_of(self._find_label(lines) or whole(lines))
+
+    def key_of(self, text: Text) -> str | None:
+        """The key of a text's answer."""
+        return self._key_of(self.answer_of(text))
+
+    def _key_of(self, answer: str | None) -> str | None:
+        return None if answer is None else self._key(answer)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Answers and keys, and the lengths of the texts."""
+        """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
-        columns = {
-            "answer": list(map(self.answer_of, texts)),
-            "key": self.keys_of(texts),
-            "label": self.keys_of(texts, are_labels=True),
-        }
+        answers = list(map(self.answer_of, texts))
+        columns = {"text": texts, "answer": answers, "key": list(map(self._key_of, answers))}
         lengths = np.array([len(str(text)) for text in texts], np.int64)
         return Reps({name: _objects(values) for name, values in columns.items()}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""
-        return [_agreement(reps["key"], reps["key"], block) for block in blocks]
+        matrices = []
+        for block in blocks:
+            of_h, of_r = _numbered(reps["key"], block)
+            is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
+            matrices.append(is_same.astype(np.float64))
+        return matrices
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Whether every hypothesis agrees with one of the references [H], which are labels."""
-        matrices = [_agreement(reps["key"], reps["label"], block) for block in blocks]
-        return [matrix.max(axis=1, initial=0.0) for matrix in matrices]
+        values = []
+        for block in blocks:
+            labels = set(map(self.key_of_label, reps["text"][block.references])) - {None}
+            agrees = [key in labels for key in reps["key"][block.hypotheses]]
+            values.append(np.array(agrees, np.float64))
+        return values
 
     def expected(
         self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
@@ -280,7 +290,7 @@ class VoteScorer(Scorer):
         """The share of every hypothesis's answer [H], counted once per block."""
         shares = []
         for block, block_weights in zip(blocks, weights, strict=True):
-            of_h, of_r = _numbered(reps["key"], reps["key"], block)
+            of_h, of_r = _numbered(reps["key"], block)
             share = np.bincount(of_r, block_weights, minlength=int(of_h.max(initial=0)) + 1)
             share[0] = 0.0
             shares.append(np.asarray(share[of_h], np.float64))
@@ -300,28 +310,21 @@ def _lines(text: Text) -> str:
     return "\n".join(text.sentences) if isinstance(text, Document) else text
 
 
-def _objects(values: Sequence[str | None]) -> Array:
+def _objects(values: Sequence[Text | None]) -> Array:
+    """A column of objects, which documents stay."""
     column = np.empty(len(values), object)
-    column[:] = values
+    for row, value in enumerate(values):
+        column[row] = value
     return column
 
 
-def _agreement(keys: Array, keys_of_references: Array, block: Block) -> FloatArray:
-    """1 where two answers agree, else 0, [H, R]."""
-    of_h, of_r = _numbered(keys, keys_of_references, block)
-    is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
-    return is_same.astype(np.float64)
-
-
-def _numbered(
-    keys: Array, keys_of_references: Array, block: Block
-) -> tuple[IntArray, IntArray]:
+def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:
     """A number from 1 for every answer of a block, equal where they agree, 0 for none: [H] and [R]."""
     number: dict[str | None, int] = {None: 0}
 
-    def numbers(column: Array, rows: IntArray) -> IntArray:
-        of_rows = [number.setdefault(key, len(number)) for key in column[rows]]
+    def numbers(rows: IntArray) -> IntArray:
+        of_rows = [number.setdefault(key, len(number)) for key in keys[rows]]
         return np.array(of_rows, np.int64)
 
-    of_references = numbers(keys_of_references, block.references)
-    return numbers(keys, block.hypotheses), of_references
+    of_references = numbers(block.references)
+    return (of_references if block.square else numbers(block.hypotheses)), of_references

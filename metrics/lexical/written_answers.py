@@ -65,16 +65,16 @@ MARKS: Mapping[str, str] = {
 }
 # of scripts without blanks, or whose words take prefixes: they are found within words too
 MARKS_WITHIN: Mapping[str, str] = {
-    "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)?(?:选项|選項)?(?!不|并|错|錯|[为是]?什么)"
+    "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)|答案(?=\s*[:：*(（A-J\d\\$])"
     r"|(?<!不)(?:选择?|選擇?)(?=\s*[(（]?[A-J](?![a-zA-Z]))",
     "Japanese": r"(?:正解|答え?え?|解答|回答)は|(?:答え?|正解|解答|回答)\s*[:：]",
-    "Thai": r"คำตอบ(?:สุดท้าย|ที่ถูกต้อง)?\s*(?:คือ|เป็น|:)",
+    "Thai": r"คำตอบ(?:สุดท้าย|ที่ถูกต้อง)?\s*(?:คือ|เป็น|:)\s*(?:ข้อ|ตัวเลือก)?",
     "Korean": r"(?:정답|답|답변)\s*(?:은|는|:)",
     "Arabic": r"(?:[إا]جابة|جواب)(?:\s+(?:ال)?(?:صحيحة?|نهائية?))?\s*(?:هي|هو|:)",
     "Persian": r"(?:پاسخ|جواب)\s*(?:(?:صحیح|نهایی)\s*)?(?:برابر\s+)?:",
     "Hebrew": r"תשובה(?:\s+ה(?:נכונה|סופית))?\s*(?:היא|:)",
-    "Hindi, Marathi": r"उत्तर\s*(?:है|होगा|आहे|:)?(?!\s*नहीं)",
-    "Bengali": r"উত্তর(?:টি|টা)?\s*(?:হল|হলো|হবে|:)?",
+    "Hindi, Marathi": r"उत्तर\s*(?:है|होगा|आहे|:)(?!\s*नहीं)|उत्तर(?=\s*[\d(A-J\\$])",
+    "Bengali": r"উত্তর(?:টি|টা)?\s*(?:হলো|হল|হবে|:)|উত্তর(?:টি|টা)?(?=\s*[\d(A-J\\$])",
     "Telugu": r"సమాధానం\s*:?",
     "Tamil": r"(?:பதில்|விடை)\s*:?",
     "sign": r"####",
@@ -89,7 +89,7 @@ _MARKED = re.compile(
 _CHOSEN = re.compile(r"\W*\(?([A-J])[).:](?=\s)|.*(?<![^\s(（])\(([A-J])\)\W*$", re.DOTALL)
 _REASON = re.compile(
     r",?\s+(?:because|since|as|which|where|so|for|weil|denn|da|parce|car|porque|perché|want|потому|так\s+как|เพราะ|لأن"
-    r"|क्योंकि|कारण)\b.*$|(?:[,，、]\s*)?(?:因为|因為|因此|所以|なぜなら|เพราะ|왜냐하면|क्योंकि|لأن).*$",
+    r"|क्योंकि|कारण)\b.*$|[,，]\s*(?:not\b|而不是|不是).*$|(?:[,，、]\s*)?(?:因为|因為|因此|所以|なぜなら|เพราะ|왜냐하면|क्योंकि|لأن).*$",
     re.DOTALL,
 )
 # what follows an answer where the verb ends the sentence
@@ -98,10 +98,10 @@ _COPULA = re.compile(
 )
 _PREFIX = re.compile(r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)")
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
-_SENTENCE_END = re.compile(r"(?<!^\w)(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
+_SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
-    r"\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
+    r"^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
     r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
     r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
     r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
@@ -118,7 +118,9 @@ _ROOT = r"(?:\\sqrt\s*(?:\{[^{}\n]{1,40}\}|\d)|√\s?\d+|\\pi\b|π)"
 _NUMBER = re.compile(
     rf"(?:{DATE})|(?<![\w.])(?:(?<=[\s(=:*$])[-\u2212]|^[-\u2212])?[$€£]?"
     rf"(?:{_FRACTION}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
-    rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?(?:\s?\\?%)?",
+    rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?"
+    r"(?:\s?(?:\\times|\\cdot|[×x*])\s?10\^(?:\{-?\d{1,3}\}|-?\d{1,3}))?"
+    r"(?:\s?(?:\\?%|percent\b|per\s?cent\b|pct\b|(?:thousand|million|billion|trillion)\b))?",
     re.IGNORECASE,
 )
 # a formula that LaTeX sets apart; the $ of currencies is none
@@ -299,8 +301,13 @@ def short_text(text: str) -> str | None:
     return _shown(shown) or None if is_short else None
 
 
+def _boxed(text: str) -> str | None:
+    answer = boxed(text)
+    return answer and (bare(answer) or answer)
+
+
 _STEPS: Mapping[Rule, Callable[[str], str | None]] = {
-    "boxed": boxed,
+    "boxed": _boxed,
     "marked": marked,
     "number": last_number,
     "text": short_text,
@@ -321,7 +328,7 @@ def written(rule: Rule, text: str) -> str | None:
     for step in RULES[: RULES.index(rule) + 1]:
         answer = _STEPS[step](text)
         if answer is not None:
-            return answer
+            return of_label(answer)
     return None
 
 
@@ -346,8 +353,14 @@ def of_label(text: str) -> str | None:
     >>> of_label(r"2\sqrt{5}"), of_label("3 + 4 = 7\n#### 7"), of_label(r"so \boxed{x^2}"), of_label("Henry 8")
     ('2\\sqrt{5}', '7', 'x^2', 'Henry 8')
     """
-    answer = boxed(text[-MAX_TEXT:])
-    return answer or next(_behind_marks(text[-MAX_TEXT:]), None) or whole(text)
+    answer = whole(text)
+    while answer:
+        searched = answer[-MAX_TEXT:]
+        inside = boxed(searched) or next(_behind_marks(searched), answer)
+        if len(inside) >= len(answer):
+            break
+        answer = inside
+    return answer
 
 
 def compiled(pattern: str) -> Any:

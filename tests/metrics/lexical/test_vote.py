@@ -16,7 +16,8 @@ from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
 from discorank.metrics.lexical import vote
-from discorank.metrics.lexical.answers import boxed, json_value, number, number_key, steps_of
+from discorank.metrics.lexical.answers import number_key
+from discorank.metrics.lexical.written_answers import boxed, json_value, steps_of
 from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.registry import load_from_data
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
@@ -117,7 +118,7 @@ def test_different_numbers(first: str, second: str) -> None:
     st.fractions(max_denominator=999), st.sampled_from(["{}/{}", "\\frac{{{}}}{{{}}}", " {} / {} "])
 )
 def test_a_fraction_is_its_value(value: Any, form: str) -> None:
-    assert number(form.format(value.numerator, value.denominator)) == value
+    assert number_key(form.format(value.numerator, value.denominator)) == f"#{value}"
 
 
 @given(st.text(max_size=30) | st.text("0123456789.,eE+-/%$\\{}frac ", max_size=30))
@@ -247,7 +248,7 @@ def test_against_references_it_is_accuracy() -> None:
 
 
 def test_a_pattern_that_explodes_costs_its_list_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discorank.metrics.lexical.answers.PATTERN_SECONDS", 0.05)
+    monkeypatch.setattr("discorank.metrics.lexical.written_answers.PATTERN_SECONDS", 0.05)
     decoder = MBRDecoder(Vote(answer="pattern", pattern="(a+)+b"))
     lists = [CandidateList("x", (Candidate("a" * 5000), Candidate("ab")))]
     lists.append(CandidateList("y", (Candidate("aab"), Candidate("c"))))
