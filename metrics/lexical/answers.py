@@ -21,6 +21,7 @@ import cmath
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -29,7 +30,8 @@ from typing import Any, Literal
 from unicodedata import decimal
 from zlib import crc32
 
-from ..log import LOG
+from ..errors import ModelLoadError
+from ..optional_packages import imported
 
 Agreement = Literal["exact", "casefold", "number", "value", "math"]
 Number = Fraction | float | complex
@@ -92,7 +94,9 @@ _BETWEEN_THOUSANDS = re.compile(
     r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))"
 )
 # a comma before decimals, where it cannot be between thousands or parts of a list
-_DECIMAL_COMMA = re.compile(r"([-+]?[$€£]?\s?(?:\d{1,3}(?:\.\d{3})+|0|\d+(?=,\d\d(?!\d)))),(\d+(?:\D.*)?)")
+_DECIMAL_COMMA = re.compile(
+    r"([-+]?[$€£]?\s?(?:\d{1,3}(?:\.\d{3})+|0|\d+(?=,\d\d(?!\d)))),(\d+(?:\D.*)?)"
+)
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)")
 _MIXED = re.compile(
     r"(?<![\d.,}^])(\d+)(?:\s*\\frac\s*\{?(\d+)\}?\s*\{?(\d+)\}?|\s+(\d+)/(\d+)(?!\d))"
@@ -294,9 +298,16 @@ def _of_parts(
 ) -> str | None:
     """A key of several formulas; the order of a set is not kept."""
     keys = [key_of(part) for part in parts]
-    names = {_SUBSCRIPT.sub("", part.partition("=")[0]).strip() for part in map(str, parts) if "=" in part}
+    names = {
+        _SUBSCRIPT.sub("", part.partition("=")[0]).strip()
+        for part in map(str, parts)
+        if "=" in part
+    }
     if len(names) > 1:  # x = 1, y = 2 is not x = 2, y = 1
-        keys = [key and f"{part.partition('=')[0].strip()}={key}" for part, key in zip(parts, keys, strict=True)]
+        keys = [
+            key and f"{part.partition('=')[0].strip()}={key}"
+            for part, key in zip(parts, keys, strict=True)
+        ]
     known = [key for key in keys if key is not None]
     if len(known) < len(keys):
         return None
@@ -576,14 +587,16 @@ def math_key(text: str) -> str | None:
 
 @lru_cache(1)
 def math_parser() -> Callable[[str], list[Any]] | None:
-    """The parser of math-verify, without its timeouts, which need signals; None, and a warning, if not installed."""
+    """The parser of math-verify, without its timeouts, which need signals; None if it is not installed.
+
+    Warns:
+        UserWarning: it is not installed; once in a process.
+    """
     try:
-        from math_verify import parser
-    except ImportError:
-        LOG.warning(
-            "vote: formulas are compared by plain rules, as math-verify is not installed"
-            ' (pip install "discorank[math]")'
-        )
+        parser = imported("math_verify.parser", "vote")
+    except ModelLoadError as error:
+        problem = f"vote compares formulas by plain rules: {error}"
+        warnings.warn(problem, UserWarning, stacklevel=2)
         return None
     parser.TIMEOUT_WARNING_SHOWN = True  # said where its timeouts are off
     return partial(

@@ -220,7 +220,9 @@ class Vote(Metric):
             if self._lacks_answer(part.hypotheses):
                 remarks.append("no-answer")
             is_square = part.references is part.hypotheses
-            are_labels = len(part.hypotheses) == 1  # else texts of a list, compared with pseudo-references
+            are_labels = (
+                len(part.hypotheses) == 1
+            )  # else texts of a list, compared with pseudo-references
             if not is_square and self._lacks_answer(part.references, are_labels):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))

@@ -96,7 +96,9 @@ _REASON = re.compile(
 _COPULA = re.compile(
     r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
 )
-_PREFIX = re.compile(r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)")
+_PREFIX = re.compile(
+    r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)"
+)
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
 _SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
 # words by which a short text with a number is a sentence around it, and not a name or term

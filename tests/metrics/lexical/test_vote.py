@@ -17,8 +17,8 @@ from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
 from discorank.metrics.lexical import vote
 from discorank.metrics.lexical.answers import number_key
-from discorank.metrics.lexical.written_answers import boxed, json_value, steps_of
 from discorank.metrics.lexical.vote import Vote
+from discorank.metrics.lexical.written_answers import boxed, json_value, steps_of
 from discorank.metrics.registry import load_from_data
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.storage.limits import use_limits
@@ -27,7 +27,8 @@ from discorank.rerank.lists import Candidate, CandidateList
 
 BOXES = [
     (r"so \boxed{12}", "12"),
-    (r"\boxed{\frac{1}{2}} and \boxed{ 3 }", "3"),
+    (r"\boxed{\frac{1}{2}} or rather \boxed{ 3 }", "3"),
+    (r"\boxed{\frac{1}{2}}$ and $\boxed{ 3 }", r"\frac{1}{2}, 3"),
     (r"\boxed{\sqrt{x^{2}}}", r"\sqrt{x^{2}}"),
     (r"\boxed {7}", "7"),
     (r"\boxed{\boxed{5}}", "5"),
@@ -35,7 +36,7 @@ BOXES = [
     (r"\boxed{1} then \boxed{2", "1"),
     (r"}} \boxed{4}", "4"),
     (r"\boxed{}", None),
-    (r"\\boxed{1}", None),  # a line break of LaTeX, and a word
+    (r"\\boxed{1}", "1"),  # escaped twice
     ("12", None),
 ]
 EQUAL = [
@@ -100,7 +101,7 @@ def test_what_is_no_json_has_no_answer(text: str) -> None:
 
 @pytest.mark.parametrize("path", ["", ".a", "a.", "a..b", "a[", "a[x]", "a[0]b", "a" * 1001])
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(InputError, match=r"is no JSON path|without path"):
+    with pytest.raises(InputError, match=r"is not a JSON path|without path"):
         Vote(answer="json", path=path)
 
 
@@ -262,7 +263,7 @@ def test_a_pattern_that_explodes_costs_its_list_alone(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("pattern", ["(", r"\L<x>", "(" * 900, "a" * 1001, "*"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(InputError, match=r"is no regular expression|at most 1000"):
+    with pytest.raises(InputError, match=r"is not a regular expression|at most 1000"):
         Vote(answer="pattern", pattern=pattern)
 
 
