@@ -3,9 +3,9 @@
     python -m benchmarks.choice_quality.answer_equivalence PATH... [--show]
 
 PATH is an unpacked source distribution of math-verify (``pip download --no-deps --no-binary :all: math-verify``), or
-math_equivalence_test.py of hendrycks/math. Their tables are read from the sources, which are not run: of pytest the rows
-of right answer, reply, and whether they are equal; of unittest the two texts of each assertion. A reply is read as a
-reply, a right answer as a label. --show prints the rows that are read wrong.
+math_equivalence_test.py of hendrycks/math. Their tables are read from the sources, which are not run: of pytest the
+rows of right answer, reply, and whether they are equal; of unittest the two texts of each assertion. A reply is read as
+a reply, a right answer as a label. --show prints the rows that are read wrong.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _of_table(table: ast.expr) -> Iterator[Row]:
     """The rows of right answer, reply and expectation among those of a table."""
     for row in getattr(table, "elts", ()):
         values: Any = [getattr(value, "value", None) for value in getattr(row, "elts", ())]
-        if len(values) == 3 and all(isinstance(value, str) for value in values[:2]):
-            if values[2] in (0, 1):
-                yield Row(values[0], values[1], bool(values[2]))
+        are_texts = len(values) == 3 and all(isinstance(value, str) for value in values[:2])
+        if are_texts and values[2] in (0, 1):
+            yield Row(values[0], values[1], bool(values[2]))
 
 
 def tables_in(path: Path) -> Iterator[tuple[str, list[Row]]]:

@@ -11,12 +11,13 @@ r"""When two answers agree: equality of their keys, so that agreement is an equi
   LaTeX and Markdown, and punctuation around it. A number within a name (iPhone 11), dates and times stay text.
 * math: value, and formulas that it cannot read as the package math-verify parses them (extra ``math``).
 
-Every step is bounded: formulas have at most `MAX_FORMULA` characters and `MAX_NESTING` brackets within each other, and
-are evaluated in fractions of bounded size or in floating point.
+Every step is bounded: formulas have at most `MAX_FORMULA` characters, and are evaluated in fractions of bounded size or
+in floating point.
 """
 
 from __future__ import annotations
 
+import ast
 import cmath
 import math
 import operator
@@ -37,7 +38,7 @@ Agreement = Literal["exact", "casefold", "number", "value", "math"]
 Number = Fraction | float | complex
 
 MAX_CHARACTERS = 1_000  # of an answer whose marks are removed
-MAX_FORMULA, MAX_NESTING = 400, 12
+MAX_FORMULA = 400
 MAX_EXPONENT, MAX_BITS = 400, 4_000
 MAX_UNIT_WORDS = 4
 POINTS = (1, 2, 3)
@@ -101,32 +102,32 @@ _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)")
 _MIXED = re.compile(
     r"(?<![\d.,}^])(\d+)(?:\s*\\frac\s*\{?(\d+)\}?\s*\{?(\d+)\}?|\s+(\d+)/(\d+)(?!\d))"
 )
-# how a formula is written: patterns, and what each is read as
-_NOTATION: Sequence[tuple[re.Pattern[str], str]] = tuple(
+# commands and signs of a formula, and what each is read as
+_COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("left", "right", "displaystyle", "limits"), ""),
+    **dict.fromkeys(("quad", "qquad"), " "),
+    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac"),
+    **dict.fromkeys(("cdot", "times", "ast"), "*"),
+    **dict.fromkeys(("le", "leq", "leqslant"), "≤"),
+    **dict.fromkeys(("ge", "geq", "geqslant"), "≥"),
+    **{"div": "/", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "≈"},
+    **{"cup": "∪", "infty": "∞", "pm": "±", "in": "∈"},
+}
+_COMMAND = re.compile(r"\\{1,2}(q?quad|[a-zA-Z]+)")
+_SIGNS = str.maketrans(
+    {"×": "*", "·": "*", "∙": "*", "⋅": "*", "÷": "/", "π": r"\pi ", "√": r"\sqrt ", "²": "^2"}
+)
+_SIGNS |= str.maketrans({"³": "^3", "\u2212": "-", "–": "-", "$": " ", "~": " "})
+_SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern), as_read)
     for pattern, as_read in (
-        (r"\\\\(?=[a-zA-Z])", r"\\"),
-        (r"\\(?:left|right|displaystyle|limits|big|Big)(?![a-zA-Z])\.?", ""),
-        (r"\\[,!;: ]|\\q?quad|~|\$", " "),
-        (r"\\[dtc]frac", r"\\frac"),
-        (r"\\(?:cdot|times|ast)(?![a-zA-Z])|[×·∙⋅]|(?<=\d)\s+x\s+(?=\d)|\*\*(?=\s*\*)", "*"),
+        (r"\\[,!;: ]", " "),
+        (r"(?<=\d)\s+x\s+(?=\d)", "*"),
         (r"\*\*", "^"),
-        (r"\\div(?![a-zA-Z])|÷", "/"),
-        (r"\\(?:leq?|leqslant)(?![a-zA-Z])|<=", "≤"),
-        (r"\\(?:geq?|geqslant)(?![a-zA-Z])|>=", "≥"),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"\\neq?(?![a-zA-Z])|!=", "≠"),
-        (r"\\approx(?![a-zA-Z])", "≈"),
-        (r"\\cup(?![a-zA-Z])", "∪"),
-        (r"\\infty(?![a-zA-Z])", "∞"),
-        (r"\\pm(?![a-zA-Z])", "±"),
-        (r"\\in(?![a-zA-Z])", "∈"),
-        (r"π", r"\\pi "),
-        (r"√|(?<![\\\w])sqrt", r"\\sqrt "),
-        (r"²", "^2"),
-        (r"³", "^3"),
-        (r"[\u2212–]", "-"),
+        (r"<=", "≤"),
+        (r">=", "≥"),
+        (r"!=", "≠"),
+        (r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])", r"\\\1"),
         (r"\\\{", "⦃"),
         (r"\\\}", "⦄"),
         (r"\s*(?:,\s*)?\b(?:and|or)\b\s*", ", "),
@@ -140,15 +141,25 @@ _NAME = re.compile(
 _TOKEN = re.compile(
     r"\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?|\\[a-zA-Z]+|\S"
 )
-_GREEK = re.compile(
-    r"\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|rho|sigma|tau|phi|psi|omega)"
+# how arguments of commands are grouped before a formula is read as an expression of Python
+_GROUPED: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(pattern), as_read)
+    for pattern, as_read in (
+        (r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))", r"\\\1{\2}"),
+        (r"(\\frac\s*\{[^{}]*\})\s*(\w)", r"\1{\2}"),
+        (r"\\sqrt\s*\[(\d)\]\s*\{", r"root{\1,"),
+        (r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)", r"\1{\2}"),
+        (r"(\d+)!", r"factorial{\1}"),
+        (r"\}\s*\{", ","),
+    )
 )
 _WORD = re.compile(r"(?<!\\)(?<![a-zA-Z])[^\W\d_]{2,}")
 _SYMBOLS = re.compile(r"[abnpqrtxyz]{2,3}|sin|cos|tan|log|ln|exp|pi")
-_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
-    **{name: getattr(cmath, name) for name in ("sin", "cos", "tan", "exp", "log")},
-    "ln": cmath.log,
-}
+_LETTER = re.compile(
+    r"[^\W\d_]|\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|rho|sigma|tau|phi|psi|omega|pi)"
+)
+_CONSTANTS: Mapping[str, Number] = {"_pi": math.pi, "_e": math.e, "_i": 1j}
+_IN_PYTHON = {"{": "(", "}": ")", "[": "(", "]": ")", "^": "**", "%": "/'100'"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "⦃": "⦄"}
 _RELATIONS = re.compile(r"[<>≤≥≠]")
 _FORMULA_MARKS = re.compile(r"[\\^_=<>≤≥∪∈+*/|]|\d\s*[a-z]|[(\[{⦃].*,")
@@ -248,7 +259,8 @@ def _notation(text: str) -> str:
         text = "".join(str(decimal(character, character)) for character in text)
     text = _PERCENT.sub("%", _BETWEEN_THOUSANDS.sub("", text))
     text = text.replace("\\$", "").replace("\\%", "%")
-    for pattern, as_read in _NOTATION:
+    text = _COMMAND.sub(lambda m: _COMMANDS.get(m[1], f"\\{m[1]}"), text.translate(_SIGNS))
+    for pattern, as_read in _SPELLED:
         text = pattern.sub(as_read, text)
     text = _MIXED.sub(
         lambda m: f"({m[1]}+{m[2] or m[4]}/{m[3] or m[5]})", _WRAPPED.sub(r"\1", text)
@@ -260,6 +272,8 @@ def _formula_key(text: str, level: int = 0) -> str | None:  # noqa: C901  a case
     """A key of a formula; None of what is none."""
     if level > 3 or not text or (len(text) == 1 and text.isalpha()):
         return None
+    if text.lstrip("+-") == "∞":
+        return f"#{text}"
     nested = partial(_formula_key, level=level + 1)
     if len(parts := _split(text, "∪")) > 1:
         return _of_parts("∪", parts, nested, ordered=False)
@@ -396,143 +410,99 @@ def _values(text: str) -> list[Number] | None:
     if not all(map(_SYMBOLS.fullmatch, words)) or (words and not re.search(r"[\d+*/^\\(-]", text)):
         return None
     try:
-        return [_Formula(text, point).value() for point in POINTS]
-    except (ValueError, ArithmeticError, IndexError):
+        tree = ast.parse(_in_python(text), mode="eval").body
+        return [_evaluated(tree, point) for point in POINTS]
+    except (ValueError, ArithmeticError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
-class _Formula:
-    """Evaluates a formula by recursive descent, with its symbols at one point; raises ValueError for anything else."""
+def _in_python(text: str) -> str:
+    """A formula as an expression of Python: numbers as strings, symbols with a _ in front, products with a sign.
 
-    def __init__(self, text: str, point: int) -> None:
-        self.tokens = _TOKEN.findall(text)[::-1]
-        self.point = point
-        self.depth = 0
-
-    def value(self) -> Number:
-        """The value of all of the formula."""
-        value = self.sum()
-        if self.tokens:
-            raise ValueError(self.tokens[-1])
-        return value
-
-    def take(self, *expected: str) -> str:
-        """The next token where it is one of these, else an empty one."""
-        return self.tokens.pop() if self.tokens and self.tokens[-1] in expected else ""
-
-    def sum(self) -> Number:
-        """Terms with signs between them."""
-        total = self.product()
-        while sign := self.take("+", "-"):
-            total = (operator.add if sign == "+" else operator.sub)(total, self.product())
-        return total
-
-    def product(self) -> Number:
-        """Factors with signs between them, or with none before a symbol or a bracket."""
-        value = self.power()
-        while self.tokens:
-            if self.take("/"):
-                value = value / self.power()
-            elif self.take("*") or not re.match(r"[-+\d.,)\]}⦄!%=]", self.tokens[-1]):
-                value = value * self.power()
-            else:
-                break
-        return value
-
-    def power(self) -> Number:
-        """A factor with its sign, exponent, percent sign or factorial."""
-        if sign := self.take("-", "+"):
-            return -self.power() if sign == "-" else self.power()
-        base = self.atom()
-        while mark := self.take("^", "!", "%"):
-            if mark == "%":
-                base = base / 100
-            elif mark == "!":
-                base = _factorial(base)
-            else:
-                base = _power(base, self.power() if self.tokens[-1] in "+-" else self.atom())
-        return base
-
-    def atom(self) -> Number:
-        """A number, a symbol, a function, or what is in brackets."""
-        token = self.tokens.pop()
-        if token[0].isdigit() or token[0] == ".":
-            return _fraction(token)
-        if token in _CLOSING:
-            return self.inside(token)
-        name = token.removeprefix("\\")
-        if name == "frac":
-            return self.argument() / self.argument()
-        if name == "sqrt":
-            degree = self.inside("[") if self.take("[") else 2
-            return _power(self.argument(), 1 / Fraction(degree))  # type: ignore[arg-type]
-        if name in _FUNCTIONS:
-            return self.function(name)
-        constants = {"pi": math.pi, "e": math.e, "i": 1j}
-        if name in constants:
-            return constants[name]
-        if _GREEK.fullmatch(token) or (len(token) == 1 and token.isalpha()):
-            return _symbol(name, self.point)
-        raise ValueError(token)
-
-    def inside(self, opening: str) -> Number:
-        """A formula up to its closing bracket."""
-        self.depth += 1
-        if self.depth > MAX_NESTING:
-            raise ValueError(opening)
-        value = self.sum()
-        self.depth -= 1
-        if not self.take(_CLOSING[opening]):
-            raise ValueError(opening)
-        return value
-
-    def argument(self) -> Number:
-        """What a command of LaTeX is applied to: a group, or one digit or symbol."""
-        token = self.tokens[-1]
-        if len(token) > 1 and token.isdigit():
-            self.tokens[-1:] = [token[1:], token[0]]
-        return self.atom()
-
-    def function(self, name: str) -> Number:
-        """A function of a factor, with its base or exponent."""
-        base = self.argument() if self.take("_") else None
-        exponent = self.argument() if self.take("^") else Fraction(1)
-        value = _FUNCTIONS[name](complex(self.power()))
-        value = value / cmath.log(complex(base)) if base is not None else value
-        return _power(value, exponent)
+    Raises:
+        ValueError: it is not a formula.
+    """
+    for pattern, as_read in _GROUPED:
+        text = pattern.sub(as_read, text)
+    source = ""
+    for token in re.findall(rf"{'|'.join(_FUNCTIONS)}|{_TOKEN.pattern}", text):
+        piece = _piece(token)
+        if re.search(r"(?:[)']|_\w+)$", source) and re.match(r"['(\w]", piece):
+            if piece[0] == "'":
+                raise ValueError("a number behind another factor")
+            piece = f"*{piece}"
+        source += piece
+    return source
 
 
-def _symbol(name: str, point: int) -> float:
-    return 0.5 + 7 * crc32(f"{name}{point}".encode()) / 2**32
+def _piece(token: str) -> str:
+    """A token of a formula in Python."""
+    name = token.removeprefix("\\")
+    if re.match(r"\.?\d", token):
+        return f"'{token}'"
+    if _LETTER.fullmatch(token):
+        return f"_{name}"
+    if name not in _FUNCTIONS and token not in "+-*/(),{}[]^%":
+        raise ValueError(f"no formula has {token}")
+    return _IN_PYTHON.get(token, name)
+
+
+def _evaluated(node: ast.expr, point: int) -> Number:
+    """The value of an expression, its symbols at one point; ValueError for anything but arithmetic."""
+    match node:
+        case ast.Constant(value=str(digits)):
+            return _fraction(digits)
+        case ast.Name(id=name):
+            return _CONSTANTS.get(name, 0.5 + 7 * crc32(f"{name}{point}".encode()) / 2**32)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            value = _evaluated(operand, point)
+            return -value if isinstance(node.op, ast.USub) else value
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_evaluated(left, point), _evaluated(right, point))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _FUNCTIONS[name](*(_evaluated(argument, point) for argument in arguments))
+    raise ValueError(ast.unparse(node))
 
 
 def _fraction(token: str) -> Fraction:
     """A decimal number."""
-    if len(token) > MAX_EXPONENT:
-        raise ValueError(token)
     digits, _, exponent = token.replace(",", "").lower().partition("e")
     if abs(int(exponent or 0)) > MAX_EXPONENT:
-        raise ValueError(token)
+        raise ValueError(f"the exponent of {token}")
     return Fraction(digits.removesuffix(".")) * Fraction(10) ** int(exponent or 0)
 
 
 def _power(base: Number, exponent: Number) -> Number:
     """A power; exact where it is a fraction of bounded size."""
-    if isinstance(base, Fraction) and isinstance(exponent, Fraction):
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if exponent.denominator == 1 and abs(exponent) * bits <= MAX_BITS:
+        if abs(exponent) * bits <= MAX_BITS:
             return base ** int(exponent)
-        root = round(float(base) ** (1 / exponent.denominator)) if base > 0 else 0
-        if exponent.numerator == 1 and Fraction(root) ** min(exponent.denominator, 9) == base:
-            return Fraction(root)
     value: complex = complex(base) ** complex(exponent)
     return value
 
 
 def _factorial(value: Number) -> Fraction:
-    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= MAX_EXPONENT:
+    if not isinstance(value, Fraction) or value > MAX_EXPONENT:
         raise ValueError("!")
     return Fraction(math.factorial(int(value)))
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: _power,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    **{name: getattr(cmath, name) for name in ("sin", "cos", "tan", "exp", "log")},
+    "ln": cmath.log,
+    "frac": operator.truediv,
+    "sqrt": partial(_power, exponent=Fraction(1, 2)),
+    "root": lambda degree, value: _power(value, 1 / degree),
+    "factorial": _factorial,
+}
 
 
 _FOLDS: Sequence[tuple[re.Pattern[str], str]] = (
@@ -564,25 +534,20 @@ _COSTLY = re.compile(r"\^[^\s^]{0,9}\^|\^\s*\{?-?\d{4}|!|\\d?binom|\d{40}|(?:[({
 MAX_PARSED, MAX_POWERS = 160, 6
 
 
-def _costly(text: str) -> bool:
-    return len(text) > MAX_PARSED or text.count("^") > MAX_POWERS or bool(_COSTLY.search(text))
-
-
 @lru_cache(1024)
 def math_key(text: str) -> str | None:
-    """A key of a formula as math-verify parses it; None where it does not, or where parsing may take long."""
-    if _costly(text):
+    """A key of a formula as math-verify parses it; None where it does not, or where parsing may take long.
+
+    It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
+    """
+    if len(text) > MAX_PARSED or text.count("^") > MAX_POWERS or _COSTLY.search(text):
         return None
     parser = math_parser()
-    if parser is None:
-        return None
-    parsed = parser(f"${text.strip('$')}$")
+    parsed = parser(f"${text.strip('$')}$") if parser else []
     if not parsed:
         return None
-    try:
-        return _of_expression(parsed[0])
-    except (ValueError, ArithmeticError, AttributeError, TypeError):
-        return f"%{parsed[0]}"  # a sum, an integral: as sympy orders it, not evaluated
+    expression = parsed[0].doit() if getattr(parsed[0], "is_Matrix", False) else parsed[0]
+    return _formula_key(_notation(f"{expression}")) or f"%{expression}"
 
 
 @lru_cache(1)
@@ -605,61 +570,6 @@ def math_parser() -> Callable[[str], list[Any]] | None:
         fallback_mode="no_fallback",
         parsing_timeout=None,
     )
-
-
-def _of_expression(expression: Any) -> str | None:
-    """A key of what math-verify parsed, in the form of `_formula_key`."""
-    kind = type(expression).__name__
-    parts: Sequence[Any] = getattr(expression, "args", ())
-    if kind == "Interval":
-        left, right, left_open, right_open = parts
-        brackets = ("(" if left_open else "[") + (")" if right_open else "]")
-        return _of_parts(brackets, (left, right), _of_expression, ordered=True)
-    if kind in ("FiniteSet", "Union", "Tuple"):
-        mark = {"FiniteSet": "{}", "Union": "∪", "Tuple": "()"}[kind]
-        return _of_parts(mark, parts, _of_expression, ordered=kind == "Tuple")
-    if kind in ("MatAdd", "MatMul"):
-        expression = expression.doit()
-        kind = type(expression).__name__
-    if "Matrix" in kind:
-        return _of_parts(f"{expression.shape}", list(expression), _of_expression, ordered=True)
-    if kind == "Equality":
-        name, value = parts
-        if name.is_Symbol or "Set" in type(value).__name__ or type(value).__name__ == "Interval":
-            return _of_expression(value)
-    sign = {
-        "Equality": "=", "Unequality": "≠", "StrictLessThan": "<", "LessThan": "≤",
-        "StrictGreaterThan": "<", "GreaterThan": "≤",
-    }.get(kind, "")  # fmt: skip
-    if sign:
-        less, more = reversed(parts) if "Greater" in kind else parts
-        differences = [_evaluated(less, at) - _evaluated(more, at) for at in POINTS]
-        return _of_values(differences, sign)
-    return _of_values([_evaluated(expression, point) for point in POINTS])
-
-
-def _evaluated(expression: Any, point: int) -> Number:
-    """The value of an expression of sympy, with its symbols at one point; sympy itself may take without end."""
-    if expression.is_Rational:
-        return Fraction(int(expression.p), int(expression.q))
-    if expression.is_Symbol:
-        return _symbol(f"{expression}", point)
-    if expression.is_number and not expression.args:
-        return complex(expression)
-    values = [_evaluated(argument, point) for argument in expression.args]
-    kind = type(expression).__name__
-    if kind in ("Add", "Mul"):
-        return sum(values, Fraction(0)) if kind == "Add" else math.prod(values, start=Fraction(1))
-    if kind == "Pow":
-        return _power(*values)
-    if kind == "UnevaluatedExpr":
-        return values[0]
-    if kind == "Abs":
-        return abs(complex(values[0]))
-    if kind not in _FUNCTIONS:
-        raise ValueError(kind)
-    value: complex = _FUNCTIONS[kind](*map(complex, values))
-    return value
 
 
 def _exact(answer: str) -> str:

@@ -9,8 +9,8 @@ Symmetric. With weights w of pseudo-references the expected utility of a text is
 which is the vote of self-consistency (Wang et al. 2023), weighted or not, in O(N); of answers with equal shares the one
 that comes first wins. A text without an answer agrees with nobody, itself included: it has no vote and wins only where
 no text has an answer; the list is flagged ``no-answer``. In `score` against references it is accuracy: 1 where the
-answer agrees with that of any reference, which is read as a label: a bare one is the answer, whatever `answer`. Documents are compared sentence by sentence; where their answers are counted,
-their sentences are the lines of a text.
+answer agrees with that of any reference, which is read as a label: a bare one is the answer, whatever `answer`.
+Documents are compared sentence by sentence; where their answers are counted, their sentences are the lines of a text.
 
 Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
 one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
@@ -312,7 +312,7 @@ def _lines(text: Text) -> str:
     return "\n".join(text.sentences) if isinstance(text, Document) else text
 
 
-def _objects(values: Sequence[Text | None]) -> Array:
+def _objects(values: Sequence[Any]) -> Array:
     """A column of objects, which documents stay."""
     column = np.empty(len(values), object)
     for row, value in enumerate(values):

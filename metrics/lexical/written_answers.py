@@ -16,7 +16,7 @@ A label is read by its box, its mark, or as a whole: it is never reduced to a nu
 as itself if it is a label.
 
 The other places: all of a text, its last line, a match of a pattern, a JSON value. Every search is bounded: a box is
-found in one pass, JSON values by reading at most `MAX_TRIED` characters in vain, and a pattern has `PATTERN_SECONDS` of the processor.
+found in one pass, JSON values by reading at most `MAX_TRIED` characters in vain, and a pattern has `PATTERN_SECONDS`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ MARKS: Mapping[str, str] = {
 }
 # of scripts without blanks, or whose words take prefixes: they are found within words too
 MARKS_WITHIN: Mapping[str, str] = {
-    "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)|答案(?=\s*[:：*(（A-J\d\\$])"
+    "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)"
+    r"|答案(?=\s*[:：*(（A-J\d\\$])"
     r"|(?<!不)(?:选择?|選擇?)(?=\s*[(（]?[A-J](?![a-zA-Z]))",
     "Japanese": r"(?:正解|答え?え?|解答|回答)は|(?:答え?|正解|解答|回答)\s*[:：]",
     "Thai": r"คำตอบ(?:สุดท้าย|ที่ถูกต้อง)?\s*(?:คือ|เป็น|:)\s*(?:ข้อ|ตัวเลือก)?",
