@@ -435,16 +435,16 @@ def _in_python(text: str) -> str:
     return source
 
 
-def _piece(token: str) -> str:
+def _piece(part: str) -> str:
     """A token of a formula in Python."""
-    name = token.removeprefix("\\")
-    if re.match(r"\.?\d", token):
-        return f"'{token}'"
-    if _LETTER.fullmatch(token):
+    name = part.removeprefix("\\")
+    if re.match(r"\.?\d", part):
+        return f"'{part}'"
+    if _LETTER.fullmatch(part):
         return f"_{name}"
-    if name not in _FUNCTIONS and token not in "+-*/(),{}[]^%":
-        raise ValueError(f"no formula has {token}")
-    return _IN_PYTHON.get(token, name)
+    if name not in _FUNCTIONS and part not in "+-*/(),{}[]^%":
+        raise ValueError(f"no formula has {part}")
+    return _IN_PYTHON.get(part, name)
 
 
 def _evaluated(node: ast.expr, point: int) -> Number:

@@ -264,7 +264,11 @@ class VoteScorer(Scorer):
         """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
         answers = list(map(self.answer_of, texts))
-        columns = {"text": texts, "answer": answers, "key": list(map(self._key_of, answers))}
+        columns: dict[str, Sequence[Any]] = {
+            "text": texts,
+            "answer": answers,
+            "key": list(map(self._key_of, answers)),
+        }
         lengths = np.array([len(str(text)) for text in texts], np.int64)
         return Reps({name: _objects(values) for name, values in columns.items()}), lengths
 
