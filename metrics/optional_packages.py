@@ -22,6 +22,7 @@ EXTRA_OF = {
     "pysbd": "discourse",
     "wordfreq": "wordfreq",
     "nltk": "rouge",
+    "math_verify": "math",
     "scipy": "statistics",
     "matplotlib": "report",
     "jinja2": "report",

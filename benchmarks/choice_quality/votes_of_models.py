@@ -7,8 +7,10 @@
 LISTS are candidate lists with references, as ``discorank generate`` makes them of the questions of `questions` with
 ``--top-logprobs 20``; of lists without confidence the rows that need it are left out. Intervals of 95 % are by a
 bootstrap of questions. "Tuned" temperatures of weights are those that do best on the other half of the questions, as
-CISC has it (Taubenfeld et al. 2025). Behind a comma of a file's name stands what it is
-called: ``lists.jsonl,smollm2``.
+CISC has it (Taubenfeld et al. 2025). Of lists whose candidates name their systems, such as languages of thought, one
+table has the vote beside the best system in hindsight; their intervals are by a bootstrap of problems, which the last
+part of an id names. The right answer may be `target` instead of references. A comma separates the path of a file from
+its name in the tables: ``lists.jsonl,smollm2``.
 """
 
 from __future__ import annotations
@@ -38,13 +40,15 @@ GRID = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # temperatures among which is tuned
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 1.01)
 VOTE = Vote()
+TARGET = "target"  # the key of a right answer
 Chosen = Callable[[CandidateList], float]  # the chance that what is chosen from a list is right
 
 
 def is_right(record: CandidateList, answer_of: Vote, text: Any) -> bool:
     """Whether the answer of a text is that of a reference."""
     key = answer_of.key_of(text)
-    return key is not None and key in {VOTE.key_of(reference) for reference in record.references}
+    right_keys = {VOTE.key_of(reference, is_label=True) for reference in record.references}
+    return key is not None and key in right_keys
 
 
 def reader_of(record: CandidateList) -> Vote:
@@ -113,6 +117,13 @@ def choosers(records: Sequence[CandidateList]) -> Iterator[tuple[str, Chosen]]:
         yield f"vote by {name}, temperature {temperature:g}", by(decoder)
         yield f"the surest by {name}", surest(name)
     yield "pass@16", any_sample
+
+
+PLAIN: Mapping[str, Chosen] = {
+    "one sample": one_sample,
+    "vote": by(MBRDecoder("vote")),
+    "any sample": any_sample,
+}
 
 
 def confidences(records: Sequence[CandidateList]) -> list[str]:
@@ -272,15 +283,62 @@ def lists_in(path: str) -> list[CandidateList]:
     """The lists of a file, which may be gzipped."""
     content = Path(path).read_bytes()
     text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
-    return [read_list(json.loads(line)) for line in text.splitlines()]
+    rows = map(json.loads, text.splitlines())
+    return [
+        read_list({"references": [str(row[TARGET])], **row} if TARGET in row else row)
+        for row in rows
+    ]
+
+
+def interval_of_problems(records: Sequence[CandidateList], values: FloatArray) -> str:
+    """A mean and its interval, by a bootstrap of problems; lists without a value are left out."""
+    problems = np.unique([record.id.rsplit(".", 1)[-1] for record in records], return_inverse=True)[
+        1
+    ]
+    has_value = np.isfinite(values)
+    sums = np.bincount(problems, np.where(has_value, values, 0))
+    counts = np.bincount(problems, has_value.astype(float))
+    drawn = np.random.default_rng(0).integers(len(sums), size=(RESAMPLES, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1), (0.025, 0.975))
+    return f"{sums.sum() / counts.sum():.3f} [{low:.3f}, {high:.3f}]"
+
+
+def of_systems(name: str, lists: Sequence[CandidateList]) -> Iterator[str]:
+    """The lines of the table of lists whose candidates come from several systems."""
+    of_systems: dict[str, FloatArray] = {}
+    for i, record in enumerate(lists):
+        reader = reader_of(record)
+        for candidate in record.candidates:
+            values = of_systems.setdefault(
+                str(candidate.fields["system"]), np.full(len(lists), np.nan)
+            )
+            values[i] = is_right(record, reader, candidate.text)
+    rules = {rule: np.array([chosen(record) for record in lists]) for rule, chosen in PLAIN.items()}
+    best, of_best = max(of_systems.items(), key=lambda item: float(np.nanmean(item[1])))
+    rules[f"best system in hindsight ({best}, {np.isfinite(of_best).sum()} lists)"] = of_best
+    rules["vote, less one sample"] = rules["vote"] - rules["one sample"]
+    rules[f"vote, less {best}"] = rules["vote"] - of_best
+    stopped_at = [stopped(record, StoppingRule(cap=len(record.candidates))) for record in lists]
+    drawn, other, right_when_stopped = np.array(stopped_at, float).T
+    rules["vote, stopped"] = right_when_stopped
+    rules["vote, stopped: samples saved"] = 1 - drawn / [len(r.candidates) for r in lists]
+    rules["vote, stopped: answers changed"] = other
+    yield f"\n| {name}: {len(lists)} lists | |"
+    yield "|---|---|"
+    for rule, values in rules.items():
+        yield f"| {rule} | {interval_of_problems(lists, values)} |"
 
 
 if __name__ == "__main__":
     files = [[*argument.split(","), Path(argument).stem][:2] for argument in sys.argv[1:]]
     found = {name: lists_in(path) for path, name in files}
-    for table in (accuracy, of_kinds, fewer, stopping):
+    for name, lists in list(found.items()):
+        if all("system" in c.fields for record in lists for c in record.candidates):
+            for line in of_systems(name, found.pop(name)):
+                print(line, flush=True)
+    for table in (accuracy, of_kinds, fewer, stopping) if found else ():
         for line in table(found):
             print(line, flush=True)
     everything = [record for lists in found.values() for record in lists]
-    for line in law(everything, ("vote", "chrf")):
+    for line in law(everything, ("vote", "chrf")) if everything else ():
         print(line, flush=True)

@@ -9,11 +9,13 @@ Symmetric. With weights w of pseudo-references the expected utility of a text is
 which is the vote of self-consistency (Wang et al. 2023), weighted or not, in O(N); of answers with equal shares the one
 that comes first wins. A text without an answer agrees with nobody, itself included: it has no vote and wins only where
 no text has an answer; the list is flagged ``no-answer``. In `score` against references it is accuracy: 1 where the
-answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
-their sentences are the lines of a text.
+answer agrees with that of any reference, which is read as a label: a bare one is the answer, whatever `answer`.
+Documents are compared sentence by sentence; where their answers are counted, their sentences are the lines of a text.
 
 Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
 one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
+Where math-verify compares formulas, the signature has its version, as in ``vote(agree="math@0.9.0")``; without a
+version the rules are plain.
 """
 
 from __future__ import annotations
@@ -26,24 +28,27 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 
 from ..base import Metric
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..execution.by_sentence import lift
 from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import (
-    KEYS,
-    Agreement,
+from .answers import KEYS, Agreement, math_parser, math_version
+from .written_answers import (
+    RULES,
+    Rule,
     boxed,
     compiled,
     json_value,
     last_line,
     matched,
+    of_label,
+    rule_of,
     steps_of,
     whole,
+    written,
 )
-from .written_answers import RULES, Rule, rule_of, written
 
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
 Find = Callable[[str], str | None]
@@ -58,6 +63,7 @@ _PLACE_OF_RULE: Mapping[Rule, Place] = {
     "number": "number",
     "text": "auto",
 }
+_BY_VALUE = ("auto", "boxed", "marked", "number")
 _BY_RULE: Mapping[Place, Rule] = {"auto": "text", "marked": "marked", "number": "number"}
 
 
@@ -94,14 +100,16 @@ class Vote(Metric):
         pattern: a regular expression of the package regex, for answer="pattern": the last match, of which the first
             group. From the command line, from Python or a configuration, not from a file that somebody else wrote.
         path: keys and indexes to a value, for answer="json", such as steps[-1].value.
-        agree: exact; casefold; number: by value, and anything else as casefold; or value: as models write answers, with
-            units, letters of choices, yes and no. If not given, value for auto, marked and number, else exact.
+        agree: exact; casefold; number: by value, and anything else as casefold; value: as models write answers, with
+            units, formulas, letters of choices, yes and no; or math: value, with math-verify for what its plain rules
+            cannot read, as math@VERSION of one version alone. If not given, math if it is installed, or else value,
+            for auto, boxed, marked and number; exact for the others.
     """
 
     answer: Place = "auto"
     pattern: str | None = None
     path: str | None = None
-    agree: Agreement | None = None
+    agree: str | None = None
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
@@ -112,7 +120,7 @@ class Vote(Metric):
         bounds=(0, 1),
         symmetric=True,
         linear=True,
-        version=2,
+        version=3,
     )
     users_own: ClassVar[tuple[str, ...]] = ("pattern",)
 
@@ -126,18 +134,33 @@ class Vote(Metric):
                 fix = f'Set answer="{place}"'
                 raise InputError(f'{name} beside answer="{self.answer}"', where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
+        kind, _, wanted = (self.agree or "").partition("@")
+        if self.agree and kind not in KEYS:
+            raise unknown("agree", self.agree, tuple(KEYS), where="vote.agree")
+        installed = math_version()
+        if wanted and (kind != "math" or wanted != installed):
+            problem = f"agree={self.agree!r}, found math-verify {installed}"
+            fix = f'pip install "math-verify=={wanted}", or set agree="math"'
+            raise InputError(problem, where="vote", fix=fix)
+        if self.agreement == "math" and installed:
+            object.__setattr__(self, "agree", f"math@{installed}")
+        elif kind == "math":
+            math_parser()
+            object.__setattr__(self, "agree", "value")
 
     @property
     def agreement(self) -> Agreement:
-        """When answers agree."""
-        return self.agree or ("value" if self.answer in _BY_RULE else "exact")
+        """When answers agree; math is value where math-verify is not installed."""
+        if self.agree:
+            return cast(Agreement, self.agree.partition("@")[0])
+        return "math" if self.answer in _BY_VALUE else "exact"
 
     @property
     def variants(self) -> tuple[Self, ...]:
-        """The same by each of the rules that a list may be read by."""
+        """The same by each of the rules that a list may be read by; the last is its own."""
         if self.answer != "auto":
             return ()
-        return tuple(self._by(rule) for rule in RULES)
+        return tuple(self._by(rule) for rule in RULES[:-1])
 
     def in_list(self, texts: Sequence[Text]) -> Self:
         """The same by the rule that a list of these texts is read by; errors as `answer_of`."""
@@ -146,7 +169,7 @@ class Vote(Metric):
         return self._by(rule_of(list(map(_lines, texts))))
 
     def _by(self, rule: Rule) -> Self:
-        return replace(self, answer=_PLACE_OF_RULE[rule], agree=self.agreement)
+        return replace(self, answer=_PLACE_OF_RULE[rule])
 
     def load(self) -> VoteScorer:
         """The scorer with its search."""
@@ -160,10 +183,18 @@ class Vote(Metric):
         """
         return cast(VoteScorer, self.scorer).answer_of(text)
 
-    def key_of(self, text: Text) -> str | None:
-        """A key that equals another text's where their answers agree; None without an answer. Errors as `answer_of`."""
-        answer = self.answer_of(text)
-        return None if answer is None else KEYS[self.agreement](answer)
+    def key_of(self, text: Text, *, is_label: bool = False) -> str | None:
+        """A key that equals another text's where their answers agree; None without an answer.
+
+        Args:
+            text: a reply, or a right answer.
+            is_label: whether it is a right answer, which is never reduced.
+
+        Raises:
+            DiscorankError: as `answer_of`.
+        """
+        scorer = cast(VoteScorer, self.scorer)
+        return scorer.key_of_label(text) if is_label else scorer.key_of(text)
 
     def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
@@ -189,23 +220,27 @@ class Vote(Metric):
             if self._lacks_answer(part.hypotheses):
                 remarks.append("no-answer")
             is_square = part.references is part.hypotheses
-            if not is_square and self._lacks_answer(part.references):
+            are_labels = (
+                len(part.hypotheses) == 1
+            )  # else texts of a list, compared with pseudo-references
+            if not is_square and self._lacks_answer(part.references, are_labels):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))
 
-    def _lacks_answer(self, items: Iterable[Item]) -> bool:
+    def _lacks_answer(self, items: Iterable[Item], are_labels: bool = False) -> bool:
         """Whether one of the items has no answer."""
-        return any(self.answer_of(item.text) is None for item in items)
+        return None in (self.key_of(item.text, is_label=are_labels) for item in items)
 
 
 class VoteScorer(Scorer):
-    """Represents a text by its answer and the answer's key, None for both where it has none."""
+    """Represents a text by itself, its answer and the answer's key, None for both where it has none."""
 
     def __init__(self, metric: Vote) -> None:
         self.info = metric.info
         self._find: Find = finder(metric.answer, metric.pattern, metric.path)
         self._remembered: Find = lru_cache(REMEMBERED_TEXTS)(self._find)
-        self.key = KEYS[metric.agreement]
+        self._find_label: Find = of_label if metric.answer in _BY_VALUE else self._find
+        self._key = lru_cache(REMEMBERED_TEXTS)(KEYS[metric.agreement])
 
     def answer_of(self, text: Text) -> str | None:
         """As `Vote.answer_of`."""
@@ -213,14 +248,29 @@ class VoteScorer(Scorer):
         find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
         return find(lines)
 
+    def key_of_label(self, text: Text) -> str | None:
+        """The key of a right answer: of a text in which none is found it is all of the text."""
+        lines = _lines(text)
+        return self._key_of(self._find_label(lines) or whole(lines))
+
+    def key_of(self, text: Text) -> str | None:
+        """The key of a text's answer."""
+        return self._key_of(self.answer_of(text))
+
+    def _key_of(self, answer: str | None) -> str | None:
+        return None if answer is None else self._key(answer)
+
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Answers and keys, and the lengths of the texts."""
-        answers = np.empty(len(items), object)
-        keys = np.empty(len(items), object)
-        answers[:] = [self.answer_of(item.text) for item in items]
-        keys[:] = [None if answer is None else self.key(answer) for answer in answers]
-        lengths = np.array([len(str(item.text)) for item in items], np.int64)
-        return Reps({"answer": answers, "key": keys}), lengths
+        """Texts, answers and keys, and the lengths of the texts."""
+        texts = [item.text for item in items]
+        answers = list(map(self.answer_of, texts))
+        columns: dict[str, Sequence[Any]] = {
+            "text": texts,
+            "answer": answers,
+            "key": list(map(self._key_of, answers)),
+        }
+        lengths = np.array([len(str(text)) for text in texts], np.int64)
+        return Reps({name: _objects(values) for name, values in columns.items()}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""
@@ -230,6 +280,15 @@ class VoteScorer(Scorer):
             is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
             matrices.append(is_same.astype(np.float64))
         return matrices
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Whether every hypothesis agrees with one of the references [H], which are labels."""
+        values = []
+        for block in blocks:
+            labels = set(map(self.key_of_label, reps["text"][block.references])) - {None}
+            agrees = [key in labels for key in reps["key"][block.hypotheses]]
+            values.append(np.array(agrees, np.float64))
+        return values
 
     def expected(
         self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
@@ -255,6 +314,14 @@ class VoteScorer(Scorer):
 def _lines(text: Text) -> str:
     """A text; the sentences of a document as lines."""
     return "\n".join(text.sentences) if isinstance(text, Document) else text
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    """A column of objects, which documents stay."""
+    column = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        column[row] = value
+    return column
 
 
 def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:

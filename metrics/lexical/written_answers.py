@@ -1,71 +1,204 @@
-r"""Answers as language models write them, who are not told how: boxed, marked in words, the last number, a short text.
+r"""Where the answer of a text is: in the reply of a model, or in a label, which is an answer already.
 
-A text is read by one of four rules, each of which takes in those before it:
+A reply is read by one of four rules, each of which includes those before it:
 
-* boxed: what stands in the last ``\boxed{...}``
-* marked: else what follows the last mark: "the answer is", "final answer:", "Answer:", "####", ``<answer>``, and what
-  stands for these in other languages (`MARKS`)
-* number: else the last number, with its sign, fraction, currency or percent sign; of a date or a time all of it
-* text: else a first yes or no, and of a text of up to `SHORT_WORDS` words all of it
+* boxed: the content of the last ``\boxed{...}``
+* marked: else what follows the last mark: "the answer is", "final answer:", "Answer:", "####", ``<answer>``, and their
+  like in other languages (`MARKS`)
+* number: else the whole of a reply that is nothing but an answer with a number in it ("iPhone 11", "(1, 5)"), or the
+  last number or formula, with its sign, currency or percent sign; of a date or a time all of it
+* text: else a first yes or no, or the whole of a text of up to `SHORT_WORDS` words
 
-A list is read by the first rule by which `MOST` of its texts have an answer (`rule_of`), the last where none does.
+A list is read by the first rule by which `MOST` of its texts have an answer (`rule_of`), the last where none does. What
+precedes the last ``</think>`` is read only if nothing follows it.
+
+A label is read by its box, its mark, or as a whole: it is never reduced to a number. What was read from a reply is read
+as itself if it is a label.
+
+The other places: all of a text, its last line, a match of a pattern, a JSON value. Every search is bounded: a box is
+found in one pass, JSON values by reading at most `MAX_TRIED` characters in vain, and a pattern has `PATTERN_SECONDS`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Literal
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from .answers import DATE, bare, boxed, letter_of, yes_or_no
+import regex
+
+from ..errors import InputError, MetricError, excerpt
+from ..storage.limits import limits
+from .answers import DATE, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
 
 MOST = 0.75
-SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 5
+SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
 MAX_ANSWER = 200  # characters behind a mark that are looked at
 MAX_TEXT = 1 << 16  # characters at the end of a text that are searched; an answer stands at the end
+MAX_JOINED = 32  # boxes or formulas that are one answer
+PATTERN_SECONDS = 1.0
+MAX_PATTERN = 1_000  # characters of a pattern or a path
+MAX_TRIED = 1 << 22  # characters that are read in vain in search of JSON within a text
 
-# words in front of an answer, by language; the languages are those of MGSM in lm-eval, and some more
+# words in front of an answer, by language: those of MGSM in lm-eval, and some more
 MARKS: Mapping[str, str] = {
     "English": r"(?:the\s+)?(?:(?:final|correct|right|best)\s+){0,2}(?:answer|choice|option)\s+"
     r"(?:is|would\s+be|must\s+be|should\s+be|will\s+be|=)(?!\s+not\b)(?:\s+(?:therefore|thus|then|simply|option|choice)){0,2}"
-    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]|####",
+    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]",
     "German": r"(?:die\s+)?(?:endgültige\s+|richtige\s+)?antwort\s+(?:ist|lautet)|(?:endgültige\s+)?antwort\s*:",
-    "French": r"(?:la\s+)?réponse\s+(?:finale\s+)?(?:est|serait)|réponse\s*(?:finale\s*)?:",
+    "French": r"(?:la\s+)?(?:bonne\s+)?réponse\s+(?:finale\s+|correcte\s+)?(?:est|serait)|réponse\s*(?:finale\s*)?:",
     "Spanish": r"(?:la\s+)?respuesta\s+(?:final\s+|correcta\s+)?es|respuesta\s*(?:final\s*)?:",
     "Portuguese": r"(?:a\s+)?resposta\s+(?:final\s+|correta\s+)?é|resposta\s*(?:final\s*)?:",
     "Italian": r"(?:la\s+)?risposta\s+(?:finale\s+|corretta\s+)?è|risposta\s*(?:finale\s*)?:",
-    "Dutch": r"(?:het\s+)?antwoord\s+is|antwoord\s*:",
-    "Russian": r"(?:окончательный\s+)?ответ\s*(?:[:—–-]|равен|будет)",
-    "Chinese": r"(?:最终)?答案(?:是|为|為)?",
-    "Japanese": r"(?:最終的?な?)?答え?え?は|答え?\s*[:：]",
-    "Thai": r"คำตอบ(?:คือ|\s*:)",
+    "Dutch": r"(?:het\s+)?(?:juiste\s+)?antwoord\s+is|antwoord\s*:",
+    "Polish": r"(?:poprawna\s+)?odpowied(?:ź|zią)\s*(?:to|jest|brzmi|:)",
+    "Russian, Ukrainian": r"(?:окончательный\s+|правильный\s+)?ответ\s*(?:[:—–-]|равен|будет)|відповідь\s*[:—–-]",
+    "Greek": r"(?:η\s+)?(?:σωστή\s+)?απάντηση\s+είναι|απάντηση\s*:",
     "Swahili": r"jibu\s+(?:ni|la\s+mwisho\s+ni)|jibu\s*:",
-    "Bengali": r"উত্তর(?:টি)?\s*(?:হল|হলো|:)",
+    "Turkish": r"(?:doğru\s+)?(?:cevap|yanıt)\s*:",
+    "Vietnamese": r"(?:đáp\s+án|câu\s+trả\s+lời)\s*(?:đúng\s*|cuối\s+cùng\s*)?(?:là|:)",
+    "Indonesian": r"jawaban(?:nya)?\s*(?:akhir\s*|yang\s+benar\s*)?(?:adalah|:)",
+}
+# of scripts without blanks, or whose words take prefixes: they are found within words too
+MARKS_WITHIN: Mapping[str, str] = {
+    "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)"
+    r"|答案(?=\s*[:：*(（A-J\d\\$])"
+    r"|(?<!不)(?:选择?|選擇?)(?=\s*[(（]?[A-J](?![a-zA-Z]))",
+    "Japanese": r"(?:正解|答え?え?|解答|回答)は|(?:答え?|正解|解答|回答)\s*[:：]",
+    "Thai": r"คำตอบ(?:สุดท้าย|ที่ถูกต้อง)?\s*(?:คือ|เป็น|:)\s*(?:ข้อ|ตัวเลือก)?",
+    "Korean": r"(?:정답|답|답변)\s*(?:은|는|:)",
+    "Arabic": r"(?:[إا]جابة|جواب)(?:\s+(?:ال)?(?:صحيحة?|نهائية?))?\s*(?:هي|هو|:)",
+    "Persian": r"(?:پاسخ|جواب)\s*(?:(?:صحیح|نهایی)\s*)?(?:برابر\s+)?:",
+    "Hebrew": r"תשובה(?:\s+ה(?:נכונה|סופית))?\s*(?:היא|:)",
+    "Hindi, Marathi": r"उत्तर\s*(?:है|होगा|आहे|:)(?!\s*नहीं)|उत्तर(?=\s*[\d(A-J\\$])",
+    "Bengali": r"উত্তর(?:টি|টা)?\s*(?:হলো|হল|হবে|:)|উত্তর(?:টি|টা)?(?=\s*[\d(A-J\\$])",
     "Telugu": r"సమాధానం\s*:?",
-    "Korean": r"(?:정답|답)(?:은|:)",
-    "Turkish": r"(?:doğru\s+)?cevap\s*:",
+    "Tamil": r"(?:பதில்|விடை)\s*:?",
+    "sign": r"####",
 }
 _TAGGED = re.compile(rf"<answer>(.{{0,{MAX_ANSWER}}}?)</answer>", re.IGNORECASE | re.DOTALL)
 _MARKED = re.compile(
-    rf"(?<!\w)(?:{'|'.join(MARKS.values())})[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}"
-    rf"(?=(?P<answer>[^\n]{{1,{MAX_ANSWER}}}))",
+    rf"(?:(?<!\w)(?:{'|'.join(MARKS.values())})|{'|'.join(MARKS_WITHIN.values())})"
+    rf"[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}(?=(?P<answer>[^\n]{{1,{MAX_ANSWER}}}))",
     re.IGNORECASE,
 )
-# a text that begins with the letter of a choice, or ends with one in brackets
-_CHOSEN = re.compile(r"\W*\(?([A-J])[).:](?=\s)|.*\(([A-J])\)\W*$", re.DOTALL)
-_REASON = re.compile(r",?\s+(?:because|since|as|which|where|so|for)\b.*$", re.DOTALL)
+# a text that begins with the letter of a choice, or ends with one in brackets behind a blank
+_CHOSEN = re.compile(r"\W*\(?([A-J])[).:](?=\s)|.*(?<![^\s(（])\(([A-J])\)\W*$", re.DOTALL)
+_REASON = re.compile(
+    r",?\s+(?:because|since|as|which|where|so|for|weil|denn|da|parce|car|porque|perché|want|потому|так\s+как|เพราะ|لأن"
+    r"|क्योंकि|कारण)\b.*$|[,，]\s*(?:not\b|而不是|不是).*$|(?:[,，、]\s*)?(?:因为|因為|因此|所以|なぜなら|เพราะ|왜냐하면|क्योंकि|لأن).*$",
+    re.DOTALL,
+)
+# what follows an answer where the verb ends the sentence
+_COPULA = re.compile(
+    r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
+)
+_PREFIX = re.compile(
+    r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)"
+)
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
-_SENTENCE_END = re.compile(r"(?<!^\w)(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？]")
-_DIGITS = r"\d{1,3}(?:(?:,|\{,\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
-_FRACTION = r"\\[dt]?frac\s*\{[^{}\n]{1,40}\}\s*\{[^{}\n]{1,40}\}"
+_SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
+# words by which a short text with a number is a sentence around it, and not a name or term
+_SENTENCE = re.compile(
+    r"^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
+    r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
+    r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
+    r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
+    r"|будет|значит|ni|dus|heeft)\b|です|ます|である|だから|的话|所以|因此|一共|总共|是|有|は|を|が|เป็น|คือ|มี|입니다|있|है|هو|هي",
+    re.IGNORECASE,
+)
+_OF_A_NAME = re.compile(r"[^\W\d_]*[A-ZÀ-ÞА-Я][^\W\d_]*\s+#?\d")
+_DIGITS = (
+    r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:(?:,|\s?\{,\s?\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+,\d\d(?![\d,])"
+    r"|\d+(?:\.\d+)?|\.\d+"
+)
+_FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}\n]{1,40}\}|\d)\s*(?:\{[^{}\n]{1,40}\}|\d)"
+_ROOT = r"(?:\\sqrt\s*(?:\{[^{}\n]{1,40}\}|\d)|√\s?\d+|\\pi\b|π)"
 _NUMBER = re.compile(
     rf"(?:{DATE})|(?<![\w.])(?:(?<=[\s(=:*$])[-\u2212]|^[-\u2212])?[$€£]?"
-    rf"(?:{_FRACTION}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)(?:\s?\\?%)?",
+    rf"(?:{_FRACTION}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
+    rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?"
+    r"(?:\s?(?:\\times|\\cdot|[×x*])\s?10\^(?:\{-?\d{1,3}\}|-?\d{1,3}))?"
+    r"(?:\s?(?:\\?%|percent\b|per\s?cent\b|pct\b|(?:thousand|million|billion|trillion)\b))?",
     re.IGNORECASE,
 )
+# a formula that LaTeX sets apart; the $ of currencies is none
+_FORMULA = re.compile(
+    r"(?<!\\)\$(?=\S)([^$\n]{1,200}?)(?<=[^\s\\])\$(?!\d)|(?<!\\)\$\s((?:[^$\n\w]|\\[a-z]+|\{[a-z]+\}|\d|\b[a-z]\b){1,200}?)\s\$|\\\((.{1,200}?)\\\)|\\\[(.{1,200}?)\\\]|\$\$(.{1,200}?)\$\$",
+    re.DOTALL,
+)
+_EQUALS = re.compile(r"(?<![<>!\\])=|≈|\\approx(?![a-z])|\\in(?![a-z])")
+_MEANS_SOMETHING = re.compile(r"\d|\\[a-zA-Z]")
+# boxes whose backslash was escaped twice count
+_BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|[{}]", re.DOTALL)
+# between boxes or formulas that are one answer
+_JOINED = re.compile(
+    r"(?:[\s,;&$]|\\[()\[\]]|\\q?quad|\\text\s*\{[^{}]*\b(?:and|or)\b[^{}]*\}|\b(?:and|or)\b|[a-z]_?\d?\s*=)*"
+)
+_PERCENT_BEHIND = re.compile(r"\s?(?:\\?%|percent\b|pct\b)")
+_KEY, _INDEX = r"[^.\[\]]+", r"\[(-?\d{1,9})\]"
+_PATH = re.compile(rf"(?:{_KEY}|{_INDEX})(?:\.{_KEY}|{_INDEX})*")
+_STEP = re.compile(rf"({_KEY})|{_INDEX}")
+
+
+def whole(text: str) -> str | None:
+    """All of the text."""
+    return text.strip() or None
+
+
+def last_line(text: str) -> str | None:
+    """The last line that is not blank."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip() or None if lines else None
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last ``\boxed{...}`` that is closed, and of the boxes that it continues, as a list.
+
+    Braces nest; ``\{`` and ``\}`` are not braces.
+
+    >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}, not \boxed{3"), boxed(r"\boxed{1} and \boxed{2}")
+    ('\\frac{1}{2}', '1, 2')
+    """
+    # where a box begins, or -1 of other braces, and where its content does
+    open_braces: list[tuple[int, int]] = []
+    boxes: list[_Span] = []
+    for match in _BRACES.finditer(text):
+        mark = match[0]
+        if mark == "{" or "boxed" in mark:
+            open_braces.append((match.start() if "boxed" in mark else -1, match.end()))
+        elif mark == "}" and open_braces:
+            start, content = open_braces.pop()
+            is_outer = bool(boxes) and boxes[-1].start > start
+            if start >= 0 and not is_outer:
+                boxes.append(_Span(start, match.end(), text[content : match.start()].strip()))
+    return _joined(text, boxes)
+
+
+class _Span(NamedTuple):
+    """A box or formula of a text."""
+
+    start: int
+    end: int
+    content: str
+
+
+def _joined(text: str, spans: Sequence[_Span]) -> str | None:
+    """The content of the last span, and of those before it with nothing but "and" or a comma between them."""
+    contents: list[str] = []
+    start = len(text)
+    for span in reversed(spans):
+        if contents and not _JOINED.fullmatch(text, span.end, start):
+            break
+        contents.insert(0, span.content)
+        start = span.start
+        if len(contents) == MAX_JOINED:
+            break
+    return ", ".join(filter(None, contents)) or None
 
 
 def marked(text: str) -> str | None:
@@ -74,15 +207,19 @@ def marked(text: str) -> str | None:
     >>> marked("So 6 * 7 = 42. The answer is 42. Is that right?"), marked("#### 1,000"), marked("I get 42")
     ('42', '1,000', None)
     """
-    text = text[-MAX_TEXT:]
+    for answer in _behind_marks(text):
+        return _shown(answer)
+    chosen = None if is_answer(text) else _CHOSEN.match(text)
+    return chosen and (chosen[1] or chosen[2])
+
+
+def _behind_marks(text: str) -> Iterator[str]:
+    """What follows the marks of a text, the last first, where that is not blank."""
     answers = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
     answers += [(match.start(), _sentence(match["answer"])) for match in _MARKED.finditer(text)]
-    # the last that says something
     for _, answer in sorted(answers, reverse=True):
         if shown := bare(answer):
-            return _shown(shown)
-    chosen = _CHOSEN.match(text)
-    return chosen and (chosen[1] or chosen[2])
+            yield shown
 
 
 def _sentence(text: str) -> str:
@@ -93,32 +230,64 @@ def _sentence(text: str) -> str:
 
 def _shown(answer: str) -> str:
     """The letter of a choice, yes or no; of a sentence its last number; a shorter answer as it is."""
-    answer = _REASON.sub("", answer) or answer
+    answer = _COPULA.sub("", _REASON.sub("", answer)) or answer
+    answer = unhedged(answer) or answer
     word = letter_of(answer) or yes_or_no(answer)
-    if word is None and _is_sentence(answer):
-        return last_number(answer) or answer
-    return word or answer
+    if word is None and not is_answer(answer):
+        return last_number(answer) or bare(answer)
+    return word or bare(answer)
 
 
-def _is_sentence(answer: str) -> bool:
-    """Whether an answer is many words, or some around a number."""
-    num_words = len(answer.split())
-    numbers = _NUMBER.findall(answer) if num_words >= FEW_WORDS else []
-    return num_words > SHORT_WORDS or (len(numbers) == 1 and not answer.startswith(numbers[0]))
+def is_answer(text: str) -> bool:
+    """Whether a text is nothing but an answer: short, and no sentence around a number.
+
+    >>> is_answer("iPhone 11"), is_answer("Article 5 of the NATO treaty"), is_answer("I get 42"), is_answer("(1, 5)")
+    (True, True, False, True)
+    """
+    text = text.strip()
+    words = text.split()
+    if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
+        return False
+    inside = bare(text)
+    formulas = list(_FORMULA.finditer(inside))
+    if formulas and not _JOINED.fullmatch(_FORMULA.sub("", inside)):
+        return False
+    if _SENTENCE_END.search(inside) or _SENTENCE.search(inside) or _PREFIX.match(inside):
+        return False
+    ends_sentence = len(words) >= FEW_WORDS and text.endswith((".", "!"))
+    return not ends_sentence or not _NUMBER.search(inside) or bool(_OF_A_NAME.search(inside))
 
 
 def last_number(text: str) -> str | None:
-    r"""The last number, date or time of a text.
+    r"""A text that is nothing but an answer with a number, else the last number, formula, date or time of a text.
 
     >>> last_number("It is 42 apples"), last_number("from 3-5 to 1,234.50 euros."), last_number("no")
     ('42', '1,234.50', None)
     >>> last_number("on 5 May 2024"), last_number(r"so $x = -\frac{1}{2}$"), last_number("in H2O")
     ('5 May 2024', '-\\frac{1}{2}', None)
     """
-    last = None
-    for match in _NUMBER.finditer(text[-MAX_TEXT:]):
-        last = match[0]
-    return None if last is None else last.strip()
+    if is_answer(text):
+        shown = bare(text)
+        is_term = _NUMBER.search(shown) or re.search(r"\\[a-zA-Z]|\w\s*[\^+*/=]\s*\w", shown)
+        return shown if is_term and letter_of(shown) is None else None
+    last, end = None, -1
+    for match in _NUMBER.finditer(text):
+        last, end = match[0], match.end()
+    formulas = [
+        _Span(match.start(), match.end(), _result(next(filter(None, match.groups()))))
+        for match in _FORMULA.finditer(text)
+    ]
+    while formulas and not _MEANS_SOMETHING.search(formulas[-1].content):
+        formulas.pop()
+    if formulas and formulas[-1].end >= end:
+        is_percent = _PERCENT_BEHIND.match(text, formulas[-1].end)
+        last = f"{_joined(text, formulas)}{'%' if is_percent else ''}"
+    return None if last is None else bare(last) or None
+
+
+def _result(formula: str) -> str:
+    """What a formula equals: its part behind the last equals sign."""
+    return _EQUALS.split(formula)[-1].strip().rstrip(".,")
 
 
 def short_text(text: str) -> str | None:
@@ -136,7 +305,8 @@ def short_text(text: str) -> str | None:
 
 
 def _boxed(text: str) -> str | None:
-    return boxed(text[-MAX_TEXT:])
+    answer = boxed(text)
+    return answer and (bare(answer) or answer)
 
 
 _STEPS: Mapping[Rule, Callable[[str], str | None]] = {
@@ -148,12 +318,20 @@ _STEPS: Mapping[Rule, Callable[[str], str | None]] = {
 RULES: tuple[Rule, ...] = tuple(_STEPS)
 
 
+def _end(text: str) -> str:
+    """The part of a text that is searched: its end, behind the thought that it may begin with."""
+    text = text[-MAX_TEXT:]
+    reply = text.rpartition("</think>")[2]
+    return reply if reply.strip() else text
+
+
 def written(rule: Rule, text: str) -> str | None:
-    """The answer of a text by a rule and those before it; None where it has none."""
+    """The answer of a reply by a rule and those before it; None where it has none."""
+    text = _end(text)
     for step in RULES[: RULES.index(rule) + 1]:
         answer = _STEPS[step](text)
         if answer is not None:
-            return answer
+            return of_label(answer)
     return None
 
 
@@ -164,9 +342,149 @@ def rule_of(texts: Sequence[str]) -> Rule:
     'number'
     """
     needed = ceil(MOST * len(texts))
-    missing = list(texts)
+    missing = list(map(_end, texts))
     for rule in RULES:
         missing = [text for text in missing if _STEPS[rule](text) is None]
         if len(texts) - len(missing) >= needed:
             return rule
     return RULES[-1]
+
+
+def of_label(text: str) -> str | None:
+    r"""The answer of a label: its box, what follows its last mark, or all of it, which is never reduced.
+
+    >>> of_label(r"2\sqrt{5}"), of_label("3 + 4 = 7\n#### 7"), of_label(r"so \boxed{x^2}"), of_label("Henry 8")
+    ('2\\sqrt{5}', '7', 'x^2', 'Henry 8')
+    """
+    answer = whole(text)
+    while answer:
+        searched = answer[-MAX_TEXT:]
+        inside = boxed(searched) or next(_behind_marks(searched), answer)
+        if len(inside) >= len(answer):
+            break
+        answer = inside
+    return answer
+
+
+def compiled(pattern: str) -> Any:
+    """A regular expression of the package regex.
+
+    Raises:
+        InputError: it is none, or too long.
+    """
+    if len(pattern) > MAX_PATTERN:
+        problem = f"{len(pattern)} characters, at most {MAX_PATTERN} are read"
+        raise InputError(problem, where="pattern", fix="Write a shorter one")
+    try:
+        return regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        problem = f"{excerpt(pattern)} is not a regular expression ({error})"
+        raise InputError(problem, where="pattern", fix="See the package regex") from None
+
+
+def matched(pattern: Any, text: str) -> str | None:
+    """The last match that is not empty: its first group that took part, or all of it where there is no group.
+
+    Raises:
+        MetricError: the search takes more than `PATTERN_SECONDS`.
+    """
+    last = None
+    try:
+        # other threads run on meanwhile
+        for match in pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True):
+            last = match if match[0] else last
+    except TimeoutError:
+        raise MetricError(
+            f"more than {PATTERN_SECONDS:g} s on a text of {len(text)} characters",
+            where=f"pattern {excerpt(pattern.pattern)}",
+            fix="Write one that backtracks less: no repetition within a repetition",
+        ) from None
+    if last is None:
+        return None
+    groups = [group for group in last.groups() if group is not None]
+    answer = groups[0] if groups else last[0]
+    return answer.strip() or None
+
+
+def steps_of(path: str) -> tuple[str | int, ...]:
+    """The keys and indexes of a path.
+
+    >>> steps_of("steps[-1].result.value")
+    ('steps', -1, 'result', 'value')
+
+    Raises:
+        InputError: it is none.
+    """
+    if len(path) > MAX_PATTERN or not _PATH.fullmatch(path):
+        fix = "Write keys and indexes, such as answer or steps[-1].value"
+        raise InputError(f"{excerpt(path)} is not a JSON path", where="path", fix=fix)
+    return tuple(key or int(index) for key, index in _STEP.findall(path))
+
+
+def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
+    r"""The value at a path of the JSON that a text is, or of the last JSON array or object in it that has one there.
+
+    A string is itself, a number stays as it is written, an array or object is JSON with sorted keys. There is no answer
+    where no JSON is found, it is nested too deeply, or null is at the path.
+
+    >>> json_value(("answer",), '<think>let {x} be</think>Here it is: {"answer": 5}. Done.')
+    '5'
+
+    Raises:
+        InputError: the text is longer than a JSON file may be, or has the marks of more values.
+    """
+    limits().check("json_bytes", len(text), "text")
+    limits().check("json_values", sum(map(text.count, "[{,:")), "text")
+    for value in _json_in(text):
+        for step in steps:
+            value = _inside(value, step)
+        if value is not None:
+            break
+    else:
+        return None
+    if isinstance(value, str):
+        return value.strip() or None
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        return None
+
+
+def _refused(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# numbers stay as they are written
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refused)
+
+
+def _json_in(text: str) -> Iterator[Any]:
+    """The JSON that a text is, or the arrays and objects in it, the last first."""
+    try:
+        yield _JSON.decode(text)
+        return
+    except (ValueError, RecursionError):
+        pass
+    text = _end(text)
+    values, at, tried = [], 0, 0
+    for match in re.finditer(r"[\[{]", text):
+        start = match.start()
+        if start < at or tried > MAX_TRIED:
+            continue
+        try:
+            value, at = _JSON.raw_decode(text, start)
+            values.append(value)
+        except json.JSONDecodeError as error:
+            tried += error.pos - start
+        except (ValueError, RecursionError):
+            tried += len(text) - start
+    yield from reversed(values)
+
+
+def _inside(value: Any, step: str | int) -> Any:
+    """The value at a key of an object, or at an index of an array; None where there is none."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+        return value[step]
+    return None

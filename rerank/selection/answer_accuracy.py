@@ -56,13 +56,13 @@ def answers_of(record: CandidateList, metric: Vote) -> Answers:
         InputError: no reference has an answer.
         DiscorankError: as `Vote.answer_of`.
     """
-    right_keys = {metric.key_of(text) for text in record.references} - {None}
+    right_keys = {metric.key_of(text, is_label=True) for text in record.references} - {None}
     if not right_keys:
         problem = "no reference has an answer" if record.references else "no references"
         fix = "Give what is right, or leave the list out"
         raise InputError(problem, where="references", fix=fix)
     texts = [candidate.text for candidate in record.candidates]
-    in_list = metric.in_list(texts)  # a reference is read alone
+    in_list = metric.in_list(texts)
     counts = Counter(map(in_list.key_of, texts))
     without = counts.pop(None, 0)
     right = tuple(n for key, n in counts.items() if key in right_keys)

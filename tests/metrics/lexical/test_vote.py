@@ -16,8 +16,9 @@ from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
 from discorank.metrics.lexical import vote
-from discorank.metrics.lexical.answers import boxed, json_value, number, number_key, steps_of
+from discorank.metrics.lexical.answers import number_key
 from discorank.metrics.lexical.vote import Vote
+from discorank.metrics.lexical.written_answers import boxed, json_value, steps_of
 from discorank.metrics.registry import load_from_data
 from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.storage.limits import use_limits
@@ -26,7 +27,8 @@ from discorank.rerank.lists import Candidate, CandidateList
 
 BOXES = [
     (r"so \boxed{12}", "12"),
-    (r"\boxed{\frac{1}{2}} and \boxed{ 3 }", "3"),
+    (r"\boxed{\frac{1}{2}} or rather \boxed{ 3 }", "3"),
+    (r"\boxed{\frac{1}{2}}$ and $\boxed{ 3 }", r"\frac{1}{2}, 3"),
     (r"\boxed{\sqrt{x^{2}}}", r"\sqrt{x^{2}}"),
     (r"\boxed {7}", "7"),
     (r"\boxed{\boxed{5}}", "5"),
@@ -34,7 +36,7 @@ BOXES = [
     (r"\boxed{1} then \boxed{2", "1"),
     (r"}} \boxed{4}", "4"),
     (r"\boxed{}", None),
-    (r"\\boxed{1}", None),  # a line break of LaTeX, and a word
+    (r"\\boxed{1}", "1"),  # escaped twice
     ("12", None),
 ]
 EQUAL = [
@@ -99,7 +101,7 @@ def test_what_is_no_json_has_no_answer(text: str) -> None:
 
 @pytest.mark.parametrize("path", ["", ".a", "a.", "a..b", "a[", "a[x]", "a[0]b", "a" * 1001])
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(InputError, match=r"is no JSON path|without path"):
+    with pytest.raises(InputError, match=r"is not a JSON path|without path"):
         Vote(answer="json", path=path)
 
 
@@ -117,7 +119,7 @@ def test_different_numbers(first: str, second: str) -> None:
     st.fractions(max_denominator=999), st.sampled_from(["{}/{}", "\\frac{{{}}}{{{}}}", " {} / {} "])
 )
 def test_a_fraction_is_its_value(value: Any, form: str) -> None:
-    assert number(form.format(value.numerator, value.denominator)) == value
+    assert number_key(form.format(value.numerator, value.denominator)) == f"#{value}"
 
 
 @given(st.text(max_size=30) | st.text("0123456789.,eE+-/%$\\{}frac ", max_size=30))
@@ -247,7 +249,7 @@ def test_against_references_it_is_accuracy() -> None:
 
 
 def test_a_pattern_that_explodes_costs_its_list_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discorank.metrics.lexical.answers.PATTERN_SECONDS", 0.05)
+    monkeypatch.setattr("discorank.metrics.lexical.written_answers.PATTERN_SECONDS", 0.05)
     decoder = MBRDecoder(Vote(answer="pattern", pattern="(a+)+b"))
     lists = [CandidateList("x", (Candidate("a" * 5000), Candidate("ab")))]
     lists.append(CandidateList("y", (Candidate("aab"), Candidate("c"))))
@@ -261,7 +263,7 @@ def test_a_pattern_that_explodes_costs_its_list_alone(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("pattern", ["(", r"\L<x>", "(" * 900, "a" * 1001, "*"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(InputError, match=r"is no regular expression|at most 1000"):
+    with pytest.raises(InputError, match=r"is not a regular expression|at most 1000"):
         Vote(answer="pattern", pattern=pattern)
 
 

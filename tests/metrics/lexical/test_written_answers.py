@@ -3,27 +3,30 @@ r"""Answers as models write them: the table of cases, one rule per list, and tex
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import discorank
 from benchmarks.choice_quality.answer_cases import CASES, wrong
 from discorank import InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
-from discorank.metrics.lexical.answers import KEYS, bare, letter_of, value_key
+from discorank.metrics.lexical import answers, vote
+from discorank.metrics.lexical.answers import KEYS, bare, letter_of, math_version, value_key
 from discorank.metrics.lexical.vote import Vote
-from discorank.metrics.lexical.written_answers import RULES, rule_of, written
+from discorank.metrics.lexical.written_answers import RULES, of_label, rule_of, written
+from discorank.rerank.lists import read_list
+from discorank.rerank.selection.answer_accuracy import answers_of
 
 KNOWN_WRONG = {
     "word problems": {
         "The answer is one half, or 1/2.",
-        "The final answer is: 1.000,50 euros",
         "So there are 3 of 10 left, and that is what was asked.",
         "The answer is twelve.",
     },
-    "mathematics": {r"\boxed{3\frac{1}{2}}", r"\boxed{2^{10}}"},
     "free questions": {"The capital of France is Paris."},
 }
 
@@ -45,7 +48,32 @@ def test_cases(kind: str) -> None:
         ("Yes, it is", "yes"),
         ("x = 5", "5"),
         ("**Paris**.", "paris"),
-        ("x^2 + 1", "x^2+1"),
+        ("x^2 + 1", "x^{2}+1"),
+        (r"\dfrac{\sqrt{3}}{2}", r"\frac{\sqrt3}{2}"),
+        (r"\tfrac12", "0.5"),
+        (r"\left( 3,\dfrac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
+        ("(x-2)(x+2)", "x^2 - 4"),
+        (r"x \ge 5", "5 <= x"),
+        (r"-1 < x \leq 2", r"x \in (-1, 2]"),
+        ("2x + 4 = 0", "x + 2 = 0"),
+        (r"1 \pm \sqrt{2}", r"1 - \sqrt{2}, 1 + \sqrt 2"),
+        (r"[0,1) \cup (2,\frac{5}{2})", r"(2,2.5)\cup[0,1)"),
+        ("x = 2 or x = 3", "3, 2"),
+        (r"3\frac{1}{2}", "3 1/2"),
+        ("25 percent", r"25\%"),
+        (r"25 \text{ percent}", "0.25"),
+        ("25퍼센트", "25 Prozent"),
+        ("3 × 4 = 12", "12"),
+        ("3 x 4 = 12 apples", "12"),
+        ("approximately 3.14", "≈ 3.14"),
+        ("5 (since 2+3=5)", "5"),
+        ("20 (twenty)", "20"),
+        ("10^6", "1 million"),
+        (r"3 \times 10^8", "3e8"),
+        ("1.000,50", "1,000.5"),
+        ("3万", "30000"),
+        ("2/3", "0.666667"),
+        ("5 km/h", "5"),
         (r"\text{Paris}", "Paris"),
     ],
 )
@@ -63,6 +91,22 @@ def test_answers_that_agree(first: str, second: str) -> None:
         ("A cat", "A"),
         ("no one", "no"),
         ("-3", "3"),
+        ("25 percent", "25"),
+        ("iPhone 11", "Windows 11"),
+        ("(1,5)", "(2,5)"),
+        ("(1,5)", "(5,1)"),
+        ("(1,5)", "[1,5]"),
+        ("3y", "3x"),
+        (r"2\sqrt{5}", r"3\sqrt{5}"),
+        (r"2\sqrt{5}", "5"),
+        ("Article 5 of the NATO treaty", "Article 5 of the GDPR"),
+        ("x > 5", "x < 5"),
+        ("x = 1, y = 2", "x = 2, y = 1"),
+        ("3 apples and 5 oranges", "5 apples and 3 oranges"),
+        ("Paris", "Pairs"),
+        ("1,5", "1.5"),
+        ("5!", "5"),
+        ("12345678901234567890.5", "12345678901234567891"),
     ],
 )
 def test_answers_that_do_not(first: str, second: str) -> None:
@@ -192,8 +236,247 @@ def test_explain_and_report_show_answers_and_votes(
 def test_any_text_is_read(text: str) -> None:
     for rule in RULES:
         answer = written(rule, text)
-        assert answer is None or (answer.strip() and value_key(answer)[0] in "#'")
+        assert answer is None or (answer.strip() and value_key(answer))
     assert bare(bare(text)) == bare(text)
+
+
+@given(st.text(max_size=80) | st.text("0123456789.,()ABC$\\{}boxed answer is:#\n", max_size=80))
+def test_an_answer_that_is_read_again_is_the_same(text: str) -> None:
+    for rule in RULES:
+        answer = written(rule, text)
+        assert answer is None or of_label(answer) == answer
+    label = of_label(text)
+    assert label is None or of_label(label) == label
+
+
+LABELS = [
+    *(
+        r"2\sqrt{5}",
+        "3+4i",
+        "y=2x+3",
+        "4 and 5",
+        r"x \in [-2,7]",
+        "(4,5)",
+        "x^2+1",
+        "-3",
+        "25%",
+        "f(B)",
+    ),
+    *(
+        "Henry 8",
+        "iPhone 11",
+        "Article 5 of the NATO treaty",
+        "H2O",
+        "R2-D2",
+        "12:30",
+        "7:32",
+        "(D)",
+        "Route 66",
+    ),
+    *(
+        r"\frac{3}{4}\pi",
+        r"\{1,2\}",
+        "1 < x < 5",
+        r"\text{Monday}",
+        "1984 by George Orwell",
+        "3y",
+        "2x + 3y = 6",
+    ),
+    *(
+        "Paris, Texas",
+        "42 apples",
+        "5人と3人",
+        "all n with n > 5",
+        r"\begin{pmatrix}1\\2\end{pmatrix}",
+        "10,000",
+    ),
+]
+REPLIES = [
+    "{}",
+    r"So we get \boxed{{{}}}.",
+    "Answer: {}",
+    "**{}**",
+    "The answer is {}.",
+    "#### {}",
+    "答案是{}。",
+]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_right_answer_is_never_reduced(label: str) -> None:
+    """Alone, boxed or marked, a reply is right, in every place where labels are compared, and no other label's is."""
+    replies = [form.format(label) for form in REPLIES]
+    assert discorank.score(replies, [label] * len(replies), "vote").segments.tolist() == [1] * len(
+        replies
+    )
+    columns = {"prompts": ["p"] * len(replies), "gold": [label] * len(replies)}
+    assert discorank.reward("vote", reference="gold")(replies, **columns) == [1] * len(replies)
+    record = read_list({"id": "x", "candidates": replies, "references": [label]})
+    assert (answers_of(record, Vote()).right, answers_of(record, Vote()).wrong) == (
+        (len(replies),),
+        (),
+    )
+    others = [other for other in LABELS if other != label]
+    assert not discorank.score([rf"\boxed{{{label}}}"] * len(others), others, "vote").segments.any()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        'vote(answer="boxed")',
+        'vote(answer="pattern",pattern="= (.*)")',
+        'vote(answer="json",path="a")',
+    ],
+)
+def test_a_bare_label_is_the_answer_wherever_replies_have_theirs(spec: str) -> None:
+    replies = [r'{"a": "2 m"} = 2 m', r"\boxed{2 m}", '{"a": "2 m"}']
+    assert discorank.score(replies, ["2 m"] * 3, spec).segments.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("所以答案是5。另外还有3种情况。", "5"),
+        ("正确答案是B，而不是A。", "B"),
+        ("综上所述，正确答案为C。选项A错误。", "C"),
+        ("所以答案是 C 。", "C"),
+        ("答案选B。", "B"),
+        ("选项A错误，所以应选（C）。", "C"),
+        ("答案不是3，答案是4", "4"),
+        ("よって答えは5です。残りは3個です。", "5"),
+        ("よって正解は「B」です。Aは誤り。", "B"),
+        ("ดังนั้นคำตอบคือ 5 เพราะ 2+3", "5"),
+        ("คำตอบที่ถูกต้องคือ ข้อ B", "B"),
+        ("따라서정답은 5입니다. 나머지는 3개입니다.", "5"),
+        ("فالإجابة الصحيحة هي ب، لأن 3 أكبر", "ب"),
+        ("والجواب: ٤٢", "42"),
+        ("इसलिए सही उत्तर B है।", "B"),
+        ("उत्तर 5 है क्योंकि 2+3", "5"),
+        ("সুতরাং উত্তর 12", "12"),
+        ("Đáp án là 12. Còn 3.", "12"),
+        ("উত্তর কোরিয়া", "উত্তর কোরিয়া"),
+        ("उत्तर प्रदेश", "उत्तर प्रदेश"),
+        ("Answer: I think it is C", "C"),
+        ("b. 4", "b"),
+        ("I get 42", "42"),
+        ("It is 1 million dollars", "1000000"),
+        ("so $x = 2\\sqrt{5}$ is the root", r"2\sqrt{5}"),
+        ("The roots are $2$ and $3$.", "2, 3"),
+        ("She pays $3 and $4.", "4"),
+        ("<think>The answer is 6?</think>The answer is 5.", "5"),
+        ("<think>The answer is 6", "6"),
+    ],
+)
+def test_answers_of_replies(text: str, answer: str) -> None:
+    (ranking,) = MBRDecoder("vote").decode([[text] * 3])
+    assert ranking.answer is not None
+    assert value_key(ranking.answer) == value_key(answer)
+    assert discorank.score([text], [answer], "vote").segments[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "answer"),
+    [
+        (["iPhone 11", "Windows 11", "iPhone 12", "iPhone 12"], "iPhone 12"),
+        (["(1,5)", "(2,5)", "(3,5)", "(2,4)", "(2,4)"], "(2,4)"),
+        ([r"2\sqrt{5}", r"3\sqrt{5}", r"\sqrt{5}", "7", "7"], "7"),
+        (
+            [
+                r"\boxed{1}",
+                r"\boxed{1}",
+                r"\boxed{\frac{\sqrt{3}}{2}}",
+                r"\boxed{\dfrac{\sqrt{3}}{2}}",
+                r"\boxed{\frac{\sqrt3}{2}}",
+            ],
+            r"\frac{\sqrt{3}}{2}",
+        ),
+        (
+            [
+                r"\boxed{\frac12}",
+                r"\boxed{3}",
+                r"\boxed{\frac{1}{2}}",
+                r"\boxed{3}",
+                r"\boxed{\tfrac12}",
+            ],
+            r"\frac12",
+        ),
+        (
+            [
+                "The answer is 25.",
+                "The answer is 25 percent.",
+                "The answer is 25%.",
+                "The answer is 0.25.",
+                "The answer is 25.",
+            ],
+            "25 percent",
+        ),
+    ],
+)
+def test_votes_do_not_depend_on_notation_or_order(texts: list[str], answer: str) -> None:
+    for order in (texts, texts[::-1]):
+        (ranking,) = MBRDecoder("vote").decode([order])
+        assert ranking.answer is not None
+        assert value_key(ranking.answer) == value_key(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('<think>let {x} be</think>{"answer": 5}', "5"),
+        ('Here it is: {"answer": 5} Done.', "5"),
+        ('{"answer": 4} no, {"answer": 5}, as in [1]', "5"),
+        ('{"a": {"answer": 4}} {"answer": "5"}', "5"),
+        ("{" * 300 + '{"answer": 5}', "5"),
+        ('{"answer": null}', None),
+        ('{"answer": 5', None),
+    ],
+)
+def test_json_within_prose(text: str, value: str | None) -> None:
+    metric: Any = load_metric('vote(answer="json",path="answer")')
+    assert metric.answer_of(text) == value
+
+
+def test_without_math_verify_the_rules_are_plain_and_it_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vote, "math_version", lambda: None)
+    monkeypatch.setitem(sys.modules, "math_verify.parser", None)
+    answers.math_parser.cache_clear()
+    answers.math_key.cache_clear()
+    matrix = [rf"\boxed{{\begin{{{kind}}}1 & 2\end{{{kind}}}}}" for kind in ("pmatrix", "bmatrix")]
+    metric = Vote()
+    assert metric.signature() == "vote"
+    with pytest.warns(UserWarning, match=r"plain rules.*discorank\[math\]") as warned:
+        assert metric.pairwise(matrix, matrix).tolist() == [[1, 0], [0, 1]]
+    assert len(warned) == 1
+    assert Vote(agree="math").agreement == "value"
+    answers.math_parser.cache_clear()
+    answers.math_key.cache_clear()
+
+
+def test_math_verify_is_in_the_signature() -> None:
+    pytest.importorskip("math_verify")
+    metric: Any = load_metric("vote")
+    assert metric.signature() == f'vote(agree="math@{math_version()}")'
+    assert load_metric(metric.signature()) == metric
+    assert metric.in_list([r"\boxed{1}"]).agreement == "math"
+    matrix = [rf"\boxed{{\begin{{{kind}}}1 & 2\end{{{kind}}}}}" for kind in ("pmatrix", "bmatrix")]
+    assert metric.pairwise(matrix, matrix).all()
+    for text in (
+        "(" * 60 + "1" + ")" * 60,
+        "x^" * 60 + "x",
+        "9^{9^{9^9}}",
+        "9^{99999999}",
+        r"\binom{99999}{9999}",
+    ):
+        assert value_key(text, answers.math_key)
+
+
+def test_another_version_of_math_verify_is_refused() -> None:
+    with pytest.raises(InputError, match=r"math@0\.0\.1.*math-verify==0\.0\.1"):
+        Vote(agree="math@0.0.1")
+    with pytest.raises(InputError, match="Did you mean 'value'"):
+        Vote(agree="valu")
 
 
 @pytest.mark.parametrize(
@@ -217,10 +500,9 @@ def test_no_form_of_a_text_makes_it_costly(text: str) -> None:
 
 
 def test_settings() -> None:
-    assert Vote().agreement == "value"
-    assert Vote(answer="boxed").agreement == "exact"
+    assert Vote().agreement == Vote(answer="boxed").agreement == "math"
+    assert Vote(answer="text").agreement == "exact"
     assert Vote(agree="exact").in_list(["the answer is 5"]) == Vote(answer="marked", agree="exact")
     assert Vote(answer="text").variants == ()
-    assert load_metric("vote").signature() == "vote"
-    assert set(KEYS) == {"exact", "casefold", "number", "value"}
+    assert set(KEYS) == {"exact", "casefold", "number", "value", "math"}
     assert letter_of("(J) last") == "J"
