@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from discorank.cli.options import field_helps
 from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.app import READERS
-from discorank.integrations.proxy.forms.responses_form import LOGPROBS
 from discorank.integrations.proxy.questions import OTHER_KEYS, Allowed, Question
 from discorank.integrations.proxy.score_endpoints import SHARED
 from discorank.integrations.proxy.score_forms import FORMS
@@ -84,10 +83,7 @@ SAID = [{"role": "user", "content": "Hello"}]
 PLAIN: Mapping[str, Mapping[str, Any]] = {
     "chat/completions": {"messages": SAID},
     "completions": {"prompt": "Hello"},
-    "responses": {"input": "Hello"},
-    "messages": {"messages": SAID, "max_tokens": 9},
 }
-SCHEMA = {"type": "object"}
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 
 
@@ -115,18 +111,9 @@ def said_with(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": [part]}
 
 
-def tool_of_provider(name: str) -> dict[str, Any]:
-    """A tool that is no function."""
-    return {"tools": [{"type": name, "name": name}]}
-
-
 FUNCTION = {"type": "function", "function": {"name": "f"}}
-FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
-    "": {"tools": [FUNCTION]},
-    "responses": {"tools": [{"type": "function", "name": "f"}]},
-    "messages": {"tools": [{"name": "f", "input_schema": SCHEMA}]},
-}
-CHAT, COMPLETION, RESPONSE, MESSAGE = PLAIN
+FUNCTIONS: Mapping[str, Mapping[str, Any]] = {"": {"tools": [FUNCTION]}}
+CHAT, COMPLETION = PLAIN
 FEATURES = (
     Feature("a text", {"": {}}),
     Feature("the k best of n: `n`", {CHAT: {"n": 2}, COMPLETION: {"n": 2}}),
@@ -138,61 +125,19 @@ FEATURES = (
         {"sampling_temperature": 1.0},
     ),
     Feature("one candidate: `discorank.n` or `-n` is 1", {"": {"discorank": {"n": 1}}}),
-    Feature(
-        "log-probabilities",
-        {CHAT: {"logprobs": True}, COMPLETION: {"logprobs": 1}, RESPONSE: {"include": [LOGPROBS]}},
-    ),
-    Feature(
-        "JSON, or a schema of it",
-        {
-            "": {"response_format": {"type": "json_object"}},
-            RESPONSE: {"text": {"format": {"type": "json_object"}}},
-            MESSAGE: {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-        },
-    ),
+    Feature("log-probabilities", {CHAT: {"logprobs": True}, COMPLETION: {"logprobs": 1}}),
+    Feature("JSON, or a schema of it", {"": {"response_format": {"type": "json_object"}}}),
     Feature("calls of functions: `tools`", FUNCTIONS),
     Feature("the same with `--tool-calls pass`", FUNCTIONS, {"tool_calls": "pass"}),
-    Feature(
-        "other tools",
-        {
-            "": tool_of_provider("custom"),
-            RESPONSE: tool_of_provider("web_search"),
-            MESSAGE: tool_of_provider("web_search_20250305"),
-        },
-    ),
-    Feature(
-        "pictures",
-        {
-            CHAT: {"messages": [said_with(IMAGE)]},
-            RESPONSE: {"input": [said_with({"type": "input_image"})]},
-            MESSAGE: {"messages": [said_with({"type": "image"})]},
-        },
-    ),
+    Feature("other tools", {"": {"tools": [{"type": "custom", "name": "custom"}]}}),
+    Feature("pictures", {CHAT: {"messages": [said_with(IMAGE)]}}),
     Feature(
         "sound, files and other parts of messages",
-        {
-            CHAT: {"messages": [said_with({"type": "input_audio"})]},
-            RESPONSE: {"input": [said_with({"type": "input_file"})]},
-            MESSAGE: {"messages": [said_with({"type": "document"})]},
-        },
+        {CHAT: {"messages": [said_with({"type": "input_audio"})]}},
     ),
-    Feature(
-        "messages of another form", {CHAT: {"messages": "x"}, RESPONSE: {"input": [{"type": "x"}]}}
-    ),
+    Feature("messages of another form", {CHAT: {"messages": "x"}}),
     Feature("several prompts", {COMPLETION: {"prompt": ["a", "b"]}}),
     Feature("`modalities` beside text", {CHAT: {"modalities": ["audio"]}}),
-    Feature("`previous_response_id`", {RESPONSE: {"previous_response_id": "x"}}),
-    Feature("`conversation`", {RESPONSE: {"conversation": "x"}}),
-    Feature("`prompt`, a template that is kept", {RESPONSE: {"prompt": {"id": "x"}}}),
-    Feature("`store: true`", {RESPONSE: {"store": True}}),
-    Feature("`background`", {RESPONSE: {"background": True}}),
-    Feature("`truncation: auto`", {RESPONSE: {"truncation": "auto"}}),
-    Feature("`include` of anything else", {RESPONSE: {"include": ["x"]}}),
-    Feature("`text` of anything else", {RESPONSE: {"text": {"x": 1}}}),
-    Feature(
-        "a summary of what the model thinks",
-        {RESPONSE: {"reasoning": {"summary": "auto"}}, MESSAGE: {"thinking": {"type": "enabled"}}},
-    ),
     Feature("keys that are not known", {"": {"a_new_key": 1}}),
 )
 
@@ -219,8 +164,6 @@ def outcome(path: str, keys: Mapping[str, Any], options: Mapping[str, Any]) -> s
         return f"is refused ({error.status})"
     if not isinstance(question, Question):
         return f"passes: `{question.reason}`"
-    if question.unchosen:
-        return f"asked once: `{question.unchosen}`"
     if question.tools is not None:
         return "chosen by votes"
     return "chosen" if question.response_format is None else "chosen among those that fit"

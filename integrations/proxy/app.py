@@ -1,8 +1,7 @@
 """The application: which path leads where, who may come in, and the form of every answer and error.
 
 POST /v1/chat/completions, /v1/completions    chosen, or passed through
-POST /v1/responses, /v1/messages              chosen as chats and answered in their forms, or passed through
-POST /v1/score, /v1/rerank, /v1/utilities ... scores, by `score_endpoints`
+POST /v1/score, /v1/rerank, /get_reward       scores, by `score_endpoints`
 GET, POST /v1/...                             passed through
 GET /healthz, /metrics                        of this server
 
@@ -50,8 +49,6 @@ from .door import (
     body_of,
     max_connections,
 )
-from .forms.messages_form import error_of, read_message
-from .forms.responses_form import read_response
 from .panel import Panel, PanelModel, UpstreamSpec
 from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
@@ -63,7 +60,7 @@ from .questions import (
     read_completion,
     read_passing,
 )
-from .replies import answer_body, as_json, events
+from .replies import as_json, reply_events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
@@ -72,8 +69,6 @@ Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
 READERS: Mapping[str, Reader] = {
     "chat/completions": read_chat,
     "completions": read_completion,
-    "responses": read_response,
-    "messages": read_message,
 }
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
@@ -140,12 +135,12 @@ class App:
             self._check(request)
             await self._answered(request, send)
         except ApiError as error:
-            await self._refuse(error, send, request)
+            await self._refuse(error, send)
         except ClientGoneError:
             self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
-            await self._refuse(ApiError(500, "internal error"), send, request)
+            await self._refuse(ApiError(500, "internal error"), send)
 
     def _check(self, request: HttpRequest) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
@@ -264,7 +259,7 @@ class App:
     ) -> Question | PassThrough:
         """What a request asks for."""
         read: Callable[[], Question | PassThrough]
-        if path in READERS and getattr(behind.drawing, path, "choose") == "choose":
+        if path in READERS:
             read = partial(READERS[path], content, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
@@ -276,9 +271,6 @@ class App:
     ) -> None:
         """Sends the choice."""
         answer = await decisions.answer(question, share.take_reply)
-        if question.unchosen:
-            answer = answer.as_passed(question.unchosen)
-            self._counters.passed.labels(question.unchosen).inc()
         headers = {"x-discorank": answer.header}
         if answer.request_id is not None:
             headers["x-request-id"] = answer.request_id
@@ -286,14 +278,13 @@ class App:
             headers["x-discorank-models"] = answer.costs
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
-            content = b"".join(events(answer, question))
+            content = b"".join(reply_events(answer.body, question.chat, question.with_usage))
         else:
-            content = as_json(answer_body(answer, question))
+            content = as_json(answer.body)
         await self._send(send, 200, content, headers, has_end=False)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
-        no_text = question.unchosen or ("no-text" if not answer.is_chosen else CHOSEN)
-        self._note_traffic(COPIES if answer.is_copy else no_text)
+        self._note_traffic(COPIES if answer.is_copy else CHOSEN if answer.is_chosen else "no-text")
 
     def _note_traffic(self, kind: str) -> None:
         """Tells people where most requests are not chosen, or of copies."""
@@ -320,15 +311,13 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send, request: HttpRequest) -> None:
+    async def _refuse(self, error: ApiError, send: Send) -> None:
         """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        is_message = request.path.startswith("/v1/messages")
-        body = error_of(error) if is_message else error.body
-        await self._send(send, error.status, as_json(body), error.headers)
+        await self._send(send, error.status, as_json(error.body), error.headers)
 
     async def _send(
         self,

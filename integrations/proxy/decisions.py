@@ -238,7 +238,7 @@ class Decisions:
             for kind, count in zip(("prompt", "completion"), tokens_of(reply), strict=True):
                 if count:
                     self._counters.tokens.labels(kind).inc(count)
-        if decision.system and not decision.question.unchosen:
+        if decision.system:
             self._counters.models.chosen.labels(decision.system).inc()
 
     def _note_costs(self, costs: Sequence[ModelCost]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
@@ -109,27 +109,16 @@ Reason = Literal[
     "audio",
     "beam-search",
     "best_of",
-    "conversation",
     "echo",
-    "fields",
     "images",
-    "include",
-    "items",
     "logprobs",
     "messages",
     "modalities",
     "n=1",
     "parts",
-    "previous_response_id",
-    "prompt",
     "prompts",
-    "reasoning",
-    "store",
     "temperature=0",
-    "text",
-    "thinking",
     "tools",
-    "truncation",
 ]
 # keys that, unless empty, ask for something else than plain texts
 OTHER_KEYS: Mapping[str, Reason] = {
@@ -206,16 +195,6 @@ class PassThrough(NamedTuple):
     content: bytes
 
 
-class ReplyForm(Protocol):
-    """The form of an answer that is not a chat's: made of the reply to the chat that its request became."""
-
-    def body(self, reply: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer in one piece."""
-
-    def events(self, reply: Mapping[str, Any]) -> Iterator[bytes]:
-        """The answer as a stream of events."""
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """A request for the best of many texts.
@@ -236,8 +215,6 @@ class Question:
         model: the name of the model, as the request has it; empty if it has none.
         logprobs: whether the answer has log-probabilities.
         tools: that candidates may call; None where there are none.
-        form: of the answer, where the request was no chat itself.
-        unchosen: why one candidate is drawn and answers, of a request that was no chat itself; empty if one is chosen.
     """
 
     chat: bool
@@ -255,8 +232,6 @@ class Question:
     model: str = ""
     logprobs: bool = False
     tools: Tools | None = None
-    form: ReplyForm | None = None
-    unchosen: str = ""
 
     def content_with(self, more: Mapping[str, Any]) -> tuple[memoryview, bytes]:
         """The JSON of a request upstream: the content, which may be long and is not copied, and these keys."""
@@ -285,58 +260,6 @@ def _read(
         return _question(counts, chat, allowed, drawing)
     path = "chat/completions" if chat else "completions"
     return _passing(content, asked, path, counts.reason, drawing, allowed.model)
-
-
-class NoChatError(Exception):
-    """A request of another form that asks for something that is not translated, and the reason that is given."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-def read_translated(
-    content: bytes,
-    path: str,
-    chat_of: Callable[[Mapping[str, Any]], dict[str, Any]],
-    form_of: Callable[[Mapping[str, Any]], ReplyForm],
-    allowed: Allowed,
-    drawing: DrawingSettings,
-) -> Question | PassThrough:
-    """A request of another form.
-
-    One that could be a chat, but is not chosen (such as one of temperature 0), is asked once, as a chat.
-
-    Args:
-        content: its bytes.
-        path: beneath the address of the server.
-        chat_of: the chat that it means; raises NoChatError where it means more, or ApiError.
-        form_of: the form of its answer.
-        allowed: what it may choose among.
-        drawing: how candidates are drawn.
-
-    Raises:
-        ApiError: it cannot be read, or asks for what is not allowed.
-    """
-    asked = object_of(content)
-    try:
-        body = chat_of(asked)
-    except NoChatError as other:
-        _check_no_document(read_own_fields(asked, allowed), other.reason)
-        return _passing(content, asked, path, other.reason, drawing, allowed.model)
-    asked = dict(asked)
-    # what is over a bound is told by the name that it has here, not by that of the chat
-    keep_choices(asked, 1, drawing)
-    counts = _counts(body, True, allowed, drawing)
-    form = form_of(asked)
-    if not counts.reason:
-        return replace(_question(counts, True, allowed, drawing), form=form)
-    only = [
-        1,
-        *(0 for _ in allowed.own_sizes[1:]),
-    ]  # the first server answers what nothing is chosen for
-    question = _question(counts._replace(sizes=only, wanted=1), True, allowed, drawing)
-    return replace(question, tools=None, response_format=None, form=form, unchosen=counts.reason)
 
 
 def _check_no_document(own: OwnFields, reason: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...rerank.choice import RankedText, Ranking
@@ -34,12 +34,6 @@ class ChosenReply:
     request_id: str | None = None
     is_copy: bool = False
     costs: str = ""
-
-    def as_passed(self, reason: str) -> ChosenReply:
-        """The same as the answer of the one candidate that was drawn."""
-        body = {key: value for key, value in self.body.items() if key != FIELD}
-        header = f"passed-through; reason={reason}"
-        return replace(self, body=body, header=header, is_chosen=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,19 +242,6 @@ def _add(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
 def _is_count(value: Any) -> bool:
     """Whether a value may be how much was used: no number that sums would not hold."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
-
-
-def answer_body(answer: ChosenReply, question: Question) -> dict[str, Any]:
-    """The answer in one piece, in the form that the request has."""
-    return answer.body if question.form is None else question.form.body(answer.body)
-
-
-def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
-    """The events of an answer."""
-    if question.form is not None:
-        yield from question.form.events(answer.body)
-    else:
-        yield from reply_events(answer.body, question.chat, question.with_usage)
 
 
 def reply_events(reply: Mapping[str, Any], chat: bool, with_usage: bool) -> Iterator[bytes]:

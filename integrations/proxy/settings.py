@@ -75,9 +75,6 @@ class DrawingSettings:
         tool_calls: ``choose`` votes over calls of tools; ``pass`` lets requests with tools pass through.
         ignore_arguments: an argument of tools that does not count when calls are compared.
         argument_text: an argument whose text the utility chooses by, where candidates agree in all others.
-        responses: ``choose`` turns requests to /v1/responses into chats and chooses among their answers; ``pass`` lets
-            them pass through to a server that knows that path itself.
-        messages: the same for requests to /v1/messages.
         request: more keys of every request whose answer is chosen, as a JSON object, such as {"top_k": -1}; a request
             that has such a key itself keeps it.
     """
@@ -101,8 +98,6 @@ class DrawingSettings:
     tool_calls: Annotated[Literal["choose", "pass"], Rare()] = "choose"
     ignore_arguments: Annotated[tuple[str, ...], Rare()] = ()
     argument_text: Annotated[str | None, Rare()] = None
-    responses: Annotated[Literal["choose", "pass"], Rare()] = "choose"
-    messages: Annotated[Literal["choose", "pass"], Rare()] = "choose"
     request: str | None = None
 
     def __post_init__(self) -> None:

@@ -48,8 +48,7 @@ def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
+def test_it_serves_until_sigterm_and_finishes_what_is_open() -> None:
     replies, gate = [], threading.Event()
     words = ("-u", "chrf", "-n", "3", "--deadline", "600s", "--allow-utility", "bleu")
     with (
@@ -64,7 +63,7 @@ def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
         thread = threading.Thread(target=ask)
         thread.start()
         wait_until(lambda: upstream.num_open == 3)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         gate.set()
         thread.join()
         assert process.wait(PATIENCE_SECONDS) == 0
@@ -75,24 +74,25 @@ def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
     assert reply.json()["discorank"]["n"] == 3
 
 
-def test_a_hangup_changes_nothing_under_nohup(under_nohup: None) -> None:
-    with (
-        upstream_running(Script()) as upstream,
-        served(upstream.url, "-u", "chrf", "-n", "2") as (process, url),
-    ):
-        body = {"model": "m", "prompt": "p"}
-        assert send("POST", f"{url}/completions", json=body).status_code == 200
-        assert signal.SIGHUP in handled(process, "SigIgn")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
+def test_a_panel_serves_until_ctrl_c() -> None:
+    with upstream_running() as one, upstream_running() as other:
+        second = f"b={other.url},model=B,n=2"
+        with served(f"a={one.url}", second, "-u", "chrf", "-n", "3") as (process, url):
+            reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_SECONDS) == 0
+    assert reply.json()["discorank"]["n"] == 5
+    assert reply.headers["x-discorank-models"].startswith("a; answered; n=3")
+    assert (one.seen[0].body["model"], other.seen[0].body["model"]) == ("m", "B")
 
 
-def test_features_choose() -> None:
+def test_features_choose_and_a_hangup_changes_nothing_under_nohup(under_nohup: None) -> None:
     with (
         upstream_running() as upstream,
-        served(upstream.url, "-m", "logprob", "-m", "length*0.01") as (_, url),
+        served(upstream.url, "-m", "logprob", "-m", "length*0.01") as (process, url),
     ):
         reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
+        assert signal.SIGHUP in handled(process, "SigIgn")
     assert reply.json()["discorank"]["decoder"] == "rerank"
     assert upstream.seen[0].body["logprobs"] == 1
 
@@ -107,77 +107,55 @@ def test_metrics_score_without_a_server_upstream() -> None:
         body = {"model": "chrf", "text_1": "a cat", "text_2": "a cat"}
         reply = send("POST", f"{address[0]}/v1/score", json=body)
         assert reply.json()["data"][0]["score"] == 100
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         process.communicate()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-u", "chrf"], "--upstream: is missing"),
-        (["-m", "chrf", "-u", "bleu"], "--utility: is for a server upstream"),
-        (["-m", "chrf", "-n", "4"], "--num-candidates: is for a server upstream"),
-        (["-m", "chfr"], "Did you mean 'chrf'"),
-        (["-m", 'bertscore(model="x",idf=true)'], "waits for a corpus"),
-        (["--upstream", "localhost:8000", "-u", "chrf"], "base_url: is no http address"),
-        (["--upstream", "http://key@x/v1", "-u", "chrf"], "holds more than scheme, host"),
-        (["--upstream", "http://x/v1"], "--utility: is missing"),
-        (["--upstream", "http://x/v1", "-u", "chfr"], "Did you mean 'chrf'"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "-m", "length"], "Add -m expected"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "--deadline", "soon"], "--deadline: found"),
-        (
-            ["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"],
-            "--max-n: 8, but 9",
-        ),
-        (
-            ["--upstream", "http://x/v1", "-u", "chrf", "--max-n", "99999", "--adaptive"],
-            "--max-n: 99999 candidates, at most 32768 are drawn",
-        ),
-        (["--upstream", "http://x/v1", "-m", "length", "--adaptive"], "adaptive: rerank does not"),
-        (["--upstream", "http://x/v1", "-u", "vote", "--weights", "certainty"], "is not kept of"),
-        (["--upstream", "http://x/v1", "-m", "tail-entropy"], "-m tail-entropy: is not kept of"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "--port", "70000"], "port"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "--host", "no.such.host"], "cannot listen"),
-        (["--upstream", "http://x/v1", "-u", "chrf", "--key-variable", "NOT_SET_X"], "is not set"),
-        (
-            ["--upstream", "http://x/v1", "-m", "length", "--shrink", "0.5"],
-            "--shrink: needs candidates that name their systems, which a server upstream without a name does not",
-        ),
-        (
-            ["--upstream", "http://x/v1", "-u", "chrf", "--quorum", "1"],
-            "--quorum: is for upstreams",
-        ),
-        (["-m", "chrf", "--quorum", "1"], "--quorum: is for a server upstream"),
-        ([*PANEL, "-u", "chrf", "--quorum", "3"], "quorum: 3 of 2 models"),
-        ([*PANEL, "-u", "chrf", "--adaptive"], "adaptive: draws from one model until"),
-        ([*PANEL, "-u", "chrf", "--shrink", "0.5"], "--shrink: is for features"),
-        ([*PANEL, "-m", "length", "--prior", "x.json"], "--prior: is for a utility"),
-        ([*PANEL, "-u", "chrf", "--key-variable", "X"], "would send one key to every server"),
-        ([*PANEL, "http://z/v1", "-u", "chrf"], "found 'http://z/v1' without a name"),
-        (["--upstream", "a=x", "-u", "chrf"], "base_url: is no http address"),
-        (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X is not set"),
-        ([*PANEL, "-m", "length", "--shrink", "0.5"], "shrink: has no means"),
-        (["--upstream", "a=http://x/v1", "b=y", "-u", "chrf"], "--upstream b: base_url: is no"),
-    ],
-)
+ONE = ("--upstream", "http://x/v1")
+# what is given, and the option, the key or the name that the message is about
+MISTAKES: list[tuple[list[str], str]] = [
+    (["-u", "chrf"], "--upstream"),
+    (["-m", "chrf", "-u", "bleu"], "--utility"),
+    (["-m", "chrf", "-n", "4"], "--num-candidates"),
+    (["-m", "chrf", "--quorum", "1"], "--quorum"),
+    (["-m", "chfr"], "'chrf'"),
+    (["-m", 'bertscore(model="x",idf=true)'], "corpus"),
+    (["--upstream", "localhost:8000", "-u", "chrf"], "base_url"),
+    (["--upstream", "http://key@x/v1", "-u", "chrf"], "base_url"),
+    ([*ONE], "--utility"),
+    ([*ONE, "-u", "chfr"], "'chrf'"),
+    ([*ONE, "-u", "chrf", "-m", "length"], "-m expected"),
+    ([*ONE, "-u", "chrf", "--deadline", "soon"], "--deadline"),
+    ([*ONE, "-u", "chrf", "-n", "9", "--max-n", "8"], "--max-n"),
+    ([*ONE, "-u", "chrf", "--max-n", "99999", "--adaptive"], "--max-n"),
+    ([*ONE, "-m", "length", "--adaptive"], "adaptive"),
+    ([*ONE, "-u", "vote", "--weights", "certainty"], "--weights certainty"),
+    ([*ONE, "-m", "tail-entropy"], "-m tail-entropy"),
+    ([*ONE, "-u", "chrf", "--port", "70000"], "port"),
+    ([*ONE, "-u", "chrf", "--host", "no.such.host"], "no.such.host"),
+    ([*ONE, "-u", "chrf", "--key-variable", "NOT_SET_X"], "NOT_SET_X"),
+    ([*ONE, "-m", "length", "--shrink", "0.5"], "--shrink"),
+    ([*ONE, "-u", "chrf", "--quorum", "1"], "--quorum"),
+    ([*PANEL, "-u", "chrf", "--quorum", "3"], "quorum"),
+    ([*PANEL, "-u", "chrf", "--adaptive"], "adaptive"),
+    ([*PANEL, "-u", "chrf", "--shrink", "0.5"], "--shrink"),
+    ([*PANEL, "-m", "length", "--shrink", "0.5"], "shrink"),
+    ([*PANEL, "-m", "length", "--prior", "x.json"], "--prior"),
+    ([*PANEL, "-u", "chrf", "--key-variable", "X"], "--key-variable"),
+    ([*PANEL, "http://z/v1", "-u", "chrf"], "'http://z/v1'"),
+    (["--upstream", "a=x", "-u", "chrf"], "--upstream a: base_url"),
+    (["--upstream", "a=http://x/v1,key=NOT_SET_X", "-u", "chrf"], "NOT_SET_X"),
+    (["--upstream", "a=http://x/v1", "b=y", "-u", "chrf"], "--upstream b: base_url"),
+]
+
+
+@pytest.mark.parametrize(("words", "fact"), MISTAKES)
 def test_what_cannot_be_served_is_refused(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], fact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_panel_serves() -> None:
-    with upstream_running() as one, upstream_running() as other:
-        second = f"b={other.url},model=B,n=2"
-        with served(f"a={one.url}", second, "-u", "chrf", "-n", "3") as (_, url):
-            reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
-    assert reply.json()["discorank"]["n"] == 5
-    assert reply.headers["x-discorank-models"].startswith("a; answered; n=3")
-    assert (one.seen[0].body["model"], other.seen[0].body["model"]) == ("m", "B")
+    assert fact in capsys.readouterr().err
 
 
 def test_each_server_of_a_panel_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,12 +182,3 @@ def test_without_the_extra_it_says_what_to_install(
     assert main(["serve", "--upstream", "http://x/v1", "-u", "chrf"]) == 2
     message = 'serve: uvicorn is not installed. pip install "discorank[server]"'
     assert message in capsys.readouterr().err
-
-
-def test_the_command_line_is_light() -> None:
-    code = (
-        "import sys, discorank.cli.commands.serve;"
-        "print([m for m in ('uvicorn', 'httptools', 'prometheus_client', 'torch', 'aiohttp') if m in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout == "[]\n"

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2
+import openai
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
@@ -36,6 +37,12 @@ def send(method: str, url: str, **request: Any) -> httpx2.Response:
     """The reply to a request; without certificates, which take long to load."""
     with httpx2.Client(verify=False, trust_env=False, timeout=PATIENCE_SECONDS) as client:
         return client.request(method, url, **request)
+
+
+def openai_client(url: str, key: str = "x") -> openai.OpenAI:
+    """OpenAI's client, which neither retries nor loads certificates."""
+    http = openai.DefaultHttpxClient(verify=False)
+    return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=http)
 
 
 class Proxy:

@@ -27,7 +27,7 @@ from discorank.cli.main import main
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
-from ...support.proxying import Proxy, proxying, send
+from ...support.proxying import Proxy, openai_client, proxying
 from ...support.recorded_server import Recording
 from ...support.serving import Server, serving
 
@@ -66,7 +66,7 @@ def proxy(llama: Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def asking(proxy: Proxy) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as made:
+    with openai_client(proxy.url) as made:
         yield made
 
 
@@ -143,17 +143,6 @@ def test_calls_that_are_cut_off_never_win(asking: openai.OpenAI) -> None:
             **{**ASKED, "max_tokens": 2}, seed=1, tools=[PAINT], tool_choice=chosen
         )
     assert raised.value.code == "no_choice"
-
-
-def test_other_forms_of_requests(proxy: Proxy, asking: openai.OpenAI) -> None:
-    response = asking.responses.create(
-        model="smollm2", input="Name a colour.", max_output_tokens=8, extra_body={"seed": 1}
-    )
-    assert response.output_text
-    body = {"model": "smollm2", "messages": SAID, "max_tokens": 8}
-    message = send("POST", f"{proxy.url}/messages", json=body)
-    assert message.headers["x-discorank"].startswith("chosen; n=3")
-    assert message.json()["content"][0]["text"]
 
 
 def test_a_wrong_parameter_is_the_request_s_fault(asking: openai.OpenAI, llama: Server) -> None:

@@ -14,7 +14,7 @@ from discorank import decode
 from discorank.rerank.lists import Candidate
 from discorank.rerank.mbr import MBRDecoder
 
-from ...support.proxying import Proxy, proxying
+from ...support.proxying import Proxy, openai_client, proxying
 
 TEXTS = ["the red boat", "the red boat waits", "a green bus", "the red boat waits here"]
 ASKED: list[Any] = [{"role": "user", "content": "Say it"}]
@@ -26,7 +26,7 @@ def fixed(body: Mapping[str, Any], number: int) -> list[str]:
 
 
 def client(proxy: Proxy, key: str = "unused") -> openai.OpenAI:
-    return openai.OpenAI(base_url=proxy.url, api_key=key, max_retries=0)
+    return openai_client(proxy.url, key)
 
 
 @pytest.fixture(scope="module")

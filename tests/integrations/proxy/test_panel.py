@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import openai
 import pytest
 
 from benchmarks.support.scripted_replies import Script
@@ -20,7 +19,7 @@ from discorank.rerank.pool import Pool
 from discorank.rerank.prior import Prior, SystemPrior
 from discorank.rerank.reranker import Reranker
 
-from ...support.proxying import Proxy, panelling, send
+from ...support.proxying import Proxy, openai_client, panelling, send
 from ...support.waiting import wait_until
 from .recorded_calls import talking, weather
 from .test_tool_calls import TOOLS
@@ -287,7 +286,7 @@ def test_each_server_gets_its_own_key_and_none_comes_back(monkeypatch: pytest.Mo
     assert "secret-of" not in reply.text
 
 
-# other forms, tools, streams
+# tools, streams
 
 
 def test_a_stream() -> None:
@@ -296,40 +295,11 @@ def test_a_stream() -> None:
             proxy,
             _,
         ),
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+        openai_client(proxy.url) as client,
     ):
         messages: Any = [{"role": "user", "content": "p"}]
         events = list(client.chat.completions.create(model="m", messages=messages, stream=True))
     assert "".join(event.choices[0].delta.content or "" for event in events) == RIGHT
-
-
-def test_responses_and_messages() -> None:
-    scripts = {"a": saying("no"), "b": saying(RIGHT), "dead": dead(), "c": saying(RIGHT)}
-    message = {"model": "m", "max_tokens": 20, "messages": [{"role": "user", "content": "p"}]}
-    with (
-        panelling(scripts, deciders=VOTE) as (proxy, _),
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
-    ):
-        assert client.responses.create(model="m", input="p").output_text == RIGHT
-        with client.responses.stream(model="m", input="p") as stream:
-            assert stream.get_final_response().output_text == RIGHT
-        reply = send("POST", f"{proxy.url}/messages", json=message)
-        streamed = send("POST", f"{proxy.url}/messages", json={**message, "stream": True})
-    assert reply.json()["content"][0]["text"] == RIGHT
-    assert "; models=3/4" in reply.headers["x-discorank"]
-    assert RIGHT in streamed.text
-    assert "event: message_stop" in streamed.text
-
-
-def test_the_first_answers_what_is_not_chosen_as_a_chat() -> None:
-    tool = {"name": "weather", "input_schema": {"type": "object"}}
-    message = {"max_tokens": 20, "messages": [{"role": "user", "content": "p"}], "tools": [tool]}
-    scripts = {"a": saying("no"), "b": saying(RIGHT)}
-    with panelling(scripts, specs={"a": {"model": "A"}}, tool_calls="pass") as (proxy, upstreams):
-        reply = send("POST", f"{proxy.url}/messages", json={"model": "m", **message})
-    assert reply.json()["content"][0]["text"] == "no"
-    assert reply.headers["x-discorank"] == "passed-through; reason=tools"
-    assert (upstreams["a"].seen[0].body["model"], upstreams["b"].seen) == ("A", [])
 
 
 def test_calls_of_tools_are_voted_over_all_models() -> None:

@@ -24,7 +24,7 @@ from discorank.integrations.proxy.tool_calls import (
 )
 from discorank.rerank.stopping_rule import changing_in_steps
 
-from ...support.proxying import Proxy, proxying
+from ...support.proxying import Proxy, openai_client, proxying
 from .recorded_calls import ITS_HUB, LISTS, calling, talking, weather
 
 ASKED: list[Any] = [{"role": "user", "content": "How is the weather in Oslo?"}]
@@ -56,7 +56,7 @@ def answering(choices: list[Any], **drawing: Any) -> Iterator[tuple[Proxy, opena
 
     with (
         proxying(Script(answer=answer), num_candidates=len(choices), **drawing) as proxy,
-        openai.OpenAI(base_url=proxy.url, api_key="unused", max_retries=0) as client,
+        openai_client(proxy.url) as client,
     ):
         yield proxy, client
 

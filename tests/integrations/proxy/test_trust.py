@@ -25,7 +25,7 @@ from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr import MBRDecoder
 
-from ...support.proxying import Proxy, proxying, send
+from ...support.proxying import Proxy, openai_client, proxying, send
 from ...support.waiting import PATIENCE_SECONDS, wait_until
 
 OWN_KEY = "own-key-0123456789"
@@ -56,11 +56,11 @@ def test_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with proxying(door={"access_key_variable": "OWN"}) as proxy:
         for key in ("", "wrong", f"{OWN_KEY}x", OWN_KEY[:-1]):
             with (
-                openai.OpenAI(base_url=proxy.url, api_key=key or "-", max_retries=0) as asking,
+                openai_client(proxy.url, key or "-") as asking,
                 pytest.raises(openai.AuthenticationError, match="the key is missing or wrong"),
             ):
                 asking.models.list()
-        with openai.OpenAI(base_url=proxy.url, api_key=OWN_KEY, max_retries=0) as asking:
+        with openai_client(proxy.url, OWN_KEY) as asking:
             assert asking.completions.create(model="m", prompt="p").choices
         # a header that makes the address look like another one opens nothing
         for host in ("x/healthz?", "x/healthz#", "/healthz"):
@@ -428,7 +428,7 @@ bodies = st.binary(max_size=40) | st.one_of(body, anything).map(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=bodies, path=st.sampled_from(["completions", "chat/completions"]))
 def test_any_body_is_answered_or_refused(running: Proxy, content: bytes, path: str) -> None:
     reply = send("POST", f"{running.url}/{path}", content=content)

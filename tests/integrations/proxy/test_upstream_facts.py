@@ -17,7 +17,7 @@ from discorank.metrics.errors import InputError
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
-from ...support.proxying import Proxy, proxying, send
+from ...support.proxying import Proxy, openai_client, proxying, send
 from ...support.serving import Reply, Seen, Server, completion, serving
 
 TEXTS = ["the red boat", "a green bus", "the red boat waits", "the boat waits here"]
@@ -51,7 +51,7 @@ def test_code_param_and_request_id_of_an_error_are_kept() -> None:
     with (
         serving(lambda seen, number: refusing(400, **error)) as server,
         proxying(url=server.url) as proxy,
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+        openai_client(proxy.url) as client,
         pytest.raises(openai.BadRequestError, match="maximum context length is 10") as raised,
     ):
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "p"}])
@@ -69,7 +69,7 @@ def test_codes_of_other_statuses(status: int, code: str, type_: Any) -> None:
     with (
         serving(lambda seen, number: reply) as server,
         proxying(url=server.url, connection={"retries": 0}) as proxy,
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+        openai_client(proxy.url) as client,
         pytest.raises(type_) as raised,
     ):
         client.completions.create(model="m", prompt="p")
@@ -130,7 +130,7 @@ def test_log_probabilities_that_are_asked_for_are_those_of_the_chosen() -> None:
     best = decode(TEXTS, "chrf").text
     with (
         proxying(Script(answer=answer)) as proxy,
-        openai.OpenAI(base_url=proxy.url, api_key="x", max_retries=0) as client,
+        openai_client(proxy.url) as client,
     ):
         messages: Any = [{"role": "user", "content": "p"}]
         reply = client.chat.completions.create(

@@ -1,1 +1,0 @@
-"""Requests and answers in the forms of other protocols: Responses, Messages, scores."""
