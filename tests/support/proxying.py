@@ -6,10 +6,9 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-import openai
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
@@ -24,6 +23,9 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr import MBRDecoder
 
 from .waiting import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    import openai
 
 CONNECTING: dict[str, Any] = {
     "connections": 64,
@@ -41,6 +43,8 @@ def send(method: str, url: str, **request: Any) -> httpx2.Response:
 
 def openai_client(url: str, key: str = "x") -> openai.OpenAI:
     """OpenAI's client, which neither retries nor loads certificates."""
+    import openai
+
     http = openai.DefaultHttpxClient(verify=False)
     return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=http)
 
