@@ -32,7 +32,6 @@ from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
-from ..server.settings import Connection
 from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
@@ -49,7 +48,7 @@ from .door import (
     body_of,
     max_connections,
 )
-from .panel import Panel, PanelModel, UpstreamSpec
+from .panel import Panel
 from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
     Allowed,
@@ -391,7 +390,7 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        connection: how the server upstream is reached, or a panel of several; None where there is none.
+        panel: the servers upstream; None where there is none.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.
@@ -406,7 +405,7 @@ class ProxyServer:
 
     def __init__(
         self,
-        connection: Connection | Panel | None,
+        panel: Panel | None,
         deciders: Mapping[str, Decider],
         engine: Engine,
         drawing: DrawingSettings,
@@ -418,10 +417,9 @@ class ProxyServer:
         require("serve", *PACKAGES)
         from .connections import Connections, HttpServer
 
-        self._panel = connection if isinstance(connection, Panel) else None
-        models = _models_of(connection)
-        if self._panel is not None:
-            self._panel.check(deciders.values(), drawing.adaptive)
+        models = [] if panel is None else panel.models
+        if panel is not None:
+            panel.check(deciders.values(), drawing.adaptive)
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
@@ -431,7 +429,10 @@ class ProxyServer:
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
-        self._upstreams = [_upstream(model, self._report) for model in models]
+        self._upstreams = [
+            Upstream(Exchange(connection), name=spec.name, model=spec.model, report=self._report)
+            for spec, connection in models
+        ]
         access_key = _access_key(door.access_key_variable)
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
@@ -448,7 +449,8 @@ class ProxyServer:
             names = frozenset(deciders), next(iter(deciders))
             first = models[0].spec.model
             allowed = Allowed(*names, drawing.most_candidates, own_sizes, first)
-            behind = self._chosen_from(allowed, deciders, drawing, counters)
+            quorum = None if panel is None else panel.quorum
+            behind = self._chosen_from(allowed, deciders, drawing, counters, quorum)
         self._app = App(behind, scores, door, access_key, counters, self._report)
         self._socket = _listening(door)
         connections = Connections(most, door.body_seconds)
@@ -460,6 +462,7 @@ class ProxyServer:
         deciders: Mapping[str, Decider],
         drawing: DrawingSettings,
         counters: Counters,
+        quorum: int | None,
     ) -> Behind:
         """The servers upstream, and the decisions of requests, with the documents that they keep."""
         door = self._door
@@ -474,7 +477,7 @@ class ProxyServer:
             drawing,
             door.choice_seconds,
             counters,
-            None if self._panel is None else self._panel.quorum,
+            quorum,
         )
         return Behind(self._upstreams, decisions, allowed, drawing)
 
@@ -566,19 +569,6 @@ class ProxyServer:
     def stop(self) -> None:
         """Lets nobody in any more; what is open is finished."""
         self._server.should_exit = True
-
-
-def _models_of(connection: Connection | Panel | None) -> Sequence[PanelModel]:
-    """The servers upstream."""
-    if isinstance(connection, Connection):
-        return [PanelModel(UpstreamSpec("", connection.base_url), connection)]
-    return [] if connection is None else connection.models
-
-
-def _upstream(model: PanelModel, report: Callable[[str], object]) -> Upstream:
-    """A server upstream, as requests go to it."""
-    spec = model.spec
-    return Upstream(Exchange(model.connection), name=spec.name, model=spec.model, report=report)
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

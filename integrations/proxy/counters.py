@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .panel import ModelCost
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
 
 CHOSEN, COPIES, PASSED = "chosen", "copies", "passed"
 OURS = (CHOSEN, COPIES)
@@ -64,34 +61,80 @@ class Traffic:
         return f"{count} of the last {of} requests {what}"
 
 
-class ModelCounters:
-    """The counters of several models, by the names that who runs the server gives them.
+class Counters:
+    """The counters of one server, in a registry of their own.
 
-    Args:
-        registry: where they are added.
+    Those of models go by the names that the operator gives them, and are there where there are several.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry
+
+        self.registry = CollectorRegistry()
+        self.answers = self._count("answers", "Answers by kind and status", "kind", "status")
+        self.passed = self._count("passed_through", "Requests passed through", "reason")
+        self.candidates = self._count("candidates", "Candidates drawn")
+        self.unfinished = self._count("unfinished", "Candidates left out as they were cut off")
+        self.copies = self._count("copies", "Answers whose candidates were all the same")
+        self.tokens = self._count("tokens", "Tokens of candidates, as upstream counts", "kind")
+        self.rounds = self._histogram("rounds", "Rounds of drawing", COUNTS)
+        self.draw_seconds = self._histogram("draw_seconds", "Seconds of drawing")
+        about = "Seconds of choosing, with waiting"
+        self.choice_seconds = self._histogram("choice_seconds", about)
+        self.scored = self._count("scored", "Texts with a score, or with an error", "kind")
+        about = "Seconds of scoring a request, with waiting"
+        self.score_seconds = self._histogram("score_seconds", about)
+        self.traffic = Traffic()
+
+    @cached_property
+    def models(self) -> ModelCounters:
+        """Those of several models."""
+        return ModelCounters(self._count, self._histogram)
+
+    def _count(self, name: str, about: str, *labels: str) -> Any:
         from prometheus_client import Counter as Count
+
+        return Count(name, about, labels, "discorank", registry=self.registry)
+
+    def _histogram(
+        self, name: str, about: str, buckets: Sequence[float] = SECONDS, *labels: str
+    ) -> Any:
         from prometheus_client import Histogram
 
-        def count(name: str, about: str, *labels: str) -> Any:
-            return Count(name, about, ["system", *labels], "discorank", "model", registry=registry)
+        registry = self.registry
+        return Histogram(name, about, labels, "discorank", buckets=buckets, registry=registry)
 
-        self.asked = count("asked", "Requests that a model was asked for, by outcome", "outcome")
-        self.requests = count("requests", "Requests sent to a model")
-        self.candidates = count("candidates", "Candidates of a model")
-        self.tokens = count("tokens", "Tokens of a model, as its server counts", "kind")
-        self.chosen = count("chosen", "Answers by a model")
-        self.seconds = Histogram(
-            "seconds",
-            "Seconds until a model had given all, failed, or was not waited for any more",
-            ["system"],
-            "discorank",
-            "model",
-            buckets=SECONDS,
-            registry=registry,
-        )
+    def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """Adds a number that is asked for when it is read."""
+        from prometheus_client import Gauge
+
+        gauge = Gauge(name, about, namespace="discorank", registry=self.registry)
+        gauge.set_function(value)
+
+    def text(self) -> bytes:
+        """All of them as text."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
+
+
+class ModelCounters:
+    """The counters of several models.
+
+    Args:
+        count, histogram: add a counter or a histogram, with labels.
+    """
+
+    def __init__(self, count: Callable[..., Any], histogram: Callable[..., Any]) -> None:
+        about = "Requests that a model was asked for, by outcome"
+        self.asked = count("model_asked", about, "system", "outcome")
+        self.requests = count("model_requests", "Requests sent to a model", "system")
+        self.candidates = count("model_candidates", "Candidates of a model", "system")
+        about = "Tokens of a model, as its server counts"
+        self.tokens = count("model_tokens", about, "system", "kind")
+        self.chosen = count("model_chosen", "Answers by a model", "system")
+        about = "Seconds until a model had given all, failed, or was not waited for any more"
+        self.seconds = histogram("model_seconds", about, SECONDS, "system")
 
     def note(self, cost: ModelCost) -> None:
         """Counts what a model cost."""
@@ -102,78 +145,3 @@ class ModelCounters:
         self.tokens.labels(name, "prompt").inc(cost.prompt_tokens)
         self.tokens.labels(name, "completion").inc(cost.completion_tokens)
         self.seconds.labels(name).observe(cost.seconds)
-
-
-class Counters:
-    """The counters of one server, in a registry of their own."""
-
-    def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Gauge, Histogram
-        from prometheus_client import Counter as Count
-
-        self.registry = CollectorRegistry()
-        name, registry = "discorank", self.registry
-        self.answers = Count(
-            "answers", "Answers by kind and status", ["kind", "status"], name, registry=registry
-        )
-        self.passed = Count(
-            "passed_through", "Requests passed through", ["reason"], name, registry=registry
-        )
-        self.candidates = Count("candidates", "Candidates drawn", namespace=name, registry=registry)
-        self.unfinished = Count(
-            "unfinished",
-            "Candidates left out as they were cut off",
-            namespace=name,
-            registry=registry,
-        )
-        self.copies = Count(
-            "copies",
-            "Answers whose candidates were all the same",
-            namespace=name,
-            registry=registry,
-        )
-        self.tokens = Count(
-            "tokens", "Tokens of candidates, as upstream counts", ["kind"], name, registry=registry
-        )
-        self.rounds = Histogram(
-            "rounds", "Rounds of drawing", namespace=name, buckets=COUNTS, registry=registry
-        )
-        self.draw_seconds = Histogram(
-            "draw_seconds", "Seconds of drawing", namespace=name, buckets=SECONDS, registry=registry
-        )
-        self.choice_seconds = Histogram(
-            "choice_seconds",
-            "Seconds of choosing, with waiting",
-            namespace=name,
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.scored = Count(
-            "scored", "Texts with a score, or with an error", ["kind"], name, registry=registry
-        )
-        self.score_seconds = Histogram(
-            "score_seconds",
-            "Seconds of scoring a request, with waiting",
-            namespace=name,
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self._gauge = Gauge
-
-        self.traffic = Traffic()
-
-    @cached_property
-    def models(self) -> ModelCounters:
-        """Those of several models."""
-        return ModelCounters(self.registry)
-
-    def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
-        """Adds a number that is asked for when it is read."""
-        gauge = self._gauge(name, about, namespace="discorank", registry=self.registry)
-        gauge.set_function(value)
-
-    def text(self) -> bytes:
-        """All of them as text."""
-        from prometheus_client import generate_latest
-
-        return generate_latest(self.registry)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
@@ -322,22 +322,6 @@ def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
 WINDOW_SHARE = 0.1  # of the time of a batch
 
 
-class Awaited(Protocol):
-    """Who waits for the outcome of a program, as `Future`."""
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """Whether it is still waited for."""
-
-    def cancelled(self) -> bool:
-        """Whether it is waited for no more."""
-
-    def set_result(self, result: Any) -> None:
-        """Takes the result."""
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Takes the error."""
-
-
 class Gathered:
     """Outcomes of some programs, which come one by one, as one future [n].
 
@@ -425,7 +409,7 @@ class _Choice:
     """A choice that is asked for."""
 
     begin: Callable[[], Generator[Task, Result, Any]]
-    future: Awaited
+    future: Future[Any] | GatheredPlace
     program: Generator[Task, Result, Any] | None = None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ SYSTEM = "system"  # the field of a candidate that names its model
 MAX_COUNT = 1 << 53  # more is no count; up to here, floats are exact
 Outcome = Literal["answered", "failed", "dropped"]
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.*)", re.DOTALL)
+_COUNT = re.compile("[1-9][0-9]{0,5}")
 _KEYS = ("model", "n", "key")
 _FIX = "Write NAME=URL, and behind it what there is of ,model=NAME,n=NUMBER,key=VARIABLE"
 
@@ -72,7 +72,7 @@ class PanelModel(NamedTuple):
 
 
 def read_upstreams(texts: Sequence[str]) -> tuple[UpstreamSpec, ...]:
-    """Servers upstream from what is written of them.
+    """Servers upstream as they are written.
 
     >>> read_upstreams(["small=http://a/v1,model=s,n=4"])
     (UpstreamSpec(name='small', url='http://a/v1', model='s', n=4, key_variable=None),)
@@ -84,13 +84,11 @@ def read_upstreams(texts: Sequence[str]) -> tuple[UpstreamSpec, ...]:
     specs = tuple(map(_read_upstream, texts))
     names = [spec.name for spec in specs]
     if len(specs) > 1 and "" in names:
-        url = specs[names.index("")].url
-        raise InputError(f"found {excerpt(url)} without a name", where="--upstream", fix=_FIX)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{twice} comes twice", where="--upstream", fix="Give each model a name of its own"
-        )
+        raise _unnamed(specs[names.index("")].url)
+    for name in names:
+        if names.count(name) > 1:
+            fix = "Give each model a name of its own"
+            raise InputError(f"{name} comes twice", where="--upstream", fix=fix)
     return specs
 
 
@@ -99,24 +97,25 @@ def _read_upstream(text: str) -> UpstreamSpec:
     match = _NAMED.fullmatch(text)
     if match is None:
         if re.search(f",({'|'.join(_KEYS)})=", text):
-            raise InputError(f"found {excerpt(text)} without a name", where="--upstream", fix=_FIX)
+            raise _unnamed(text)
         return UpstreamSpec("", text)
     name, (url, *parts) = match[1], match[2].split(",")
     where = f"--upstream {name}"
     given: dict[str, str] = {}
     for part in parts:
-        key, mark, value = part.partition("=")
+        key, _, value = part.partition("=")
         if key not in _KEYS:
             raise unknown("key", key, _KEYS, where=where)
-        if not mark or not value or key in given:
+        if not value or key in given or (key == "n" and not _COUNT.fullmatch(value)):
             raise InputError(f"found {excerpt(part)}", where=where, fix=_FIX)
         given[key] = value
-    n = given.get("n")
-    if n is not None and not re.fullmatch("[1-9][0-9]{0,5}", n):
-        raise InputError(f"found n={n:.20}, expected a whole number from 1", where=where, fix=_FIX)
-    size = None if n is None else int(n)
+    size = int(given["n"]) if "n" in given else None
     limits().check("candidates", size or 0, where)
     return UpstreamSpec(name, url, given.get("model", ""), size, given.get("key"))
+
+
+def _unnamed(text: str) -> InputError:
+    return InputError(f"found {excerpt(text)} without a name", where="--upstream", fix=_FIX)
 
 
 class ModelCost(NamedTuple):
@@ -170,13 +169,12 @@ def tokens_of(reply: Any) -> tuple[int, int]:
     return prompt, completion
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Several models upstream.
+class Panel(NamedTuple):
+    """The servers upstream: one without a name, or models by their names.
 
     Args:
-        models: the models, the first of which gets what passes through.
-        quorum: how many of them are waited for; None for all.
+        models: the servers, the first of which gets what passes through.
+        quorum: how many of several are waited for; None for all.
     """
 
     models: Sequence[PanelModel]
@@ -188,10 +186,10 @@ class Panel:
         if self.quorum is not None and self.quorum > len(names):
             problem = f"{self.quorum} of {len(names)} models"
             raise InputError(problem, where="quorum", fix="Lower it, or name more models")
-        if adaptive:
+        if adaptive and names[0]:
             problem = "draws from one model until more would not change the choice"
             raise InputError(problem, where="adaptive", fix="Leave it out, or name one upstream")
-        for decider in deciders:
+        for decider in deciders if names[0] else ():
             _check_names(decider, names)
 
 

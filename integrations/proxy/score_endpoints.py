@@ -158,7 +158,7 @@ class ScoreEndpoints:
         outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
         scores = [score_of(asked.utility, outcomes[number]) for number in numbers]
         self._check(scores, asked)
-        content: bytes = await run(size, partial(_written, form, asked, columns, scores))
+        content: bytes = await run(size, partial(_written, form, asked, scores))
         return content
 
     def _stripped(self, text: Any) -> Any:
@@ -232,14 +232,10 @@ def _tasks(utility: Utility, columns: Columns) -> tuple[list[Task], list[int]]:
     return distinct_tasks(score_tasks(utility, *columns))
 
 
-def _written(form: Form, asked: _Asked, columns: Columns, scores: Sequence[ScoreOutcome]) -> bytes:
-    """The answer with scores as JSON."""
-    return _as_json(form.answer(asked.body, columns, scores), asked)
-
-
-def _as_json(answer: Any, asked: _Asked) -> bytes:
-    """An answer that says, where it is an object of several results, which metric it is of."""
-    if isinstance(answer, dict) and ("data" in answer or "results" in answer):
+def _written(form: Form, asked: _Asked, scores: Sequence[ScoreOutcome]) -> bytes:
+    """The answer as JSON, with the name of its metric where it is a list of results."""
+    answer = form.answer(asked.body, scores)
+    if "data" in answer or "results" in answer:
         answer["model"] = asked.name
     return json.dumps(answer, allow_nan=False).encode()
 

@@ -2,7 +2,7 @@
 
     /v1/score     {"hypotheses", "references", "sources", "documents"}     the columns of `Metric.score`
                   {"text_1": query or queries, "text_2": documents}        vLLM
-    /v1/rerank    {"query", "documents", "top_n", "return_documents"}      vLLM
+    /v1/rerank    {"query", "documents", "top_n"}                          vLLM
     /get_reward   {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
 
 A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
@@ -13,10 +13,9 @@ string, or an array of strings, the sentences of a document.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Text
@@ -25,6 +24,7 @@ from ...rerank.lists import read_candidate
 from .api_errors import bad, shown
 
 Body = Mapping[str, Any]
+V = TypeVar("V")
 
 
 class Columns(NamedTuple):
@@ -36,24 +36,17 @@ class Columns(NamedTuple):
     documents: Sequence[str] | None = None
 
 
-class Form(ABC):
-    """A form of requests for scores, and of their answers."""
+class Form(NamedTuple):
+    """A form of requests for scores, and of their answers.
 
-    @abstractmethod
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """What is scored.
+    Args:
+        columns: reads what is scored from a request, given whether the metric compares with references; raises ApiError
+            or InputError where something is missing or is not a text.
+        answer: makes the answer, a JSON value without the name of the model.
+    """
 
-        Args:
-            body: the request.
-            compares: whether the metric compares with references.
-
-        Raises:
-            ApiError, InputError: it lacks something, or holds what is no text.
-        """
-
-    @abstractmethod
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """The answer, a JSON value, but for the name of the model."""
+    columns: Callable[[Body, bool], Columns]
+    answer: Callable[[Body, Sequence[ScoreOutcome]], dict[str, Any]]
 
 
 def error_body(error: DiscorankError) -> dict[str, str]:
@@ -69,55 +62,29 @@ def _result(i: int, outcome: ScoreOutcome, name: str) -> dict[str, Any]:
     return {"index": i, name: outcome}
 
 
-def _best_first(outcomes: Sequence[ScoreOutcome], name: str) -> list[dict[str, Any]]:
-    """The entries of all texts, the best first, those without a score last."""
-
-    def place(i: int) -> tuple[bool, float]:
-        outcome = outcomes[i]
-        return (True, 0.0) if isinstance(outcome, DiscorankError) else (False, -outcome)
-
-    return [_result(i, outcomes[i], name) for i in sorted(range(len(outcomes)), key=place)]
-
-
-def _numbers(outcomes: Sequence[ScoreOutcome]) -> list[float | None]:
-    """The score of every text, None where it has none."""
-    return [None if isinstance(one, DiscorankError) else one for one in outcomes]
-
-
-class ScoreForm(Form):
+def _score_columns(body: Body, compares: bool) -> Columns:
     """Columns of texts, as `Metric.score` takes them, or queries and documents, as vLLM's /score takes them."""
+    if "hypotheses" in body:
+        return _own_columns(body)
+    if "text_1" in body or "text_2" in body:
+        return _pair_columns(body, compares)
+    found = ", ".join(map(str, body))[:200] or "nothing"
+    raise bad(f"found {found}, expected hypotheses, or text_1 and text_2", "body")
 
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`."""
-        if "hypotheses" in body:
-            return _own_columns(body)
-        if "text_1" in body or "text_2" in body:
-            return _pair_columns(body, compares)
-        found = ", ".join(map(str, body))[:200] or "nothing"
-        raise bad(f"found {found}, expected hypotheses, or text_1 and text_2", "body")
 
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """A list of results in the order of the request."""
-        data = [{**_result(i, one, "score"), "object": "score"} for i, one in enumerate(outcomes)]
-        return {"object": "list", "created": int(time()), "data": data}
+def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """A list of results in the order of the request."""
+    data = [{**_result(i, one, "score"), "object": "score"} for i, one in enumerate(outcomes)]
+    return {"object": "list", "created": int(time()), "data": data}
 
 
 def _own_columns(body: Body) -> Columns:
     """Columns as they are named in the request."""
-    references = body.get("references")
-    documents = body.get("documents")
-    if documents is not None:
-        documents = [
-            _string(name, f"documents[{i}]")
-            for i, name in enumerate(_array(documents, "documents"))
-        ]
-    if references is not None:
-        entries = enumerate(_array(references, "references"))
-        references = [_several(value, f"references[{i}]") for i, value in entries]
     hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
+    references = _column(body, "references", _several)
     if sources is not None:
         _as_many(sources, hypotheses, "sources")
-    return Columns(hypotheses, references, sources, documents)
+    return Columns(hypotheses, references, sources, _column(body, "documents", _string))
 
 
 def _pair_columns(body: Body, compares: bool) -> Columns:
@@ -136,70 +103,66 @@ def _pair_columns(body: Body, compares: bool) -> Columns:
     return Columns(hypotheses, None, texts if sources is None else sources)
 
 
-class RerankForm(Form):
+def _rerank_columns(body: Body, compares: bool) -> Columns:
     """One query and documents, as vLLM's /rerank takes them."""
-
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`."""
-        documents = _texts(body.get("documents"), "documents")
-        _top(body, len(documents))
-        query, source = _text(body.get("query"), "query"), body.get("source")
-        if not compares:
-            return Columns(documents, None, [query] * len(documents))
-        sources = None if source is None else [_text(source, "source")] * len(documents)
-        return Columns(documents, [[query]] * len(documents), sources)
-
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """The best documents first."""
-        results = _best_first(outcomes, "relevance_score")[: _top(body, len(outcomes))]
-        if body.get("return_documents") is True:
-            for result in results:
-                result["document"] = {"text": str(columns.hypotheses[result["index"]])}
-        return {"results": results}
+    documents = _texts(body.get("documents"), "documents")
+    _top(body, len(documents))
+    query, source = _text(body.get("query"), "query"), body.get("source")
+    if not compares:
+        return Columns(documents, None, [query] * len(documents))
+    sources = None if source is None else [_text(source, "source")] * len(documents)
+    return Columns(documents, [[query]] * len(documents), sources)
 
 
-class OpenRlhfForm(Form):
-    """Prompts with their responses, and labels, as OpenRLHF sends them to a remote reward model."""
+def _rerank_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """The best documents first, those without a score last."""
 
-    def columns(self, body: Body, compares: bool) -> Columns:
-        """As `Form`; a response is what stands behind its prompt."""
-        queries = [
-            _string(text, f"query[{i}]") for i, text in enumerate(_one_or_more(body, "query"))
-        ]
-        prompts = body.get("prompts")
-        responses = queries
-        if prompts is not None:
-            _as_many(_array(prompts, "prompts"), queries, "prompts")
-            pairs = zip(queries, prompts, strict=True)
-            responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
-        sources = _sources(body)
-        if not compares and sources is None and prompts is not None:
-            return Columns(responses, None, _texts(prompts, "prompts"))
-        if not compares:
-            return Columns(responses, None, sources)
-        labels = _array(body.get("labels"), "labels")
-        _as_many(labels, queries, "labels")
-        read = [_label(label, f"labels[{i}]") for i, label in enumerate(labels)]
-        if sources is None and any(source is not None for _, source in read):
-            sources = [source for _, source in read]
-        return Columns(responses, [references for references, _ in read], sources)
+    def rank(i: int) -> tuple[bool, float]:
+        outcome = outcomes[i]
+        return (True, 0.0) if isinstance(outcome, DiscorankError) else (False, -outcome)
 
-    def answer(self, body: Body, columns: Columns, outcomes: Sequence[ScoreOutcome]) -> Any:
-        """Rewards in the order of the request; null, and the error beside it, for one that is missing."""
-        rewards = _numbers(outcomes)
-        answer: dict[str, Any] = {"rewards": rewards, "scores": rewards, "extra_logs": {}}
-        faults = [
-            {"index": i, **error_body(one)}
-            for i, one in enumerate(outcomes)
-            if isinstance(one, DiscorankError)
-        ]
-        return {**answer, "errors": faults} if faults else answer
+    best = sorted(range(len(outcomes)), key=rank)[: _top(body, len(outcomes))]
+    return {"results": [_result(i, outcomes[i], "relevance_score") for i in best]}
+
+
+def _reward_columns(body: Body, compares: bool) -> Columns:
+    """Prompts with their responses, and labels, as OpenRLHF sends them; a response is what follows its prompt."""
+    queries = [_string(text, f"query[{i}]") for i, text in enumerate(_one_or_more(body, "query"))]
+    prompts = body.get("prompts")
+    responses = queries
+    if prompts is not None:
+        _as_many(_array(prompts, "prompts"), queries, "prompts")
+        pairs = zip(queries, prompts, strict=True)
+        responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
+    sources = _sources(body)
+    if not compares and sources is None and prompts is not None:
+        return Columns(responses, None, _texts(prompts, "prompts"))
+    if not compares:
+        return Columns(responses, None, sources)
+    labels = _array(body.get("labels"), "labels")
+    _as_many(labels, queries, "labels")
+    read = [_label(label, f"labels[{i}]") for i, label in enumerate(labels)]
+    if sources is None and any(source is not None for _, source in read):
+        sources = [source for _, source in read]
+    return Columns(responses, [references for references, _ in read], sources)
+
+
+def _reward_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """Rewards in the order of the request; null, and the error beside it, for one that is missing."""
+    rewards = [None if isinstance(one, DiscorankError) else one for one in outcomes]
+    answer: dict[str, Any] = {"rewards": rewards, "scores": rewards, "extra_logs": {}}
+    faults = [
+        {"index": i, **error_body(one)}
+        for i, one in enumerate(outcomes)
+        if isinstance(one, DiscorankError)
+    ]
+    return {**answer, "errors": faults} if faults else answer
 
 
 FORMS: Mapping[str, Form] = {
-    "/v1/score": ScoreForm(),
-    "/v1/rerank": RerankForm(),
-    "/get_reward": OpenRlhfForm(),
+    "/v1/score": Form(_score_columns, _score_answer),
+    "/v1/rerank": Form(_rerank_columns, _rerank_answer),
+    "/get_reward": Form(_reward_columns, _reward_answer),
 }
 
 
@@ -234,11 +197,16 @@ def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
 
 def _sources(body: Body) -> list[Text | None] | None:
     """The column of sources, None where there is none."""
-    given = body.get("sources")
-    if given is None:
+    return _column(
+        body, "sources", lambda text, where: None if text is None else _text(text, where)
+    )
+
+
+def _column(body: Body, key: str, read: Callable[[Any, str], V]) -> list[V] | None:
+    """A column of a request, None where there is none."""
+    if body.get(key) is None:
         return None
-    entries = enumerate(_array(given, "sources"))
-    return [None if text is None else _text(text, f"sources[{i}]") for i, text in entries]
+    return [read(value, f"{key}[{i}]") for i, value in enumerate(_array(body[key], key))]
 
 
 def _one_or_more(body: Body, key: str) -> list[Any]:

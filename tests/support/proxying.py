@@ -49,6 +49,11 @@ def openai_client(url: str, key: str = "x") -> openai.OpenAI:
     return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=http)
 
 
+def alone(connection: Connection) -> Panel:
+    """One server upstream without a name."""
+    return Panel([PanelModel(UpstreamSpec("", connection.base_url), connection)])
+
+
 class Proxy:
     """A running proxy.
 
@@ -83,8 +88,8 @@ def proxying(
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
         settings = {**CONNECTING, "base_url": url or upstream.url, **(connection or {})}
-        reached = Connection(**settings)
-        yield from _running(upstream, chosen, engine, reached, door or {}, drawing, probes)
+        panel = alone(Connection(**settings))
+        yield from _running(upstream, chosen, engine, panel, door or {}, drawing, probes)
 
 
 @contextmanager
@@ -122,7 +127,7 @@ def _running(
     upstream: Any,
     deciders: dict[str, Decider],
     engine: Engine | None,
-    reached: Connection | Panel,
+    panel: Panel,
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
@@ -130,7 +135,7 @@ def _running(
     """The proxy, stopped at the end."""
     reports: list[str] = []
     server = ProxyServer(
-        reached,
+        panel,
         deciders,
         engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),
@@ -162,7 +167,7 @@ def scoring(
         for metric in metrics
     }
     server = ProxyServer(
-        None if upstream is None else Connection(upstream, **CONNECTING),
+        None if upstream is None else alone(Connection(upstream, **CONNECTING)),
         {} if upstream is None else {"chrf": MBRDecoder(utility="chrf", nbest=None)},
         engine or LocalEngine(),
         DrawingSettings(num_candidates=4),

@@ -125,9 +125,8 @@ def test_rerank_puts_the_best_first() -> None:
     with scoring("chrf", "ter") as (_, url):
         worst, best = discorank.load_metric("chrf").score(["x", "a cat"], ["a cat sat"] * 2)
         body = {"query": "a cat sat", "documents": ["x", {"text": "a cat"}]}
-        reply = post(url, "/v1/rerank", **body, return_documents=True)
+        reply = post(url, "/v1/rerank", **body)
         assert [one["relevance_score"] for one in reply["results"]] == [best, worst]
-        assert reply["results"][0]["document"] == {"text": "a cat"}
         assert [one["index"] for one in post(url, "/v1/rerank", **body, top_n=1)["results"]] == [1]
         # a distance counts negated
         assert post(url, "/v1/rerank", **body, model="ter")["results"][0]["index"] == 1

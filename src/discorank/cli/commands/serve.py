@@ -131,9 +131,10 @@ def run(arguments: Sequence[str]) -> int:
     utilities = _loaded(deciders) if specs else _scored(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
     scoring = build(ScoreSettings, values)
-    upstream = _upstream(values, specs)
+    models = [PanelModel(spec, _connection(values, spec)) for spec in specs]
+    panel = Panel(models, values["quorum"]) if models else None
     with engine_in(values) as engine:
-        server = ProxyServer(upstream, deciders, engine, drawing, door, say, utilities, scoring)
+        server = ProxyServer(panel, deciders, engine, drawing, door, say, utilities, scoring)
         if values["probe"]:
             asyncio.run(_probed(server, values["probe_model"]))
             return 0
@@ -167,17 +168,6 @@ def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> No
             raise InputError("is for upstreams with names", where=flag_of(name), fix=fix)
     marks = {flag_of(name): OPTIONS.marks[name] for name in given}
     refuse_conflicts(marks, "a server upstream without a name", lacks=(SYSTEMS,))
-
-
-def _upstream(
-    values: Mapping[str, Any], specs: Sequence[UpstreamSpec]
-) -> Connection | Panel | None:
-    """How the server upstream is reached, or the panel of several."""
-    connections = [_connection(values, spec) for spec in specs]
-    if not any(spec.name for spec in specs):
-        return connections[0] if connections else None
-    models = [PanelModel(*pair) for pair in zip(specs, connections, strict=True)]
-    return Panel(models, values["quorum"])
 
 
 def _connection(values: Mapping[str, Any], spec: UpstreamSpec) -> Connection:
