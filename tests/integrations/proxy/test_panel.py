@@ -409,8 +409,8 @@ def test_how_upstreams_are_written() -> None:
     [
         (["http://x/v1", "b=http://y/v1"], "found 'http://x/v1' without a name"),
         (["a=http://x/v1", "a=http://y/v1"], "a comes twice"),
-        (["a=http://x/v1,n=0"], "--upstream a: found n=0, expected a whole number from 1"),
-        (["a=http://x/v1,n=two"], "found n=two"),
+        (["a=http://x/v1,n=0"], "--upstream a: found 'n=0'"),
+        (["a=http://x/v1,n=two"], "found 'n=two'"),
         (["a=http://x/v1,modle=x"], "unknown key 'modle'. Did you mean 'model'?"),
         (["a=http://x/v1,model"], "found 'model'"),
         (["http://x/v1,model=x"], "found 'http://x/v1,model=x' without a name"),
