@@ -19,8 +19,13 @@ from typing import Any, NamedTuple
 
 from discorank.cli.options import field_helps
 from discorank.integrations.proxy.api_errors import ApiError
-from discorank.integrations.proxy.app import READERS
-from discorank.integrations.proxy.questions import OTHER_KEYS, Allowed, Question
+from discorank.integrations.proxy.questions import (
+    CHOSEN_PATHS,
+    OTHER_KEYS,
+    Allowed,
+    Question,
+    read_question,
+)
 from discorank.integrations.proxy.score_endpoints import SHARED
 from discorank.integrations.proxy.score_forms import FORMS
 from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
@@ -159,7 +164,7 @@ def outcome(path: str, keys: Mapping[str, Any], options: Mapping[str, Any]) -> s
     drawing = DrawingSettings(**options)
     allowed = Allowed(frozenset({"chrf"}), "chrf", drawing.most_candidates)
     try:
-        question = READERS[path](json.dumps(keys).encode(), allowed, drawing)
+        question = read_question(json.dumps(keys).encode(), path, allowed, drawing)
     except ApiError as error:
         return f"is refused ({error.status})"
     if not isinstance(question, Question):
@@ -171,18 +176,18 @@ def outcome(path: str, keys: Mapping[str, Any], options: Mapping[str, Any]) -> s
 
 def table_of_choices() -> str:
     """A Markdown table with a row for each thing that requests may ask for, and a column for each path."""
-    heads = ["asked for", *(f"`/v1/{path}`" for path in READERS)]
+    heads = ["asked for", *(f"`/v1/{path}`" for path in CHOSEN_PATHS)]
     rows: list[Sequence[str]] = [heads, ["---"] * len(heads)]
-    rows += [[one.what, *map(one.outcome, READERS)] for one in every_feature()]
+    rows += [[one.what, *map(one.outcome, CHOSEN_PATHS)] for one in every_feature()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def table_of_paths() -> str:
     """A Markdown table with a row for each kind of path."""
-    passing = [f"/v1/{path}" for path in USUAL_PATHS if path not in READERS]
+    passing = [f"/v1/{path}" for path in USUAL_PATHS if path not in CHOSEN_PATHS]
     own = [path for path in FORMS if path not in SHARED]
     rows = {
-        "chosen, or passed through (below)": [f"/v1/{path}" for path in READERS],
+        "chosen, or passed through (below)": [f"/v1/{path}" for path in CHOSEN_PATHS],
         "scored by the metrics of `serve`": own,
         "scored where `model` names such a metric, else passed through": sorted(SHARED),
         "passed through": [path for path in passing if path not in SHARED],

@@ -51,24 +51,18 @@ from .door import (
 from .panel import Panel
 from .passing import Send, check_allowed, checked_path, relayed
 from .questions import (
+    CHOSEN_PATHS,
     Allowed,
     PassThrough,
     Question,
     object_of,
-    read_chat,
-    read_completion,
     read_passing,
+    read_question,
 )
 from .replies import as_json, reply_events
 from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
-Reader = Callable[[bytes, Allowed, DrawingSettings], Question | PassThrough]
-# the paths whose answers are chosen, by what reads their requests
-READERS: Mapping[str, Reader] = {
-    "chat/completions": read_chat,
-    "completions": read_completion,
-}
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
@@ -243,7 +237,7 @@ class App:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
         address = checked_path(path, request.query)
         check_allowed(path, self._door.allow_path)
-        if path in READERS and request.method != "POST":
+        if path in CHOSEN_PATHS and request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
         question = await self._read(behind, request, path, content)
         if isinstance(question, Question):
@@ -258,8 +252,8 @@ class App:
     ) -> Question | PassThrough:
         """What a request asks for."""
         read: Callable[[], Question | PassThrough]
-        if path in READERS:
-            read = partial(READERS[path], content, behind.allowed, behind.drawing)
+        if path in CHOSEN_PATHS:
+            read = partial(read_question, content, path, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing, behind.allowed.model)

@@ -23,6 +23,7 @@ from .settings import DrawingSettings
 from .tool_calls import Tools, tools_of
 
 FIELD = "discorank"
+CHOSEN_PATHS = ("chat/completions", "completions")  # beneath /v1: their answers are chosen
 
 
 @settings
@@ -238,27 +239,14 @@ class Question:
         return memoryview(self.content)[:-1], b", " + request_content(more)[1:]
 
 
-def read_chat(content: bytes, allowed: Allowed, drawing: DrawingSettings) -> Question | PassThrough:
-    """A request to /chat/completions; raises ApiError if it cannot be read, or asks for what is not allowed."""
-    return _read(content, True, allowed, drawing)
-
-
-def read_completion(
-    content: bytes, allowed: Allowed, drawing: DrawingSettings
+def read_question(
+    content: bytes, path: str, allowed: Allowed, drawing: DrawingSettings
 ) -> Question | PassThrough:
-    """A request to /completions; errors as `read_chat`."""
-    return _read(content, False, allowed, drawing)
-
-
-def _read(
-    content: bytes, chat: bool, allowed: Allowed, drawing: DrawingSettings
-) -> Question | PassThrough:
-    """A request to /chat/completions or /completions; errors as `read_chat`."""
-    asked = object_of(content)
+    """A request to one of `CHOSEN_PATHS`; raises ApiError if it cannot be read, or asks for what is not allowed."""
+    asked, chat = object_of(content), path == "chat/completions"
     counts = _counts(asked, chat, allowed, drawing)
     if not counts.reason:
         return _question(counts, chat, allowed, drawing)
-    path = "chat/completions" if chat else "completions"
     return _passing(content, asked, path, counts.reason, drawing, allowed.model)
 
 

@@ -189,23 +189,20 @@ def _bodies(replies: bytes) -> list[str]:
     return [part.decode() for part in replies.split(b"\r\n\r\n") if part.startswith(b"{")]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"prompt": "\xff"}', "not UTF-8 at byte 12"),
-        (b'{"prompt": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-        (b'{"a":' * 100_000, "nested too deeply"),
-        (b'{"prompt": "p", "n": ' + b"9" * 100_000 + b"}", "too many digits"),
-        (b'{"prompt": "p", "temperature": 1e999}', "cannot be written as JSON"),
-        (b'{"prompt": "\\ud800"}', "half of a surrogate pair"),
-        (b'{"prompt": "a", "prompt": "b"}', "stands twice"),
-        (b"[" * 400 + b"]" * 400, "is no JSON object"),
-    ],
-)
-def test_hostile_json_is_refused(running: Proxy, content: bytes, message: str) -> None:
-    reply = send("POST", f"{running.url}/completions", content=content)
-    assert (reply.status_code, is_error(reply, reply.content)) == (400, True)
-    assert message in reply.json()["error"]["message"]
+def test_hostile_json_is_refused(running: Proxy) -> None:
+    for content in (
+        b'{"prompt": "\xff"}',
+        b'{"prompt": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a":' * 100_000,
+        b'{"prompt": "p", "n": ' + b"9" * 100_000 + b"}",
+        b'{"prompt": "p", "temperature": 1e999}',
+        b'{"prompt": "\\ud800"}',
+        b'{"prompt": "a", "prompt": "b"}',
+        b"[" * 400 + b"]" * 400,
+    ):
+        reply = send("POST", f"{running.url}/completions", content=content)
+        assert (reply.status_code, is_error(reply, reply.content)) == (400, True), content[:40]
+        assert reply.json()["error"]["code"] == "invalid_json"
 
 
 def test_the_kind_of_content_does_not_matter(running: Proxy) -> None:

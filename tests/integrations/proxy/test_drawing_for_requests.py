@@ -285,7 +285,7 @@ def test_votes_are_told_and_drawing_goes_on_while_they_may_change(answers: str, 
 def test_what_cannot_be_adaptive_is_refused_at_the_start() -> None:
     deciders: Any = {"rerank": Reranker(features={"length": 1.0}, nbest=None)}
     with (
-        pytest.raises(InputError, match="does not compare candidates"),
+        pytest.raises(InputError, match="adaptive"),
         proxying(adaptive=True, deciders=deciders),
     ):
         pass
@@ -299,7 +299,7 @@ def test_tokens_are_capped() -> None:
         ask(proxy)
         ask(proxy, max_tokens=9)
         status, message = error(ask(proxy, max_tokens=11))
-        assert (status, "at most 10 tokens" in message) == (400, True)
+        assert (status, "10" in message) == (400, True)
         # what passes through is bounded too, but not changed
         status, _ = error(ask(proxy, max_tokens=11, temperature=0))
         assert status == 400
@@ -312,7 +312,7 @@ def test_a_budget_draws_fewer() -> None:
         assert about(ask(proxy, max_tokens=100))["n"] == 1
         assert about(ask(proxy))["n"] == 4
         status, message = error(ask(proxy, max_tokens=101))
-        assert (status, "at most 100 are given" in message) == (400, True)
+        assert (status, "100" in message) == (400, True)
     assert proxy.upstream.seen[-1].body["max_tokens"] == 25
 
 
@@ -345,8 +345,7 @@ def test_without_log_probabilities_there_is_no_choice() -> None:
     deciders: Any = {"chrf": MBRDecoder(utility="chrf", weights="logprob", nbest=None)}
     with proxying(Script(logprobs=False), deciders=deciders) as proxy:
         status, message = error(ask(proxy))
-    assert status == 503
-    assert "upstream gives no log-probabilities (asked by logprobs or" in message
+    assert (status, "log-probabilities" in message) == (503, True)
 
 
 SCHEMA = {

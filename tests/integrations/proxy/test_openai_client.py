@@ -86,27 +86,21 @@ def test_a_request_chooses_among_what_is_allowed(asking: openai.OpenAI) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        (
-            {"utility": "comet"},
-            r"discorank.utility: found 'comet'. Allowed are: bleu, chrf, rouge-l",
-        ),
-        ({"n": 9}, "discorank.n: found 9, at most 8 are drawn"),
-        ({"n": 0}, "discorank: n = "),
-        ({"n": True}, "discorank: n = "),
-        ({"upstream": "http://x"}, "upstream"),
-        ({"document": "d"}, "document and position go together"),
-        ({"document": "", "position": 0}, "discorank: document = "),
-        ("chrf", "expected an object"),
-    ],
-)
-def test_what_is_not_allowed_is_refused_in_words(
-    proxy: Proxy, asking: openai.OpenAI, field: Any, message: str
-) -> None:
-    with pytest.raises(openai.BadRequestError, match=message):
-        asking.completions.create(model="m", prompt="p", extra_body={"discorank": field})
+def test_what_is_not_allowed_is_refused_with_its_key(proxy: Proxy, asking: openai.OpenAI) -> None:
+    mistakes: list[tuple[Any, str, str]] = [
+        ({"utility": "comet"}, "discorank.utility", "chrf"),
+        ({"n": 9}, "discorank.n", "8"),
+        ({"n": 0}, "discorank", "n"),
+        ({"n": True}, "discorank", "n"),
+        ({"upstream": "http://x"}, "discorank", "upstream"),
+        ({"document": "d"}, "discorank", "position"),
+        ({"document": "", "position": 0}, "discorank", "document"),
+        ("chrf", "discorank", "chrf"),
+    ]
+    for field, key, fact in mistakes:
+        with pytest.raises(openai.BadRequestError, match=fact) as raised:
+            asking.completions.create(model="m", prompt="p", extra_body={"discorank": field})
+        assert raised.value.param == key
     assert proxy.upstream.seen == []
 
 
@@ -120,7 +114,7 @@ def test_the_k_best_in_order(proxy: Proxy, asking: openai.OpenAI) -> None:
     texts = [choice.message.content for choice in answer.choices]
     assert texts[:4] == [place.text for place in decode([*TEXTS, *TEXTS[:2]], "chrf").ranking]
     assert texts[4:] == TEXTS[:2]
-    with pytest.raises(openai.BadRequestError, match="n: found 9, at most 8 are drawn"):
+    with pytest.raises(openai.BadRequestError, match="at most 8"):
         asking.chat.completions.create(model="m", messages=ASKED, n=9)
 
 

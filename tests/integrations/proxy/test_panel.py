@@ -370,7 +370,7 @@ def test_a_prior_weighs_the_candidates_of_each_model() -> None:
         assert text(ask(proxy)) == "12"
     unknown = {"good": saying("12"), "other": saying("x")}
     with (
-        pytest.raises(InputError, match="unknown system in the prior 'other'"),
+        pytest.raises(InputError, match="'other'"),
         panelling(unknown, deciders={"vote": vote}),
     ):
         pass
@@ -407,13 +407,13 @@ def test_how_upstreams_are_written() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["http://x/v1", "b=http://y/v1"], "found 'http://x/v1' without a name"),
-        (["a=http://x/v1", "a=http://y/v1"], "a comes twice"),
+        (["http://x/v1", "b=http://y/v1"], "'http://x/v1'"),
+        (["a=http://x/v1", "a=http://y/v1"], "twice"),
         (["a=http://x/v1,n=0"], "--upstream a: found 'n=0'"),
         (["a=http://x/v1,n=two"], "found 'n=two'"),
-        (["a=http://x/v1,modle=x"], "unknown key 'modle'. Did you mean 'model'?"),
+        (["a=http://x/v1,modle=x"], "'model'"),
         (["a=http://x/v1,model"], "found 'model'"),
-        (["http://x/v1,model=x"], "found 'http://x/v1,model=x' without a name"),
+        (["http://x/v1,model=x"], "'http://x/v1,model=x'"),
         (["a=http://x/v1,n=999999"], "--upstream a"),
         (["a=http://x/v1,n=1,n=2"], "found 'n=2'"),
         ([f"a{i}=http://x/v1" for i in range(2000)], "2000"),

@@ -63,7 +63,7 @@ def test_a_document_is_decided_as_decode_does() -> None:
         assert sentence(proxy, "d", 4).json()["choices"][0]["text"] == expected[4]
         refused = sentence(proxy, "d", 7)
         assert refused.status_code == 400
-        assert "found 7, expected 5" in refused.json()["error"]["message"]
+        assert "expected 5" in refused.json()["error"]["message"]
         # a request without a document has no context
         body = {"model": "m", "prompt": "d 3"}
         reply = send("POST", f"{proxy.url}/completions", json=body).json()

@@ -146,8 +146,9 @@ def test_a_call_that_breaks_its_schema_never_wins() -> None:
         assert about(answer)["index"] == 5
         assert about(answer)["tools"]["invalid"] == 5
     with answering(broken) as (proxy, client):
-        with pytest.raises(openai.InternalServerError, match="none of 6 candidates calls the"):
+        with pytest.raises(openai.InternalServerError) as raised:
             create(client)
+        assert raised.value.code == "no_choice"
         assert proxy.upstream.num_requests == 1
 
 
@@ -242,7 +243,7 @@ def test_tools_pass_where_they_are_to() -> None:
 def test_a_document_has_no_tools() -> None:
     own = {"discorank": {"document": "d", "position": 0}}
     with answering([weather("Oslo")] * 2) as (proxy, client):
-        with pytest.raises(openai.BadRequestError, match="has a document, but tools are no texts"):
+        with pytest.raises(openai.BadRequestError, match="document"):
             create(client, extra_body=own)
         assert proxy.upstream.num_requests == 0
 
@@ -307,8 +308,9 @@ def test_calls_are_drawn_until_their_votes_are_safe(choices: list[Any], drawn: i
 
 def test_where_no_candidate_may_answer_all_are_drawn() -> None:
     with answering([weather("Oslo", days=0)] * 8, adaptive=True) as (proxy, client):
-        with pytest.raises(openai.InternalServerError, match="none of 8 candidates calls the"):
+        with pytest.raises(openai.InternalServerError) as raised:
             create(client)
+        assert raised.value.code == "no_choice"
         assert [seen.body["n"] for seen in proxy.upstream.seen] == [4, 2, 2]
 
 
