@@ -69,8 +69,7 @@ def test_tables_are_up_to_date() -> None:
 
 def test_the_table_of_what_serve_chooses_has_every_reason() -> None:
     """`outcome` asks the code that reads requests: a reason that no row brings is a row that is missing."""
-    from discorank.integrations.proxy.questions import CHOSEN_PATHS
-    from discorank.integrations.proxy.questions import Reason
+    from discorank.integrations.proxy.questions import CHOSEN_PATHS, Reason
 
     table = made_tables().table_of_choices()
     assert set(re.findall(r"passes: `([^`]+)`", table)) == set(get_args(Reason))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -83,37 +82,33 @@ def faulty() -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.mark.parametrize(
-    ("fault", "status", "message"),
-    [
-        ("status-500", 502, "status 500: scripted fault for .*, 3 times"),
-        ("status-429", 429, "status 429"),
-        ("reset", 502, "the connection broke"),
-        ("half-json", 502, "a reply that is no JSON"),
-        ("huge", 502, "a reply of more than 1000000 bytes"),
-        ("huge-length", 502, "a reply of more than 1000000 bytes"),
-        ("no-choices", 502, "a reply without choices"),
-        ("redirect", 502, "it refuses this server, or its address is wrong"),
-    ],
-)
-def test_a_fault_costs_its_request_alone(
-    fault: str, status: int, message: str, faulty: Proxy
-) -> None:
+FAULTS_UPSTREAM = {
+    "status-500": (502, "failed_upstream"),
+    "status-429": (429, "busy_upstream"),
+    "reset": (502, "failed_upstream"),
+    "half-json": (502, "failed_upstream"),
+    "huge": (502, "failed_upstream"),
+    "huge-length": (502, "failed_upstream"),
+    "no-choices": (502, "failed_upstream"),
+    "redirect": (502, "unusable_upstream"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS_UPSTREAM)
+def test_a_fault_costs_its_request_alone(fault: str, faulty: Proxy) -> None:
     reply = ask(faulty, prompt=fault)
     assert text(ask(faulty)).endswith(marker("p"))
     assert not any(seen.path == "/v1/elsewhere" for seen in faulty.upstream.seen)
-    reply_status, problem = error(reply)
-    assert reply_status == status
-    assert problem.startswith("upstream: ")
-    assert re.search(message, problem)
+    status, message = error(reply)
+    assert (status, reply.json()["error"]["code"]) == FAULTS_UPSTREAM[fault]
+    assert message.startswith("upstream: ")
     assert ("retry-after" in reply.headers) == (status == 429)
 
 
 def test_an_upstream_that_stalls_is_given_up() -> None:
     with proxying(Script(fault=named), connection={"timeout_seconds": 0.5}) as proxy:
         reply_status, problem = error(ask(proxy, prompt="stall"))
-        assert reply_status == 504
-        assert problem.startswith("upstream: no reply within 0.5 seconds, 3 times")
+        assert (reply_status, "0.5 seconds" in problem) == (504, True)
         # a busy machine may be late with other requests too, but not with all
         wait_until(lambda: ask(proxy).status_code == 200)
 
