@@ -25,6 +25,7 @@ from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.cost import bounded
 from discorank.integrations.proxy.door import LimitedReport, body_of, max_connections
 from discorank.integrations.proxy.passing import whole_events
+from discorank.integrations.proxy.questions import read_question
 from discorank.integrations.proxy.settings import DrawingSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
@@ -155,11 +156,10 @@ def test_a_room_comes_before_the_body() -> None:
 
 def test_long_json_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
-    read = app.read_question
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return read(*arguments)
+        return read_question(*arguments)
 
     monkeypatch.setattr(app, "read_question", noted)
     with proxying() as proxy:
