@@ -57,7 +57,7 @@ def test_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         for key in ("", "wrong", f"{OWN_KEY}x", OWN_KEY[:-1]):
             with (
                 openai_client(proxy.url, key or "-") as asking,
-                pytest.raises(openai.AuthenticationError, match="invalid_api_key"),
+                pytest.raises(openai.AuthenticationError, match="key"),
             ):
                 asking.models.list()
         with openai_client(proxy.url, OWN_KEY) as asking:
