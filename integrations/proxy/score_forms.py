@@ -68,8 +68,8 @@ def _score_columns(body: Body, compares: bool) -> Columns:
         return _own_columns(body)
     if "text_1" in body or "text_2" in body:
         return _pair_columns(body, compares)
-    found = ", ".join(map(str, body))[:200] or "nothing"
-    raise bad(f"found {found}, expected hypotheses, or text_1 and text_2", "body")
+    keys = ", ".join(map(str, body))[:200] or "nothing"
+    raise bad(f"found {keys}, expected hypotheses, or text_1 and text_2", "body")
 
 
 def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
