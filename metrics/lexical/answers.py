@@ -558,7 +558,7 @@ def math_parser() -> Callable[[str], list[Any]] | None:
         UserWarning: it is not installed; once in a process.
     """
     try:
-        parser = imported("math_verify.parser", "vote")
+        parser = imported("math_verify.parser", "")
     except ModelLoadError as error:
         problem = f"vote compares formulas by plain rules: {error}"
         warnings.warn(problem, UserWarning, stacklevel=2)
