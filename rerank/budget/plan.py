@@ -12,7 +12,6 @@ or two rows have all alike, the order of the list decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -85,17 +84,6 @@ def num_pairs(num_hypotheses: int, num_references: int, symmetric: bool) -> int:
     if symmetric:
         return num_hypotheses * (num_hypotheses + 1) // 2
     return num_hypotheses * num_references
-
-
-def drive(steps: Plan, utilities: Callable[[Request], FloatArray]) -> Estimate:
-    """Runs a plan over a function that computes a block of utilities [rows, columns]."""
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send(utilities(request))
-    except StopIteration as end:
-        estimate: Estimate = end.value
-        return estimate
 
 
 def _everything(

@@ -88,7 +88,7 @@ def test_features_by_hand() -> None:
 
 @pytest.mark.parametrize(("lower", "best"), [(False, "a"), (True, "d")])
 def test_mean_scores_decide_which_systems_are_good(lower: bool, best: str) -> None:
-    scores = {"a": [9.0, 9.0], "b": [8.0, None], "c": [1.0, 7.0], "d": 0.5}
+    scores: dict[str, Any] = {"a": (9.0, 9.0), "b": (8.0, None), "c": (1.0, 7.0), "d": 0.5}
     texts = {name: (f"{name}0", f"{name}1") for name in scores}
     document = DocumentOutputs("x", False, None, texts, {"r": ("r0", "r1")}, {"mqm": scores})
     (groups,) = grouped([document], HumanKey("mqm", lower), 2)

@@ -182,14 +182,15 @@ def test_a_text_that_a_server_does_not_take_costs_itself_alone() -> None:
         reward = discorank.reward("chrf", server=url, on_error="mask")
         assert reward(texts, reference=references) == [None, here[1], None, *here[3:]]
         scores = discorank.Scores(url, "chrf")
-        for texts, references, found in (
+        refused: tuple[tuple[Any, Any, str], ...] = (
             (["a", long, "b"], ["a", "a", "b"], r"hypotheses\[1\].*21 characters"),
             (["a", no_json, "b"], ["a", "a", "b"], r"hypotheses\[1\].*JSON"),
             (["a"] * 256, ["a"] * 600, "600 references for 256"),
             (["a", "b"], ["a", math.nan], r"references|JSON"),
-        ):
+        )
+        for hypotheses, given, found in refused:
             with pytest.raises(InputError, match=found):
-                scores.score(texts, references)
+                scores.score(hypotheses, given)
         with pytest.raises(InputError, match="base_url"):
             discorank.Scores(None)  # type: ignore[arg-type]
 

@@ -48,7 +48,6 @@ def test_documents_are_those_of_the_organisers(tmp_path: Path) -> None:
     documents = documents_of(path)
     assert [d.segments for d in documents][:6] == [1, 3, 30, 1, 3, 30]
     assert documents[1].id == f"{PAIR}_#_social_#_doc1"
-    assert {d.domain for d in documents} == {"news", "social", "speech"}
     assert list(documents[0].references) == ["refA"]
 
 
@@ -194,9 +193,9 @@ def test_standard_input_is_read_twice_from_a_copy(tmp_path: Path, monkeypatch: A
 
 def test_a_text_per_line_makes_documents(tmp_path: Path) -> None:
     documents = documents_of(write_lines(tmp_path / "wmt24_esa.jsonl", wmt24_lines()))
-    assert [(d.id, d.segments, d.domain) for d in documents] == [
-        ("test-en-news_x.1", 2, "news"),
-        ("test-en-social_9", 1, "social"),
+    assert [(d.id, d.segments) for d in documents] == [
+        ("test-en-news_x.1", 2),
+        ("test-en-social_9", 1),
     ]
     first = documents[0]
     assert (list(first.systems), list(first.references)) == (["S1", "S2"], ["refA"])

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from discorank import InputError
 from discorank.integrations.formats.selection_files import with_chosen
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.system_scores import DocumentOutputs, human_scored
+from discorank.rerank.selection.judged_systems import human_scored
+from discorank.rerank.selection.system_scores import DocumentOutputs
 
-TEXTS = {
+TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "d1": {"A": ("the same", "a1", "a2"), "B": ("the same", "b1", "b2"), "C": ("c0", "c1", "c2")},
     "d2": {"A": ("x", "a4"), "B": ("y", "b4"), "C": ("z", "c4")},
 }

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 import numpy as np
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.plan import drive, plan
+from discorank.rerank.budget.plan import plan
 from discorank.rerank.budget.requests import Estimate, Request
 from discorank.rerank.engines.expectation import expected_utility
+
+T = TypeVar("T")
+
+
+def drive(
+    steps: Generator[Request, FloatArray, T], utilities: Callable[[Request], FloatArray]
+) -> T:
+    """Run a plan over a function that computes a block of utilities [rows, columns]."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(utilities(request))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def matrices(seed: int, size: int = 16, noise: float = 0.6) -> tuple[FloatArray, FloatArray]:

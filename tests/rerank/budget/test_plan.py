@@ -12,11 +12,11 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.plan import drive, num_pairs, plan
+from discorank.rerank.budget.plan import num_pairs, plan
 from discorank.rerank.budget.requests import Request
 from discorank.rerank.engines.expectation import expected_utility
 
-from .lists import blocks_of, estimate_of, matrices, regret_of
+from .lists import blocks_of, drive, estimate_of, matrices, regret_of
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
 

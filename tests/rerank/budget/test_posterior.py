@@ -9,7 +9,6 @@ import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.evidence import figures_of, leaders, smallest_step
-from discorank.rerank.budget.plan import drive
 from discorank.rerank.budget.posterior import (
     USUAL,
     Observed,
@@ -23,7 +22,7 @@ from discorank.rerank.budget.posterior import (
 from discorank.rerank.budget.searches import adaptive
 from discorank.rerank.budget.statement import Target
 
-from .lists import blocks_of, estimate_of, matrices
+from .lists import blocks_of, drive, estimate_of, matrices
 
 
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:

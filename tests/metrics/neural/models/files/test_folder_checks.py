@@ -234,7 +234,8 @@ def test_a_size_over_its_bound(folder: Path, key: str) -> None:
 @pytest.mark.parametrize("key", SIZES)
 def test_a_size_that_is_no_whole_number(folder: Path, key: str) -> None:
     plain = (folder / "config.json").read_bytes()
-    for changes in (*({key: value} for value in NO_SIZES), {"text_config": {key: "x"}}):
+    odd: list[dict[str, Any]] = [{key: value} for value in NO_SIZES]
+    for changes in (*odd, {"text_config": {key: "x"}}):
         configured(folder, **changes)
         with pytest.raises(ModelLoadError, match=rf"config\.json: .*{key}"):
             check_model(folder)
