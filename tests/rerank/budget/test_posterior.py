@@ -182,6 +182,7 @@ def test_what_the_posterior_says_is_true_of_synthetic_lists() -> None:
         matrix, cheap = matrices(seed, 12)
         problem = problem_of(cheap, np.full(matrix.shape, 1 / 12))
         found = drive(adaptive(Observed(replace(problem, pairs=40))), blocks_of(matrix))
+        assert found.evidence is not None
         exact = matrix.mean(axis=1)
         chosen = int(np.argmax(found.values))
         same.append(chosen == int(np.argmax(exact)))
