@@ -249,6 +249,14 @@ def test_an_answer_that_is_read_again_is_the_same(text: str) -> None:
     assert label is None or of_label(label) == label
 
 
+SIGNS = r"\frac \sqrt \sin \pi \left( \right) \cup \pm \in \{ \} { } ( ) [ ] ^ _ + - * / = < ! % , 2 10 0.5 x y e".split()
+
+
+@given(st.lists(st.sampled_from(SIGNS), max_size=24).map("".join))
+def test_any_formula_has_a_key_that_blanks_do_not_change(text: str) -> None:
+    assert value_key(text) == value_key(f" {text} ") == value_key(f"${text}$")
+
+
 LABELS = [
     *(
         r"2\sqrt{5}",
