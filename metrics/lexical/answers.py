@@ -541,7 +541,11 @@ def math_key(text: str) -> str | None:
 
     It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
     """
-    if len(text) > MAX_PARSED or len(_BRANCHING.findall(text)) > MAX_BRANCHES or _COSTLY.search(text):
+    if (
+        len(text) > MAX_PARSED
+        or len(_BRANCHING.findall(text)) > MAX_BRANCHES
+        or _COSTLY.search(text)
+    ):
         return None
     parser = math_parser()
     parsed = parser(f"${text.strip('$')}$") if parser else []

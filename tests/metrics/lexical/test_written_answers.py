@@ -249,7 +249,46 @@ def test_an_answer_that_is_read_again_is_the_same(text: str) -> None:
     assert label is None or of_label(label) == label
 
 
-SIGNS = r"\frac \sqrt \sin \pi \left( \right) \cup \pm \in \{ \} { } ( ) [ ] ^ _ + - * / = < ! % , 2 10 0.5 x y e".split()
+SIGNS = [
+    *(
+        r"\frac",
+        r"\sqrt",
+        r"\sin",
+        r"\pi",
+        r"\left(",
+        r"\right)",
+        r"\cup",
+        r"\pm",
+        r"\in",
+        r"\{",
+        r"\}",
+        "{",
+        "}",
+    ),
+    *(
+        "(",
+        ")",
+        "[",
+        "]",
+        "^",
+        "_",
+        "+",
+        "-",
+        "*",
+        "/",
+        "=",
+        "<",
+        "!",
+        "%",
+        ",",
+        "2",
+        "10",
+        "0.5",
+        "x",
+        "y",
+        "e",
+    ),
+]
 
 
 @given(st.lists(st.sampled_from(SIGNS), max_size=24).map("".join))
