@@ -459,7 +459,7 @@ def _evaluated(node: ast.expr, point: int) -> Number:
             return -value if isinstance(node.op, ast.USub) else value
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
             return _OPERATORS[type(sign)](_evaluated(left, point), _evaluated(right, point))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_evaluated(argument, point) for argument in arguments))
     raise ValueError(ast.unparse(node))
 
@@ -529,9 +529,10 @@ def math_version() -> str | None:
         return None
 
 
-# what makes math-verify's parser slow: nested or large powers, factorials, deep brackets
+# what makes math-verify's parser slow: nested or large powers, many bars, factorials, deep brackets
 _COSTLY = re.compile(r"\^[^\s^]{0,9}\^|\^\s*\{?-?\d{4}|!|\\d?binom|\d{40}|(?:[({\[|][^)}\]]*){5}")
-MAX_PARSED, MAX_POWERS = 160, 6
+_BRANCHING = re.compile(r"[\^_|]|\\i*int")
+MAX_PARSED, MAX_BRANCHES = 160, 6
 
 
 @lru_cache(1024)
@@ -540,13 +541,20 @@ def math_key(text: str) -> str | None:
 
     It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
     """
-    if len(text) > MAX_PARSED or text.count("^") > MAX_POWERS or _COSTLY.search(text):
+    if (
+        len(text) > MAX_PARSED
+        or len(_BRANCHING.findall(text)) > MAX_BRANCHES
+        or _COSTLY.search(text)
+    ):
         return None
     parser = math_parser()
     parsed = parser(f"${text.strip('$')}$") if parser else []
     if not parsed:
         return None
-    expression = parsed[0].doit() if getattr(parsed[0], "is_Matrix", False) else parsed[0]
+    try:
+        expression = parsed[0].doit() if getattr(parsed[0], "is_Matrix", False) else parsed[0]
+    except (ValueError, ArithmeticError, TypeError):  # matrices that do not fit
+        return None
     return _formula_key(_notation(f"{expression}")) or f"%{expression}"
 
 

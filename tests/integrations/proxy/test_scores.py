@@ -150,6 +150,15 @@ def test_rewards_of_openrlhf() -> None:
         assert lost["error"]["param"] == "prompts[0]"
 
 
+def test_a_label_of_a_vote_is_never_reduced() -> None:
+    label = r"2\sqrt{5}"
+    with scoring("vote") as (_, url):
+        for response, value in ((r"so \boxed{5}", 0.0), (rf"so \boxed{{{label}}}", 1.0)):
+            assert post(url, "/v1/reward", prompt="p", response=response, label=label) == value
+            body = {"query": [f"p {response}"], "prompts": ["p "], "labels": [label]}
+            assert post(url, "/get_reward", **body)["rewards"] == [value]
+
+
 def test_a_server_upstream_keeps_what_names_none_of_our_metrics() -> None:
     with upstream_running() as upstream, scoring("bleu", upstream=upstream.url) as (_, url):
         pair = {"text_1": "a cat", "text_2": "a cat"}

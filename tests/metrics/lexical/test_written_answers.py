@@ -3,8 +3,7 @@ r"""Answers as models write them: the table of cases, one rule per list, and tex
 from __future__ import annotations
 
 import json
-import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ import discorank
 from benchmarks.choice_quality.answer_cases import CASES, wrong
 from discorank import InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
+from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.lexical import answers, vote
 from discorank.metrics.lexical.answers import KEYS, bare, letter_of, math_version, value_key
 from discorank.metrics.lexical.vote import Vote
@@ -249,6 +249,53 @@ def test_an_answer_that_is_read_again_is_the_same(text: str) -> None:
     assert label is None or of_label(label) == label
 
 
+SIGNS = [
+    *(
+        r"\frac",
+        r"\sqrt",
+        r"\sin",
+        r"\pi",
+        r"\left(",
+        r"\right)",
+        r"\cup",
+        r"\pm",
+        r"\in",
+        r"\{",
+        r"\}",
+        "{",
+        "}",
+    ),
+    *(
+        "(",
+        ")",
+        "[",
+        "]",
+        "^",
+        "_",
+        "+",
+        "-",
+        "*",
+        "/",
+        "=",
+        "<",
+        "!",
+        "%",
+        ",",
+        "2",
+        "10",
+        "0.5",
+        "x",
+        "y",
+        "e",
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(SIGNS), max_size=24).map("".join))
+def test_any_formula_has_a_key_that_blanks_do_not_change(text: str) -> None:
+    assert value_key(text) == value_key(f" {text} ") == value_key(f"${text}$")
+
+
 LABELS = [
     *(
         r"2\sqrt{5}",
@@ -440,7 +487,11 @@ def test_without_math_verify_the_rules_are_plain_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(vote, "math_version", lambda: None)
-    monkeypatch.setitem(sys.modules, "math_verify.parser", None)
+
+    def imported(module: str, where: str) -> NoReturn:
+        raise ModelLoadError("not installed", where=module, fix='pip install "discorank[math]"')
+
+    monkeypatch.setattr(answers, "imported", imported)
     answers.math_parser.cache_clear()
     answers.math_key.cache_clear()
     matrix = [rf"\boxed{{\begin{{{kind}}}1 & 2\end{{{kind}}}}}" for kind in ("pmatrix", "bmatrix")]
