@@ -172,6 +172,48 @@ def without_aliases(spec: str) -> str:
     return re.sub(r"\"[^\"]*\"|'[^']*'|[A-Za-z_][\w.:<>/-]*(?:\+\+)?", registered, spec)
 
 
+def as_typed(signature: str) -> str:
+    """A signature by the names under which settings are registered, as people type it; what is none stays.
+
+    >>> as_typed("chrf(word_order=2) + -0.5*rouge(n=1)")
+    'chrf++ - 0.5*rouge-1'
+    >>> as_typed('comet(model="m",context=2)'), as_typed("bertscore(context=1)")
+    ('doc-comet(model="m")', 'doc-bertscore(context=1)')
+    """
+    try:
+        terms = parse(signature)
+    except InputError:
+        return signature
+    return written_sum([(term.weight, _typed_call(term).text) for term in terms])
+
+
+def _typed_call(call: Call) -> Call:
+    """A call by the registered name with the most of its settings; one in context has the name for that."""
+    inner = tuple(map(_typed_call, call.inner))
+    own = _registration(call.name)
+    fits = [
+        (len(entry.settings), name)
+        for name, entry in names().items()
+        if own is not None and entry.target == own.target and _has_settings(call, entry.settings)
+    ]
+    if own is None or not fits:
+        return call._replace(inner=inner)
+    num_settings, name = max(fits)
+    if not num_settings:
+        return call._replace(inner=inner)
+    fixed = names()[name].settings
+    rest = {key: value for key, value in call.settings.items() if fixed.get(key) != value}
+    return call._replace(name=name, settings=rest, inner=inner)
+
+
+def _has_settings(call: Call, fixed: Mapping[str, Any]) -> bool:
+    """Whether a call has these settings; any context is one."""
+    own = call.settings
+    return all(
+        own.get(key) == value or (key == "context" and own.get(key)) for key, value in fixed.items()
+    )
+
+
 def is_known_otherwise(name: str) -> bool:
     """Whether more is known of a name that is no metric's: it means something, or is a model's."""
     return remark_on(name) is not None or metric_of_model(name) is not None
