@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .aliases import alias_of, model_of, remark_on
+from .aliases import alias_of, remark_on, settings_of
 from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
@@ -167,7 +167,9 @@ def without_aliases(spec: str) -> str:
     """
 
     def registered(match: re.Match[str]) -> str:
-        return registered_name(match[0]) if alias_of(match[0]) else match[0]
+        brings_model = not settings_of(match[0]).keys() - {"model"}
+        is_replaced = alias_of(match[0]) and brings_model
+        return registered_name(match[0]) if is_replaced else match[0]
 
     return re.sub(r"\"[^\"]*\"|'[^']*'|[A-Za-z_][\w.:<>/-]*(?:\+\+)?", registered, spec)
 
@@ -350,8 +352,8 @@ def _registered(call: Call) -> Call:
         fix = f"Settings are name=value; a metric stands in {', '.join(WRAPPERS)} alone"
         raise InputError("is no wrapper", where=call.name, fix=fix)
     settings = call.settings
-    if name != call.name and (model := model_of(call.name)):
-        settings = {"model": model, **settings}
+    if name != call.name:
+        settings = {**settings_of(call.name), **settings}
     return call._replace(name=name, settings=settings, inner=tuple(map(_registered, call.inner)))
 
 

@@ -34,6 +34,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("words.txt").write_text("a cat sat\nthe cat sat\na dog\n")
     Path("two.txt").write_text("a cat sat\nthe cat sat\n")
     Path("scores.csv").write_text("a,b\n1,2\n")
+    Path("semicolons.csv").write_text("source;first\na;b\n")
     Path("latin.txt").write_bytes(b"caf\xe9\n")
     Path("sheet.csv").write_text("source,first\na,b\n")
 
@@ -111,7 +112,9 @@ def test_the_task_with_five_lines_of_code(
 
 # a mistake on the command line, and what it is answered
 MISTAKES: tuple[tuple[str, str], ...] = (
-    ("discorank", "a subcommand is needed"),
+    ("discorank vote", "discorank decode INPUT -u vote"),
+    ("discorank decode semicolons.csv -u chrf", "expected columns between commas"),
+    ("discorank decode lists.jsonl -u 'chrf - ter'", "Write 'chrf + ter'"),
     ("discorank decod x", "unknown subcommand 'decod'. Did you mean 'decode'"),
     ("discorank decode -u chrf", "INPUT: is missing"),
     ("discorank decode lists.jsonl", "Give --utility on the command line, such as -u chrf"),
@@ -156,7 +159,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ("discorank decode examples:nbest.moses -u chrf", "Use --from moses"),
     ("discorank decode examples:systems.jsonl -u chrf", "use --from systems"),
     ("discorank rerank lists.jsonl -m logprb", "Did you mean 'logprob'"),
-    ("discorank rerank lists.jsonl -m logprob", "Leave the feature 'logprob' out"),
+    ("discorank rerank lists.jsonl -m logprob", "Add them with discorank logprobs"),
     ("discorank rerank lists.jsonl -m 'logprob + chrf'", "beside -m expected"),
     ("discorank explain lists.jsonl -u chrf --id 7", "no list 7"),
     ("discorank score --hypotheses words.txt -m chrf", "--references FILE"),
@@ -193,6 +196,14 @@ def test_mistakes_are_answered(line: str, answer: str, capsys: pytest.CaptureFix
     assert answer in printed.err, printed.err
     assert "Traceback" not in printed.err
     assert "internal error" not in printed.err
+
+
+def test_without_a_subcommand_it_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert "usage: discorank" in printed.out
+    assert "  decode " in printed.out
+    assert printed.err == ""
 
 
 # in Python: a call, and its error; or what it gives, where what was a mistake is taken
