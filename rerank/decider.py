@@ -168,9 +168,8 @@ def decide_all(
         if error := decider.refusal(entry):
             raise error.inside(name)
     engine.load(decider.metrics)
-    records = chain(first, records)
     num_decided = 0
-    for name, outcome in decider.outcomes(records, engine):
+    for name, outcome in decider.outcomes(chain(first, records), engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)
         if outcome is not None:
