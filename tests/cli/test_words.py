@@ -179,7 +179,7 @@ def test_options_are_named_as_they_are_typed(
 
 
 def test_explain_has_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", DEMO, "-u", "chrf - 0.5*bleu", "--limit", "2", "--quiet"]) == 0
+    assert main(["explain", DEMO, "-u", "chrf + 0.5*ter", "--limit", "2", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert out.count("what the numbers mean") == 1
     lines = out.partition("what the numbers mean")[2].splitlines()
