@@ -47,6 +47,8 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "comet-doc": "doc-comet",
         "entitygraph": "entity-graph",
         "lexicalchain": "lexical-chain",
+        "rc": "cohesion",
+        "lc": "cohesion",
         "word-error-rate": "wer",
         "character-error-rate": "cer",
         "reward-model": "reward",
@@ -55,12 +57,15 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "comet-poly-cand": "comet-poly",
     }
 )
-# the model that an alias brings where none is named
-MODELS: Mapping[str, str] = MappingProxyType(
+_KIWI = {"model": "Unbabel/wmt22-cometkiwi-da"}
+# the settings that an alias brings where they are not given
+SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "cometkiwi": "Unbabel/wmt22-cometkiwi-da",
-        "comet-kiwi": "Unbabel/wmt22-cometkiwi-da",
-        "doc-cometkiwi": "Unbabel/wmt22-cometkiwi-da",
+        "cometkiwi": _KIWI,
+        "comet-kiwi": _KIWI,
+        "doc-cometkiwi": _KIWI,
+        "rc": {"measure": "rc"},
+        "lc": {"measure": "lc"},
     }
 )
 
@@ -125,9 +130,9 @@ def alias_of(name: str) -> str | None:
     return ALIASES.get(plain_form(name))
 
 
-def model_of(name: str) -> str | None:
-    """The model that an alias brings."""
-    return MODELS.get(plain_form(name))
+def settings_of(name: str) -> Mapping[str, str]:
+    """The settings that an alias brings."""
+    return SETTINGS.get(plain_form(name), {})
 
 
 def remark_on(name: str) -> str | None:

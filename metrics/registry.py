@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .aliases import alias_of, model_of, remark_on
+from .aliases import alias_of, remark_on, settings_of
 from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
@@ -168,9 +168,53 @@ def without_aliases(spec: str) -> str:
     """
 
     def registered(match: re.Match[str]) -> str:
-        return registered_name(match[0]) if alias_of(match[0]) else match[0]
+        brings_model = not settings_of(match[0]).keys() - {"model"}
+        is_replaced = alias_of(match[0]) and brings_model
+        return registered_name(match[0]) if is_replaced else match[0]
 
     return re.sub(r"\"[^\"]*\"|'[^']*'|[A-Za-z_][\w.:<>/-]*(?:\+\+)?", registered, spec)
+
+
+def as_typed(signature: str) -> str:
+    """A signature by the names under which settings are registered, as people type it; what is none stays.
+
+    >>> as_typed("chrf(word_order=2) + -0.5*rouge(n=1)")
+    'chrf++ - 0.5*rouge-1'
+    >>> as_typed('comet(model="m",context=2)'), as_typed("bertscore(context=1)")
+    ('doc-comet(model="m")', 'doc-bertscore(context=1)')
+    """
+    try:
+        terms = parse(signature)
+    except InputError:
+        return signature
+    return written_sum([(term.weight, _typed_call(term).text) for term in terms])
+
+
+def _typed_call(call: Call) -> Call:
+    """A call by the registered name with the most of its settings; one in context has the name for that."""
+    inner = tuple(map(_typed_call, call.inner))
+    own = _registration(call.name)
+    fits = [
+        (len(entry.settings), name)
+        for name, entry in names().items()
+        if own is not None and entry.target == own.target and _has_settings(call, entry.settings)
+    ]
+    if own is None or not fits:
+        return call._replace(inner=inner)
+    num_settings, name = max(fits)
+    if not num_settings:
+        return call._replace(inner=inner)
+    fixed = names()[name].settings
+    rest = {key: value for key, value in call.settings.items() if fixed.get(key) != value}
+    return call._replace(name=name, settings=rest, inner=inner)
+
+
+def _has_settings(call: Call, fixed: Mapping[str, Any]) -> bool:
+    """Whether a call has these settings; any context is one."""
+    own = call.settings
+    return all(
+        own.get(key) == value or (key == "context" and own.get(key)) for key, value in fixed.items()
+    )
 
 
 def is_known_otherwise(name: str) -> bool:
@@ -309,8 +353,8 @@ def _registered(call: Call) -> Call:
         fix = f"Settings are name=value; a metric stands in {', '.join(WRAPPERS)} alone"
         raise InputError("is no wrapper", where=call.name, fix=fix)
     settings = call.settings
-    if name != call.name and (model := model_of(call.name)):
-        settings = {"model": model, **settings}
+    if name != call.name:
+        settings = {**settings_of(call.name), **settings}
     return call._replace(name=name, settings=settings, inner=tuple(map(_registered, call.inner)))
 
 

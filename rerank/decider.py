@@ -5,20 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count, islice
 from typing import Any, Self, cast, overload
 
 from ..metrics.base import Metric
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
 from ..metrics.mixture import Utility
-from ..metrics.text.texts import Comparison, Context
+from ..metrics.text.texts import NO_CONTEXT, Comparison, Context
 from .choice import Choice, Ranking
 from .engines.interface import Engine
 from .engines.local import LocalEngine
 from .lists import CandidateList, list_of, list_rows
 from .order import Order, Strategy
-from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
+from .scheduler import Accept, Outcome, Program, Scheduler, accept_all, missing_document
 from .whole_documents import document_outcomes
 
 
@@ -69,6 +69,19 @@ class Decider(ABC):
     @abstractmethod
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
+
+    def refusal(self, entry: CandidateList | DiscorankError) -> DiscorankError | None:
+        """Why a list cannot be decided, as far as no model is needed to say so; None where nothing is known."""
+        if isinstance(entry, DiscorankError):
+            return entry
+        if self.decides_documents or entry.context_only:
+            return None
+        try:
+            # up to the first task, which checks what the metrics need of a list
+            next(self.program(entry, NO_CONTEXT, ()), None)
+        except DiscorankError as error:
+            return error
+        return missing_document(entry, self.width)
 
     def with_settings(self, **settings: Any) -> Self:
         """The same with other settings, its own or those of its values by their names."""
@@ -149,10 +162,14 @@ def decide_all(
 ) -> Iterator[Ranking]:
     """Rankings of an iterable of lists or a Hugging Face dataset, streamed; raises the first error, naming the list."""
     engine = engine or LocalEngine()
-    engine.load(decider.metrics)
     records = map(_named, count(1), list_rows(lists))
+    first = list(islice(records, 1))
+    for name, entry in first:
+        if error := decider.refusal(entry):
+            raise error.inside(name)
+    engine.load(decider.metrics)
     num_decided = 0
-    for name, outcome in decider.outcomes(records, engine):
+    for name, outcome in decider.outcomes(chain(first, records), engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)
         if outcome is not None:

@@ -511,6 +511,9 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         return lengths
     if name.startswith("field:"):
         field = name.removeprefix("field:")
+        for i, candidate in enumerate(candidates):
+            if field not in candidate.fields and candidate.fields:
+                raise unknown("field", field, candidate.fields, where=f"candidates[{i}]")
         values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
         return np.array(values)
     return _of_logprobs(name, candidates, lengths)
@@ -520,7 +523,7 @@ def _of_logprobs(name: str, candidates: Sequence[Candidate], lengths: FloatArray
     """A feature of `LOGPROB_FEATURES`, [N]; raises InputError for a candidate without a log-probability."""
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
-            fix = f"Leave the feature {name!r} out{_others(candidate)}"
+            fix = f"Add them with discorank logprobs, or leave the feature {name!r} out{_others(candidate)}"
             raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
     logprobs = np.array([candidate.logprob for candidate in candidates], float)
     if name == "logprob":

@@ -299,10 +299,6 @@ def main() -> None:
     write_or_print(markdown_table, options.output)
 
 
-if __name__ == "__main__":
-    main()
-
-
 class Agreement(NamedTuple):
     """A metric against people on one dimension of a set.
 
@@ -589,3 +585,7 @@ def _read(path: Path, metric: Metric) -> Scored:
     return Scored(
         metric.signature(), metric.info.higher_is_better, systems, (part,), segments, about["cuts"]
     )
+
+
+if __name__ == "__main__":
+    main()

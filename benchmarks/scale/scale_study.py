@@ -285,10 +285,6 @@ def plans(base: Plan) -> dict[str, Plan]:
     return variants
 
 
-if __name__ == "__main__":
-    main()
-
-
 class Costs(NamedTuple):
     """CPU seconds, which other work on the machine does not change much, and bytes."""
 
@@ -408,3 +404,7 @@ def measured(folder: Path, candidates: int, count: int) -> Costs:
     return Costs(
         prepare, encode, compare, read, driver / count - read, message_seconds(), tokens, *sizes
     )
+
+
+if __name__ == "__main__":
+    main()

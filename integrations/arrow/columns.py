@@ -211,6 +211,11 @@ def _check_needed(kind: RowKind, keys: set[str], columns: Sequence[str], where: 
     assignments = " ".join(f"{names[0]}=COLUMN" for names in lacking)
     if kind == "list":
         assignments += ", or text=COLUMN where a row is a candidate"
+    if len(columns) == 1 and ";" in columns[0]:
+        problem = f"the only column is {columns[0][:100]!r}, expected columns between commas"
+        raise InputError(
+            problem, where=where, fix="Write the table with commas, or with tabs as .tsv"
+        )
     raise InputError(
         f"no column {wanted}; there are: {names_of_columns:.300}",
         where=where,

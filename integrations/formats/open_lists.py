@@ -220,12 +220,12 @@ def with_gaps(entries: Iterator[ListEntry], name: str, expected: int | None) -> 
         yield entry
 
 
-def _gap(expected: int, found: int) -> InputError:
+def _gap(expected: int, number: int) -> InputError:
     """The error of numbers that are missing."""
     missing = (
-        f"list {expected} is" if found == expected + 1 else f"lists {expected} to {found - 1} are"
+        f"list {expected} is" if number == expected + 1 else f"lists {expected} to {number - 1} are"
     )
-    problem = f"found {found}, expected {expected}: the {missing} missing"
+    problem = f"found {number}, expected {expected}: the {missing} missing"
     return InputError(problem, where="id", fix="Is the file cut off, or numbered from 1?")
 
 

@@ -8,8 +8,9 @@ same; it reads over what is done, whose choices are context of what follows.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -86,6 +87,7 @@ def run_lists(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
+    entries = iter(entries)
     form = form or row_form(run.format)
     meter = meter or Meter()
     shared = None
@@ -96,7 +98,11 @@ def run_lists(
     if shared is not None:
         shared.load()
     else:
-        engine.load(decider.metrics)
+        first = list(islice(entries, 1))
+        entries = chain(first, entries)
+        # a run that stops at its first list needs no model
+        if run.max_errors or not _stops(decider, first):
+            engine.load(decider.metrics)
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     if files:
         about["files"] = dict(files)
@@ -119,6 +125,12 @@ def run_lists(
             lambda outcome: _writes(outcome, run, checkpoint, decider, form),
             lambda: _measured(engine, meter),
         )
+
+
+def _stops(decider: Decider, first: Sequence[Entry[CandidateList]]) -> bool:
+    """Whether there is no list, or the first one cannot be decided by any model."""
+    entries = [entry.record or entry.error for entry in first]
+    return all(entry is None or decider.refusal(entry) is not None for entry in entries)
 
 
 def _outputs(
@@ -152,7 +164,9 @@ def _outputs(
             fix="Leave out one of them",
         )
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
-    products = sorted({part.products for part in parts_of(decider) if part.products})
+    # asking for them imports what runs models, and only a run file holds them
+    parts = [] if out is None else parts_of(decider)
+    products = sorted({part.products for part in parts if part.products})
     if products:
         about["products"] = ", ".join(products)
     identity = identity_of(decider, form, bool(run.save_utilities))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from .metrics.registry import as_typed
 from .printable import printable, spreadsheet_cell
 from .rerank.runs.row_forms import as_line
 
@@ -75,6 +76,11 @@ class Column:
 def words(head: str, name: str) -> Column:
     """A column of words."""
     return Column(head, (name,), str, is_words=True)
+
+
+def metric_names(head: str, name: str) -> Column:
+    """A column of metrics, whose signatures are shown by the names that people type."""
+    return Column(head, (name,), as_typed, is_words=True)
 
 
 def whole(head: str, name: str) -> Column:

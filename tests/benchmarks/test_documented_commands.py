@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import runpy
 import shlex
@@ -93,3 +94,24 @@ def test_a_documented_command_is_taken(
         begin(module)
     if stopped.type is SystemExit:
         assert NAMED_ALONE in capsys.readouterr().err
+
+
+def is_main_block(node: ast.stmt) -> bool:
+    """Whether a statement is ``if __name__ == "__main__":``."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+def below_main_block(source: str) -> list[str]:
+    """The statements of a module below the block that runs it: it runs before they are defined."""
+    body = ast.parse(source).body
+    starts = [i for i, node in enumerate(body) if is_main_block(node)]
+    return [ast.unparse(node).splitlines()[0] for node in body[starts[0] + 1 :]] if starts else []
+
+
+def test_nothing_stands_below_what_runs_a_module() -> None:
+    """Options are read all the same, and the benchmark ends in a NameError behind them."""
+    modules = [*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "docs" / "site").rglob("*.py")]
+    assert len(modules) > 50
+    found = {str(path): below_main_block(path.read_text(encoding="utf-8")) for path in modules}
+    assert {path: rest for path, rest in found.items() if rest} == {}
+    assert below_main_block('if __name__ == "__main__":\n    f()\ndef f(): ...') == ["def f():"]

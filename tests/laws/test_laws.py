@@ -36,7 +36,7 @@ from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.reading_plan import comparisons_of
-from discorank.metrics.registry import BUILT_IN, names
+from discorank.metrics.registry import BUILT_IN, as_typed, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
@@ -835,3 +835,29 @@ def test_without_context_a_metric_in_context_is_the_plain_one(name: str) -> None
     in_context = load_metric(name, **TINY[name]).score(texts, references, sources, documents)
     plain = load_metric(name.removeprefix("doc-"), **TINY[name]).score(texts, references, sources)
     np.testing.assert_array_equal(in_context, plain)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED.keys() - VARIANTS.keys()))
+def test_a_metric_has_the_name_that_it_was_asked_by(name: str) -> None:
+    """`chrf++` is a setting of `chrf`, and no table may call it so; `dr-nolex` is `dr`, without any."""
+    metric = REGISTERED[name]
+    if metric is None:
+        pytest.skip(f"{name} cannot be loaded here, so no law is tried on it")
+    typed = as_typed(metric.signature())
+    assert typed.partition("(")[0] == {"dr-nolex": "dr"}.get(name, name)
+    assert load_metric(typed) == metric
+
+
+@pytest.mark.parametrize(
+    ("signature", "typed"),
+    [
+        ("chrf", "chrf"),
+        ("chrf(beta=1.0,word_order=2)", "chrf++(beta=1.0)"),
+        ("aligned(chrf(word_order=2))", "aligned(chrf++)"),
+        ("chrf(word_order=2) + -0.5*rouge(n=1) + 2.0*bleu", "chrf++ - 0.5*rouge-1 + 2*bleu"),
+        ("not a signature", "not a signature"),
+        ("my.module:Metric(n=1)", "my.module:Metric(n=1)"),
+    ],
+)
+def test_signatures_as_people_type_them(signature: str, typed: str) -> None:
+    assert as_typed(signature) == typed

@@ -292,3 +292,11 @@ def test_aliases_are_said_and_can_be_left_out() -> None:
     assert without_aliases('cometkiwi(lang="cometkiwi") + BERT-Score') == (
         'comet-qe(lang="cometkiwi") + bertscore'
     )
+
+
+def test_rc_and_lc_are_measures_of_cohesion() -> None:
+    """As DiscoScore's paper calls them (Zhao et al. 2023, Table 2)."""
+    for name in ("rc", "lc"):
+        metric = load_metric(name)
+        assert metric == load_metric("cohesion", measure=name)
+    assert registry.without_aliases("rc + cometkiwi") == "rc + comet-qe"

@@ -376,3 +376,11 @@ def test_rounding_stays_a_tie_when_it_is_normalised() -> None:
     ]
     for normalize in ("none", "zscore", "minmax"):
         assert rerank("logprob", candidates, normalize=normalize).index == 0
+
+
+def test_what_a_candidate_lacks_is_named_with_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"no logprob. Add them with discorank logprobs, or leave"):
+        rerank("logprob", ["a", "b"])
+    scored = [{"text": "a", "score": 1}, {"text": "b", "score": 2}]
+    with pytest.raises(InputError, match=r"unknown field 'scor'. Did you mean 'score'"):
+        rerank("field:scor", scored)

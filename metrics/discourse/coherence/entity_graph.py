@@ -1,7 +1,9 @@
 """EntityGraph (Guinaudeau and Strube 2013) and LexicalGraph (Mesgar and Strube 2016), as Zhao et al. 2023 use them.
 
     value = sum(A) / n       the mean out-degree of the graph of n sentences
+    value = sum(A) / n^2     the mean of the matrix, with ``mean="matrix"``
 
+The first is what Guinaudeau and Strube define and Zhao et al. computed, the second what the paper of Zhao et al. says.
 A is A_u, or A_w if ``weighted`` (see `foci`). Sentences are joined by a noun that they share (EntityGraph), with
 ``focus="entity"`` by nouns that mean about the same (LexicalGraph; see `entities`). Both read the hypothesis alone. 0
 for a text of one sentence, without nouns or without sentences; at most 1/2 + ... + 1/n for A_u: it grows with the
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .ds_sent import grid_of_occurrences
 from .entities import named_by_members, read_vectors
-from .foci import FocusReader, Grid, adjacency, grid_of, merged
+from .foci import FocusReader, Grid, adjacency, conn, grid_of, merged
 from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, states_of, unpacked
 
 MODEL_SETTINGS = ("model", "revision", "max_tokens", "dtype")
@@ -35,9 +37,11 @@ class EntityGraph(FocusModelMetric):
 
     Args:
         weighted: how many nouns two sentences share counts, not only whether.
+        mean: over sentences, the mean out-degree, or over the cells of the matrix.
     """
 
     weighted: bool = False
+    mean: Literal["sentences", "matrix"] = "sentences"
     default_model: ClassVar[str | None] = None
     default_threshold: ClassVar[float] = 0.7
     name: ClassVar[str] = "entity-graph"
@@ -134,7 +138,7 @@ class EntityGraphScorer(_GraphValues):
                 grid = merged(grid, entities)
             grids.append(grid)
             lengths.append(len(foci.sentences))
-        reps = _represented(grids, lengths, self.metric.weighted)
+        reps = _represented(grids, lengths, self.metric)
         return reps, np.array(lengths, np.int64)
 
 
@@ -150,20 +154,21 @@ class LexicalGraphScorer(_GraphValues, FocusScorer):
             names, key, _ = self.focus_vectors(prepared, row, states)
             sentence = row_of(prepared["at"], row)
             grids.append(grid_of_occurrences(names, key, sentence))
-        return _represented(grids, prepared["sentences"].values.tolist(), self.metric.weighted)
+        return _represented(grids, prepared["sentences"].values.tolist(), self.metric)
 
 
 def _represented(
     grids: Sequence[Grid],
     sentences: Sequence[int],
-    weighted: bool,
+    metric: EntityGraph,
 ) -> Reps:
     """The values, and under "shared" each focus of several sentences with these, as "name TAB numbers"."""
     values = []
     shared = []
     for grid, n in zip(grids, sentences, strict=True):
-        total = float(adjacency(grid, n, weighted).sum())
-        values.append(total / max(1, n))
+        graph = adjacency(grid, n, metric.weighted)
+        of_matrix = metric.mean == "matrix"
+        values.append(conn(graph) if of_matrix else float(graph.sum()) / max(1, n))
         lines = []
         for name, places in grid.items():
             different = sorted(set(places))

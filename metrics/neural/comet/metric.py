@@ -4,9 +4,10 @@
     comet-qe  ff([h, s, h*s, |h-s|])                  reference-free checkpoints (wmt20-comet-qe-da, ...)
     comet-poly  ff([h, s, h*s, |h-s|, c, c*s, |c-s|, c*h, |c-h|])      beside a candidate c (COMET-poly-cand1)
 
-With ``context=k`` each text is encoded after the k sentences before it and pooled over its own tokens: sources after
-sources; hypotheses and references after references (``comet``), hypotheses after hypotheses (``comet-qe``). Unified
-checkpoints (UniTE, CometKiwi) read texts side by side instead, without context:
+With ``context=k`` each text is encoded after the k sentences before it and pooled over its own tokens, and over the
+first and last token of the whole sequence, which have read the context. Sources are read after sources, hypotheses and
+references after references (``comet``), hypotheses after hypotheses (``comet-qe``). Unified checkpoints
+(UniTE, CometKiwi) read texts side by side instead, without context:
 
     comet-qe  ff(E_0(mt src)),     comet  the mean of ff(E_0(.)) over (mt src), (mt ref), (mt src ref)
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
-from ....metrics.errors import ResourceError
+from ....metrics.errors import DiscorankError, ResourceError
 from ....metrics.optional_packages import imported
 from ....metrics.storage import stop_signals
 from ....metrics.storage.limits import limits
@@ -67,7 +67,9 @@ class Cluster:
             with put_off():  # Ray that is interrupted while it starts leaves processes behind
                 self.started = True
                 self.ray.init(**options, logging_level="ERROR", log_to_driver=False)
-        except (OSError, RuntimeError, ValueError) as error:
+        except DiscorankError:
+            raise
+        except Exception as error:  # Ray that does not start in time raises a plain one
             raise ResourceError(
                 f"Ray cannot be reached: {error}",
                 where=f"ray.address {address}",

@@ -53,6 +53,12 @@ SUBCOMMANDS = {
 
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names
+# what people type for a subcommand, and what they mean
+NO_SUBCOMMANDS = {
+    "vote": "A vote is a utility: discorank decode INPUT -u vote",
+    "mbr": "Minimum Bayes risk decoding: discorank decode INPUT -u chrf",
+    "evaluate": "Score texts with discorank score, systems with discorank compare",
+}
 GONE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ESTALE, errno.EMFILE})
 NAMED = frozenset(
     {
@@ -185,9 +191,12 @@ def _run(arguments: list[str]) -> int:
     if known.subcommand:
         from ..metrics.errors import unknown
 
-        raise unknown("subcommand", known.subcommand, SUBCOMMANDS)
+        error = unknown("subcommand", known.subcommand, SUBCOMMANDS)
+        hint = NO_SUBCOMMANDS.get(known.subcommand)
+        raise type(error)(error.problem, fix=hint) if hint else error
     parser.parse_known(arguments)
-    return parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
+    parser.print_help()
+    return 2
 
 
 def _failed(error: BaseException, debug: bool) -> int:

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Annotated, Any, NamedTuple
 
 from ..metrics.errors import InputError
+from ..metrics.registry import as_typed
 from ..metrics.spec.checked_settings import Field
 from ..metrics.spec.checked_values import from_json
 from ..metrics.storage.line_source import LineSource
@@ -33,7 +34,7 @@ from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, Kep
 from ..rerank.shrinkage import load_means
 from ..rerank.votes.answer_shares import NO_AGREEMENT
 from ..tables import Column, Table, decimals, number, whole, words
-from .summary_text import sum_in_words, with_noun, without_settings
+from .summary_text import with_noun, without_settings
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
@@ -448,7 +449,7 @@ def has_marks(run: ChosenRun) -> bool:
 def story(run: ChosenRun) -> list[str]:
     """The run in sentences, in which metrics have no settings: their signatures stand below."""
     counts, num_lists = run.counts, len(run.rows)
-    names = [sum_in_words(without_settings(signature)) for signature in run.signatures]
+    names = [without_settings(as_typed(signature)) for signature in run.signatures]
     metrics = " and ".join(names) or "features"
     sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
     gaps = finite_gaps(run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..metrics.registry import as_typed
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from ..tables import (
     CORRECTED,
@@ -16,6 +17,7 @@ from ..tables import (
     Row,
     Table,
     between,
+    metric_names,
     number,
     numbers,
     text_table,
@@ -90,10 +92,11 @@ def score_rows(scores: KeptScores, level: float) -> list[dict[str, Any]]:
 
 def scores_table(scores: KeptScores, level: float, key: str, correction: str = "") -> Table:
     """Every system under one metric, or under people's scores (`key` "human"), best first."""
+    name = as_typed(scores.name) if key == "metric" else scores.name
     rows = score_rows(scores, level)
     columns = [
         words("system", "system"),
-        Column(f"{scores.name} {_arrow(scores)}", ("score",)),
+        Column(f"{name} {_arrow(scores)}", ("score",)),
         Column(f"{_percent(level)} interval", ("low", "high"), between),
         Column("rank", ("best_rank", "worst_rank"), rank_range),
     ]
@@ -104,7 +107,7 @@ def scores_table(scores: KeptScores, level: float, key: str, correction: str = "
         ]
     ranks = f"ranks that a system may have at p < {level:g}{correction}"
     return Table(
-        f"{scores.name}: intervals by {scores.unit}; {ranks}",
+        f"{name}: intervals by {scores.unit}; {ranks}",
         columns,
         [{key: scores.name, **rows[s]} for s in scores.order],
         {"metric": "systems"}.get(key, key),
@@ -312,7 +315,7 @@ def agreement_tables(human: KeptHuman) -> list[Table]:
         for test in human.tests:
             p_values = {p: getattr(test, p) for p in TESTS}
             rows.append({"human": name, "a": test.a, "b": test.b, **p_values})
-        columns = [words("metric", "a"), words("other metric", "b"), *numbers(TESTS)]
+        columns = [metric_names("metric", "a"), metric_names("other metric", "b"), *numbers(TESTS)]
         title = f"Do two metrics agree equally well with {name}? PERM-BOTH and Williams"
         tables.append(Table(title, columns, rows, "metrics", ("human", "a", "b")))
     return tables
@@ -320,7 +323,7 @@ def agreement_tables(human: KeptHuman) -> list[Table]:
 
 def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Table:
     """Metrics against people, by systems, or by segments or documents; `means` are over so many ``sets``."""
-    columns = [words("metric", "metric")]
+    columns = [metric_names("metric", "metric")]
     if means:
         columns += [words("human scores", "human"), whole("sets", "sets")]
     if any(row["by"] == "system" for row in rows):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.base import Metric
+from ..metrics.registry import as_typed
 from ..metrics.representations import FloatArray
 from ..metrics.scorer import Info
 from ..metrics.text.texts import Context, Text
@@ -21,7 +22,7 @@ from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList, Distinct
 from ..tables import aligned
 from .choices import MarkedError, in_words, marked_errors
-from .summary_text import sum_in_words
+from .summary_text import without_settings
 
 NEAREST = 3  # texts that are named
 
@@ -168,7 +169,7 @@ def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
     """An explanation for people, of a decision by the utility of a signature."""
     winner, gap = explained["ranking"][0], explained["gap"]
     counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
-    expected = f"{sum_in_words(utility)} {_number(winner['utility'])}"
+    expected = f"{as_typed(utility)} {_number(winner['utility'])}"
     next_one = "next answer" if "votes" in explained else "runner-up"
     lead = _lead(gap, winner["utility"], explained["distinct"], next_one)
     lines = [f"{explained['id']}: {counts}"]
@@ -322,7 +323,9 @@ def meanings(
         numbers.append(SCALED)
     elif len(metrics) > 1 and about_numbers != FEATURES:
         numbers.append(ADDED)
-    return {"numbers": numbers, **{metric.name: _about(metric.info) for metric in metrics}}
+    names = [without_settings(as_typed(metric.signature())) for metric in metrics]
+    about = {name: _about(metric.info) for name, metric in zip(names, metrics, strict=True)}
+    return {"numbers": numbers, **about}
 
 
 def _about(info: Info) -> list[str]:

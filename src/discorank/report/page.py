@@ -12,6 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from ..metrics.registry import as_typed
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from ..tables import Table, text_table
 from . import plots
@@ -192,7 +193,7 @@ def _comparison_values(
         "counts": _counts(comparison),
         "settings": comparison.settings,
         "versions": comparison.versions,
-        "cuts": [(scores.name, scores.cuts) for scores in comparison.metrics],
+        "cuts": [(as_typed(scores.name), scores.cuts) for scores in comparison.metrics],
         "level": comparison.level,
         "data": as_markup(as_island(documents(comparison, first_systems, first_metric))),
     }
@@ -235,7 +236,7 @@ def _metric_part(
     shown = [scores_table(scores, comparison.level, "metric")]
     if 1 < len(scores.systems) <= MAX_PAIRS:
         shown.append(pairs_table(scores, comparison.level))
-    return MetricPart(scores.name, is_open, figures, shown)
+    return MetricPart(as_typed(scores.name), is_open, figures, shown)
 
 
 def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
@@ -268,7 +269,7 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
     for m, metric in enumerate(comparison.metrics):
         svg = plots.against_people(metric, human, f"{name}-against{m}")
         legend = f"better is right and up; bars are intervals{unnamed}"
-        caption = f"{metric.name} against people; {legend}."
+        caption = f"{as_typed(metric.name)} against people; {legend}."
         figures.append(Figure(as_markup(svg), caption))
     shown = [scores_table(human.scores, comparison.level, "human"), *agreement_tables(human)]
     return HumanPart(human.scores.name, figures, shown)

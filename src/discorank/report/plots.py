@@ -26,6 +26,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..metrics.optional_packages import imported
+from ..metrics.registry import as_typed
 from ..metrics.representations import FloatArray, IntArray
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 
@@ -256,7 +257,9 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
                 for h, m in points
             ]
             _name_points(figure, axes, list(zip(xs, ys, strict=True)), names, spans)
-        about = f"{metric.name} against {judged.name}: {len(points)} systems, a point each"
+        about = (
+            f"{as_typed(metric.name)} against {judged.name}: {len(points)} systems, a point each"
+        )
         return inline(figure, about)
 
 
@@ -354,7 +357,7 @@ def agreement(human: KeptHuman, name: str) -> str:
     for metric in human.agreement:
         accuracy = metric.systems.get("pairwise_accuracy")
         if accuracy is not None:
-            percents.append((metric.metric, 100 * accuracy))
+            percents.append((as_typed(metric.metric), 100 * accuracy))
     percents.sort(key=lambda pair: -pair[1])
     with drawing(name) as package:
         figure, axes = rows_figure(package, [metric for metric, _ in percents])

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..metrics.registry import as_typed
 from ..rerank.selection.kept_comparison import (
     KeptAgreement,
     KeptComparison,
@@ -49,18 +50,6 @@ def plain(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def sum_in_words(signature: str) -> str:
-    """The signature of a sum as people write it; what stands in brackets or quotes stays.
-
-    >>> sum_in_words('chrf + -1.0*ter + -0.5*lm(prompt="a + -b")')
-    'chrf - 1.0*ter - 0.5*lm(prompt="a + -b")'
-    """
-    parts = _QUOTED.split(signature)
-    # every other part is a quoted text
-    parts[::2] = [part.replace(" + -", " - ") for part in parts[::2]]
-    return "".join(parts)
-
-
 def without_settings(signature: str) -> str:
     """The metrics of a sum by their names alone.
 
@@ -90,14 +79,14 @@ def names_of(names: Sequence[str]) -> str:
 def short_names(signatures: Sequence[str]) -> dict[str, str]:
     """A name for every metric that fits over a column: without its settings, numbered where names meet.
 
-    >>> short_names(["chrf", 'bleu(tokenize="zh")', "bleu"])
-    {'chrf': 'chrf', 'bleu(tokenize="zh")': 'bleu', 'bleu': 'bleu 2'}
+    >>> short_names(["chrf", "chrf(word_order=2)", 'bleu(tokenize="zh")', "bleu"])
+    {'chrf': 'chrf', 'chrf(word_order=2)': 'chrf++', 'bleu(tokenize="zh")': 'bleu', 'bleu': 'bleu 2'}
     """
     names: dict[str, str] = {}
     for signature in signatures:
-        is_sum = "*" in signature or "+" in signature
-        plain = sum_in_words(signature) if is_sum else signature.partition("(")[0]
-        plain = cut(plain, 20)
+        typed = as_typed(signature)
+        is_sum = " + " in typed or " - " in typed or "*" in typed
+        plain = cut(typed if is_sum else typed.partition("(")[0], 20)
         name, number_of = plain, 2
         while name in names.values():
             name, number_of = f"{plain} {number_of}", number_of + 1
@@ -205,7 +194,7 @@ def _winners(human: KeptHuman) -> str:
         known = {name: value for name, value in values.items() if value is not None}
         if known:
             largest = max(known.values())
-            names = [name for name, value in known.items() if value == largest]
+            names = [as_typed(name) for name, value in known.items() if value == largest]
             parts.append(f"{names_of(names)} by {measure.name} ({number(largest)})")
     return ", ".join(parts)
 
@@ -217,14 +206,14 @@ def _belief(human: KeptHuman, best: KeptAgreement, level: float) -> str:
         value = measure.value(best)
         if value is not None:
             values.append(f"{measure.name} {number(value)}")
-    sentence = f"On {human.scores.name}, believe {best.metric}: {', '.join(values)}"
+    sentence = f"On {human.scores.name}, believe {as_typed(best.metric)}: {', '.join(values)}"
     others = [other.metric for other in human.agreement if other.metric != best.metric]
     if not others:
         return f"{sentence}."
     shown = {other: _shown_better(human, best.metric, other, level) for other in others}
     unsure = [other for other, measures in shown.items() if not measures]
     if unsure:
-        return f"{sentence}; it is not shown to agree better than {names_of(unsure)}."
+        return f"{sentence}; it is not shown to agree better than {names_of(list(map(as_typed, unsure)))}."
     alike = set(shown[others[0]]).intersection(*shown.values())
     by = names_of([m.name for m in MEASURES if m.name in alike])
     return f"{sentence}; better than every other metric{f' by {by}' if alike else ''}."
@@ -257,12 +246,13 @@ def _choice_of(name: str, human: KeptHuman, comparison: KeptComparison) -> Itera
     first = metric.systems[metric.order[0]]
     people = human.scores.systems[human.scores.order[0]]
     if first == people:
-        yield f"{metric.name}, too, puts {first} first."
+        yield f"{as_typed(metric.name)}, too, puts {first} first."
     elif first in human.scores.systems:
-        yield f"{metric.name} puts {first} first, people put {people} first: look at the documents where they differ."
+        differ = f"people put {people} first: look at the documents where they differ"
+        yield f"{as_typed(metric.name)} puts {first} first, {differ}."
     else:
         judged = f"of the judged systems people prefer {people}"
-        yield f"{metric.name} puts {first} first, which people did not judge; {judged}."
+        yield f"{as_typed(metric.name)} puts {first} first, which people did not judge; {judged}."
 
 
 FEW_DOCUMENTS = 30
@@ -430,11 +420,12 @@ def _about_metric(metric: KeptScores, optimised: Sequence[str]) -> Iterator[str]
     for name in dict.fromkeys(optimised):
         if base(name) & base(metric.name):
             yield (
-                f"{metric.name} was also what a decoder or system was optimised for ({name}): its scores flatter that "
-                "system. Decide by another metric, or by people."
+                f"{as_typed(metric.name)} was also what a decoder or system was optimised for ({name}): its scores "
+                "flatter that system. Decide by another metric, or by people."
             )
     if metric.cuts:
-        yield f"{metric.name} did not read all of {with_noun(metric.cuts, 'text', 'texts')}: too long for its model."
+        texts = with_noun(metric.cuts, "text", "texts")
+        yield f"{as_typed(metric.name)} did not read all of {texts}: too long for its model."
 
 
 def base(signature: str) -> set[str]:
@@ -468,7 +459,8 @@ def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str
         yield f"Every metric orders against people's {name}, as if they were read upside down: {_other_way(human)}."
     for agreement in human.agreement:
         if against := against_people(agreement):
-            yield f"{agreement.metric} orders against people's {name} ({', '.join(against)}): do not decide by it here."
+            orders = f"orders against people's {name} ({', '.join(against)})"
+            yield f"{as_typed(agreement.metric)} {orders}: do not decide by it here."
 
 
 def _about_gaps(scores: KeptScores, comparison: KeptComparison) -> Iterator[str]:

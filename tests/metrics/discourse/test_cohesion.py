@@ -96,7 +96,10 @@ def test_rc_is_freq_times_lc(text: Document) -> None:
     assert rc == pytest.approx(features(text).freq * lc)
     graph: Any = load_metric("entity-graph", weighted=True)
     n = max(1, len(text.sentences))
-    assert graph.score([text])[0] == pytest.approx(features(text, weighted=True).conn * n)
+    conn_of_text = features(text, weighted=True).conn
+    assert graph.score([text])[0] == pytest.approx(conn_of_text * n)
+    mean: Any = load_metric("entity-graph", weighted=True, mean="matrix")
+    assert mean.score([text])[0] == pytest.approx(conn_of_text)
 
 
 def test_grids_and_graphs_by_hand() -> None:

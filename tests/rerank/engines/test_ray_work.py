@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from discorank import load_metric
 from discorank.metrics.base import Metric
+from discorank.metrics.errors import ResourceError
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.engines.interface import Result, Task, loaded_as
@@ -82,3 +85,24 @@ def test_lists_that_are_done_are_not_remembered(work: Work) -> None:
         assert list(work.homes) == [key]
     work.forget([4])
     assert not len(work.queue)
+
+
+def test_ray_that_does_not_start_in_time_is_a_lack_of_resources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray raises a plain exception for it, which was an internal error (exit code 1)."""
+    cluster = pytest.importorskip("discorank.rerank.engines.ray.cluster")
+
+    class Late:
+        @staticmethod
+        def is_initialized() -> bool:
+            return False
+
+        @staticmethod
+        def init(**options: Any) -> None:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(cluster, "imported", lambda *names: Late)
+    with pytest.raises(ResourceError, match="timed out during startup") as error:
+        cluster.Cluster(RaySettings()).join()
+    assert error.value.exit_code == 5

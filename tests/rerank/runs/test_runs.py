@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discorank import MBRDecoder
 from discorank.cli.main import main
+from discorank.metrics.errors import InputError
+from discorank.metrics.neural.bertscore.metric import BERTScore
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint
@@ -594,3 +597,40 @@ def test_a_run_names_the_versions_of_what_is_installed(
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "message"),
+    [
+        ({"id": "a", "candidates": []}, [], "no candidates"),
+        ({"id": "a", "candidates": ["x", "y"]}, ["-u", "doc-bertscore"], "no document"),
+        ({"id": "a", "candidates": ["x", "y"]}, ["--oracle"], "no references"),
+        ({"id": "a", "candidates": ["x", "y"]}, ["--weights", "logprob"], "no logprob"),
+    ],
+)
+def test_what_needs_no_model_is_checked_before_one_is_loaded(
+    row: dict[str, Any],
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load(metric: Any) -> Any:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr(BERTScore, "load", load)
+    source = write_lists(tmp_path / "lists.jsonl", [row])
+    assert main(["decode", str(source), "-u", "bertscore", *words]) == 3
+    assert message in capsys.readouterr().err
+    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    assert main(["decode", str(tmp_path / "empty.jsonl"), "-u", "bertscore"]) == 0
+    with pytest.raises(InputError, match=message.replace("no logprob", "logprob")):
+        next(_decoder(words).decode([row]))
+
+
+def _decoder(words: list[str]) -> MBRDecoder:
+    """The decoder of these options."""
+    utility = "doc-bertscore" if "-u" in words else "bertscore"
+    weights = "logprob" if "--weights" in words else "uniform"
+    return MBRDecoder(utility, oracle="--oracle" in words, weights=weights)

@@ -36,7 +36,7 @@ from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate
 from ....rerank.runs.row_forms import as_line
 from ....rerank.runs.run_file import check_beside
-from ....tables import Table, decimals, printed_rows, whole, words
+from ....tables import Table, decimals, metric_names, printed_rows, whole, words
 from ...options import Options, needed
 from ...options.inputs import (
     CodeOptions,
@@ -93,7 +93,7 @@ class ScoreOptions:
 BATCH = 4096  # segments that are scored at a time
 COLUMNS = (
     words("system", "system"),
-    words("metric", "metric"),
+    metric_names("metric", "metric"),
     decimals("corpus", "corpus"),
     decimals("mean", "mean"),
     whole("segments", "segments"),

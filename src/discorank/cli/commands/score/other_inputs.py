@@ -43,7 +43,7 @@ from ....rerank.selection.contrastive import (
     verdicts,
 )
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
-from ....tables import Column, Table, decimals, printed_rows, whole, words
+from ....tables import Column, Table, decimals, metric_names, printed_rows, whole, words
 from ...options import needed
 from ...options.inputs import cache_in, check_model, metric_in
 from ...options.system_outputs import eval_set_at, with_own_metrics
@@ -52,7 +52,7 @@ from ...terminal.console import Progress, say
 from ...terminal.watching import judged_line
 
 ANSWER_COLUMNS = (
-    words("metric", "metric"),
+    metric_names("metric", "metric"),
     whole("k", "k"),
     decimals("pass@k", "pass"),
     Column("95 % interval", ("pass_interval",), lambda ends: "{:.4f} to {:.4f}".format(*ends)),
@@ -296,7 +296,7 @@ ITEM_COLUMNS = (
 SYSTEM_COLUMNS = (
     words("language pair", "language_pair"),
     words("system", "system"),
-    words("metric", "metric"),
+    metric_names("metric", "metric"),
     decimals("corpus", "corpus"),
     decimals("mean", "mean"),
     whole("segments", "segments"),
