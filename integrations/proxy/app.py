@@ -298,7 +298,7 @@ class App:
         names = [name for name in _PASSED_HEADERS if name in request.headers]
         headers = {name: request.headers[name] for name in names}
         opened = exchange.opened(request.method, path, passed.content, headers)
-        status = await relayed(opened, passed.reason, send, share.take_reply)
+        status = await relayed(opened, passed.reason, send, share.take_reply, exchange.shown)
         self._counters.passed.labels(passed.reason).inc()
         if passed.reason != "path":
             self._note_traffic(passed.reason)
@@ -320,9 +320,7 @@ class App:
         headers: dict[str, str],
         has_end: bool = True,
     ) -> None:
-        """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
-        for upstream in () if self._behind is None else self._behind.upstreams:
-            content = upstream.exchange.masked(content)
+        """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
         whole = {
             "content-type": "application/json",
             **headers,

@@ -74,15 +74,20 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def relayed(
-    opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send, hold: Hold
+    opened: AbstractAsyncContextManager[OpenReply],
+    reason: str,
+    send: Send,
+    hold: Hold,
+    shown: Callable[[str], str],
 ) -> int:
-    """Passes a reply back, events as they come, anything else when it is whole, but for its end; returns its status.
+    """Pass a reply back, events as they come, anything else when it is whole, but for its end; return its status.
 
     Args:
         opened: the reply.
         reason: why nothing is chosen.
         send: takes what is passed back.
         hold: takes the size of each piece of what is kept until it is whole.
+        shown: takes the key out of an error.
 
     Raises:
         ApiError: there is none, or no memory for it.
@@ -94,10 +99,13 @@ async def relayed(
             headers["x-discorank"] = f"passed-through; reason={reason}"
             content = None
             is_stream = headers.get("content-type", "").startswith("text/event-stream")
-            if not is_stream or reply.status in _ABOUT_THE_KEY:
+            if not is_stream or reply.status >= 400:
                 content = await whole(reply.pieces, hold)
                 if reply.status in _ABOUT_THE_KEY:
-                    check_status(reply.status, reply.headers, content, str)
+                    check_status(reply.status, reply.headers, content, shown)
+                if reply.status >= 400:
+                    text = shown(content.decode("utf-8", "surrogateescape"))
+                    content = text.encode("utf-8", "surrogateescape")
                 headers["content-length"] = str(len(content))
             raw = [
                 (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()

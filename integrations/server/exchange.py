@@ -36,37 +36,10 @@ from .error_details import (
 )
 from .settings import Connection, http_address
 
-SHOWN = b"[key]"
+MASKED_FROM = 16  # characters of a key: a shorter one, such as `token`, may be a word of any message
 Hold = Callable[[int], None]
 Parts = tuple[bytes | memoryview, ...]
 V = TypeVar("V")
-
-
-async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces, with "[key]" in place of every key; a piece that ends in what may be its start waits for the next."""
-    if not key:
-        async for piece in pieces:
-            yield piece
-        return
-    secret, kept = key.encode(), b""
-    async for piece in pieces:
-        shown = (kept + piece).replace(secret, SHOWN)
-        length = _length_of_start(shown, secret)
-        kept = shown[len(shown) - length :]
-        if length < len(shown):
-            yield shown[: len(shown) - length]
-    if kept:
-        yield kept
-
-
-def _length_of_start(text: bytes, secret: bytes) -> int:
-    """The length of the longest end of a text that the secret begins with.
-
-    >>> _length_of_start(b"of abab", b"abac")
-    2
-    """
-    longest = min(len(text), len(secret) - 1)
-    return next((n for n in range(longest, 0, -1) if secret.startswith(text[-n:])), 0)
 
 
 class KeptConnections:
@@ -247,7 +220,7 @@ class Exchange:
         content: bytes,
         headers: Mapping[str, str],
     ) -> AsyncIterator[OpenReply]:
-        """A reply of any status, as it comes, without the key, to a request that is made once.
+        """A reply of any status, as it comes, to a request that is made once; its headers do not show the key.
 
         Raises (also while the pieces are read):
             ResourceError: the server cannot be reached, breaks off, or takes longer than it may.
@@ -260,21 +233,16 @@ class Exchange:
                 self._in_time(),
                 self._kept.request(method, url, (content,), headers) as response,
             ):
-                pieces = without(self._key, _bounded(response))
                 shown = {
                     name.lower(): self.shown(value) for name, value in response.headers.items()
                 }
-                yield OpenReply(response.status, shown, pieces)
+                yield OpenReply(response.status, shown, _bounded(response))
         except PassingError as error:
             raise error.at_last(1) from None
 
     def shown(self, text: str) -> str:
-        """Text for a message, in which the key does not stand: servers quote it."""
-        return text.replace(self._key, "[key]") if self._key else text
-
-    def masked(self, content: bytes) -> bytes:
-        """The bytes of an answer, in which the key does not stand."""
-        return content.replace(self._key.encode(), SHOWN) if self._key else content
+        """Text of an error or a header without the key, which servers quote, if it has `MASKED_FROM` characters."""
+        return text.replace(self._key, "[key]") if len(self._key or "") >= MASKED_FROM else text
 
     def _url(self, path: str) -> str:
         """The address of a path beneath that of the server."""
