@@ -17,6 +17,7 @@ import asyncio
 import gc
 import hmac
 import os
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,8 @@ from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(\[[^]]*\]|[^:]*)(?::\d*)?")  # the name in a Host header, before its port
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
 
@@ -106,6 +109,8 @@ class App:
         report: Callable[[str], object],
     ) -> None:
         self._behind, self._scores, self._door = behind, scores, door
+        names = {name.lower() for name in (*_LOOPBACK, door.host, *door.allow_host)}
+        self._hosts = names if door.host in _LOOPBACK or door.allow_host else None
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
         self._last_report = ""
@@ -150,6 +155,12 @@ class App:
         if "origin" in request.headers:
             # a page in a browser could not read the answer, but make it cost
             raise ApiError(403, "pages of browsers are not answered", code="origin")
+        host = _HOST.fullmatch(request.headers.get("host", "localhost"))
+        name = "" if host is None else host[1].strip("[]").lower()
+        if self._hosts is not None and name not in self._hosts:
+            # a page whose name was rebound to this machine could read the answer
+            problem = "requests for this host are not answered; who runs the server allows it: --allow-host"
+            raise ApiError(403, problem, code="host")
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
