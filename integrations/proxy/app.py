@@ -433,7 +433,7 @@ class ProxyServer:
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
         self._upstreams = [
-            Upstream(Exchange(connection), name=spec.name, model=spec.model, report=self._report)
+            Upstream(Exchange(connection, len(models) == 1), spec.name, spec.model, self._report)
             for spec, connection in models
         ]
         access_key = _access_key(door.access_key_variable)

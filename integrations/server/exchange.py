@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from random import uniform
 from threading import Thread
-from time import time
+from time import monotonic, time
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
@@ -142,15 +142,17 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
+        waits: whether a request waits for as long as the server says (``Retry-After``); else it fails at once.
 
     Raises:
         InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
         ModelLoadError: a package of the extra is not installed.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, waits: bool = True) -> None:
         require("server", "aiohttp")
-        self._connection = connection
+        self._connection, self._waits = connection, waits
+        self._paused_until = 0.0
         self._key = connection.key()
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
@@ -206,11 +208,19 @@ class Exchange:
             try:
                 return await self._attempt(url, content, surrogates, hold)
             except PassingError as error:
-                if attempt == attempts:
-                    raise error.at_last(attempts) from None
-                LOG.warning("attempt %d failed: %s; trying again", attempt, error)
                 seconds = self._wait_seconds(attempt, error.wait_seconds)
+                is_pause = error.wait_seconds is not None
+                if is_pause:
+                    self._paused_until = monotonic() + seconds
+                if attempt == attempts or (is_pause and not self._waits):
+                    raise error.at_last(attempt) from None
+                LOG.warning("attempt %d failed: %s; trying again", attempt, error)
             await asyncio.sleep(seconds)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Seconds until the time at which the server last said that requests may come again."""
+        return max(0.0, self._paused_until - monotonic())
 
     @asynccontextmanager
     async def opened(

@@ -150,7 +150,7 @@ def test_a_server_that_refuses_n_is_asked_n_times() -> None:
 
 def test_what_was_ignored_is_asked_again() -> None:
     now = [0.0]
-    upstream = Upstream(cast(Exchange, None), lambda: now[0])
+    upstream = Upstream(cast(Exchange, None), clock=lambda: now[0])
     for is_one in (True, True, False, True, True):
         upstream.gave(is_one)
         assert upstream.accepts_n

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.candidate_draw import CandidateDraw
 from discorank.integrations.proxy.panel import UpstreamSpec, read_upstreams
+from discorank.integrations.server import exchange
 from discorank.metrics.errors import InputError
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.pool import Pool
@@ -99,6 +100,43 @@ def test_one_slow_one_wrong_one_dying(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert reply.json()["discorank"]["system"] == "dying"
     assert "; system=dying; models=2/3" in reply.headers["x-discorank"]
+
+
+def busy(seconds: str) -> Script:
+    return saying(RIGHT, fault=lambda body, number: f"status-429-after-{seconds}")
+
+
+def test_a_model_over_its_rate_limit_pauses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(exchange, "monotonic", lambda: now[0])
+    scripts = {"busy": busy("30"), "other": saying(RIGHT)}
+    with panelling(scripts, connection={"retries": 2}) as (proxy, upstreams):
+        # nobody waits for 30 seconds, so that the test would hang
+        for _ in range(3):
+            reply = ask(proxy)
+            assert text(reply) == RIGHT
+            assert outcomes(reply) == {"busy": ("failed", 0), "other": ("answered", 4)}
+        assert upstreams["busy"].num_requests == 1
+        assert upstreams["other"].num_requests == 3
+        now[0] += 31
+        upstreams["busy"].script.fault = None
+        reply = ask(proxy)
+        assert outcomes(reply) == {"busy": ("answered", 4), "other": ("answered", 4)}
+        assert upstreams["busy"].num_requests == 2
+
+
+def test_where_no_other_model_answers_the_pause_is_waited_for() -> None:
+    def fault(body: Any, number: int) -> str | None:
+        return None if number else "status-429-after-0.2"
+
+    scripts = {"busy": saying(RIGHT, fault=fault), "dead": dead()}
+    with panelling(scripts, connection={"retries": 0}) as (proxy, upstreams):
+        reply = ask(proxy)
+        assert text(reply) == RIGHT
+        assert outcomes(reply) == {"busy": ("answered", 4), "dead": ("failed", 0)}
+        assert upstreams["busy"].num_requests == 2
+        first, second = upstreams["busy"].seen
+        assert second.came_at - first.came_at >= 0.19
 
 
 def test_a_dead_model_fails_nobody_and_is_tried_once_a_request() -> None:
