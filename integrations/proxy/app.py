@@ -210,7 +210,7 @@ class App:
             raise ApiError(404, problem, code="not_found")
         if request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-        body = await self._run(len(content), partial(object_of, content))
+        body = await self._run(len(content), partial(object_of, content, True))
         if self._behind is not None and not self._scores.is_ours(path, body):
             return self._behind
         query = parse_qs(request.query)

@@ -371,9 +371,7 @@ class CandidateDraw:
         self._hold = hold
         # of several, those that are late are left out as they are: one request each brings all of its share
         self._is_panel = len(upstreams) > 1
-        most_at_once = (
-            settings.candidates_per_request if self._is_panel else settings.most_at_once
-        )
+        most_at_once = settings.candidates_per_request if self._is_panel else settings.most_at_once
         # where others work, nobody waits for the repetitions of one that failed when it was asked last
         others_work = not all(upstream.is_failing for upstream in upstreams)
         self._shares = []

@@ -73,6 +73,15 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
+def _shown(reply: OpenReply, content: bytes, shown: Callable[[str], str]) -> bytes:
+    """A whole reply, without the key if it is an error; raises as `check_status` for one about the key."""
+    if reply.status < 400:
+        return content
+    if reply.status in _ABOUT_THE_KEY:
+        check_status(reply.status, reply.headers, content, shown)
+    return shown(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
 async def relayed(
     opened: AbstractAsyncContextManager[OpenReply],
     reason: str,
@@ -100,12 +109,7 @@ async def relayed(
             content = None
             is_stream = headers.get("content-type", "").startswith("text/event-stream")
             if not is_stream or reply.status >= 400:
-                content = await whole(reply.pieces, hold)
-                if reply.status in _ABOUT_THE_KEY:
-                    check_status(reply.status, reply.headers, content, shown)
-                if reply.status >= 400:
-                    text = shown(content.decode("utf-8", "surrogateescape"))
-                    content = text.encode("utf-8", "surrogateescape")
+                content = _shown(reply, await whole(reply.pieces, hold), shown)
                 headers["content-length"] = str(len(content))
             raw = [
                 (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()

@@ -314,10 +314,10 @@ def read_passing(
     return _passing(content, object_of(content), path, "path", drawing, model)
 
 
-def object_of(content: bytes) -> dict[str, Any]:
-    """The JSON object that a request is; raises ApiError if it is none."""
+def object_of(content: bytes, surrogates: bool = False) -> dict[str, Any]:
+    """The JSON object of a request, whose texts may hold lone surrogates or not; raises ApiError for anything else."""
     try:
-        body = parse_json(content)
+        body = parse_json(content, surrogates)
     except InputError as error:
         raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
     if not isinstance(body, dict):

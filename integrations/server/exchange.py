@@ -36,7 +36,9 @@ from .error_details import (
 )
 from .settings import Connection, http_address
 
-MASKED_FROM = 16  # characters of a key: a shorter one, such as `token`, may be a word of any message
+MASKED_FROM = (
+    16  # characters of a key: a shorter one, such as `token`, may be a word of any message
+)
 Hold = Callable[[int], None]
 Parts = tuple[bytes | memoryview, ...]
 V = TypeVar("V")
