@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import hmac
-import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -33,6 +32,7 @@ from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
+from ..server.settings import key_in
 from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
@@ -50,7 +50,7 @@ from .door import (
     max_connections,
 )
 from .panel import Panel
-from .passing import Send, check_allowed, checked_path, relayed
+from .passing import Send, check_allowed, checked_path, relayed, start_of
 from .questions import (
     CHOSEN_PATHS,
     Allowed,
@@ -337,8 +337,7 @@ class App:
             **headers,
             "content-length": str(len(content)),
         }
-        raw = [(name.encode(), value.encode()) for name, value in whole.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send(start_of(status, whole))
         await send({"type": "http.response.body", "body": content, "more_body": not has_end})
 
 
@@ -436,7 +435,7 @@ class ProxyServer:
             Upstream(Exchange(connection, len(models) == 1), spec.name, spec.model, self._report)
             for spec, connection in models
         ]
-        access_key = _access_key(door.access_key_variable)
+        access_key = key_in(door.access_key_variable, "access_key_variable")
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
         most = max_connections(num_requests, num_upstream)
@@ -585,18 +584,6 @@ def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
         where="adaptive",
         fix="Give a utility (-u) with references, without a shortlist, or leave adaptive out",
     )
-
-
-def _access_key(variable: str | None) -> str | None:
-    """The key that requests must bring, from the environment; raises InputError if it is not set."""
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "")
-    if not key:
-        raise InputError(
-            f"{variable} is not set", where="access_key_variable", fix="Export it before running"
-        )
-    return key
 
 
 def _listening(door: DoorSettings) -> socket.socket:

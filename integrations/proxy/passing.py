@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from typing import Any
@@ -73,6 +73,12 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
+def start_of(status: int, headers: Mapping[str, str]) -> Message:
+    """The start of an answer."""
+    raw = [(name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": raw}
+
+
 def _shown(reply: OpenReply, content: bytes, shown: Callable[[str], str]) -> bytes:
     """A whole reply, without the key if it is an error; raises as `check_status` for one about the key."""
     if reply.status < 400:
@@ -111,10 +117,7 @@ async def relayed(
             if not is_stream or reply.status >= 400:
                 content = _shown(reply, await whole(reply.pieces, hold), shown)
                 headers["content-length"] = str(len(content))
-            raw = [
-                (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()
-            ]
-            await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+            await send(start_of(reply.status, headers))
             has_started = True
             if content is None:
                 async for events in whole_events(reply.pieces):

@@ -36,9 +36,8 @@ from .error_details import (
 )
 from .settings import Connection, http_address
 
-MASKED_FROM = (
-    16  # characters of a key: a shorter one, such as `token`, may be a word of any message
-)
+# characters of a key: a shorter one, such as `token`, may be a word of any message
+MASKED_FROM = 16
 Hold = Callable[[int], None]
 Parts = tuple[bytes | memoryview, ...]
 V = TypeVar("V")
@@ -254,7 +253,8 @@ class Exchange:
 
     def shown(self, text: str) -> str:
         """Text of an error or a header without the key, which servers quote, if it has `MASKED_FROM` characters."""
-        return text.replace(self._key, "[key]") if len(self._key or "") >= MASKED_FROM else text
+        key = self._key or ""
+        return text.replace(key, "[key]") if len(key) >= MASKED_FROM else text
 
     def _url(self, path: str) -> str:
         """The address of a path beneath that of the server."""
