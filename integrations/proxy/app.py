@@ -324,19 +324,10 @@ class App:
         await self._send(send, error.status, as_json(error.body), error.headers)
 
     async def _send(
-        self,
-        send: Send,
-        status: int,
-        content: bytes,
-        headers: dict[str, str],
-        has_end: bool = True,
+        self, send: Send, status: int, content: bytes, headers: dict[str, str], has_end: bool = True
     ) -> None:
         """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
-        whole = {
-            "content-type": "application/json",
-            **headers,
-            "content-length": str(len(content)),
-        }
+        whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
         await send(start_of(status, whole))
         await send({"type": "http.response.body", "body": content, "more_body": not has_end})
 

@@ -250,11 +250,6 @@ class _Share:
         problem = f"busy; it may be asked again in {self.pause_seconds:.0f} seconds"
         self.drawing.failed(0, BusyError(problem, where="server"))
 
-    def resume(self) -> None:
-        """Ask its server again."""
-        self.fatal = None
-        self.drawing.begin_again()
-
     def call(self, number: int) -> UpstreamCall:
         """A request to it."""
         return UpstreamCall(self.number, number, self.name)
@@ -452,7 +447,8 @@ class CandidateDraw:
         if paused:
             first = min(paused, key=lambda share: share.pause_seconds)
             await asyncio.sleep(first.pause_seconds)
-            first.resume()
+            first.fatal = None
+            first.drawing.begin_again()
             await self._waited()
 
     @property

@@ -312,16 +312,26 @@ def test_all_models_together_keep_within_the_tokens_of_a_request() -> None:
     assert totals[2] == 3 * 30
 
 
-def test_each_server_gets_its_own_key_and_none_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEY_A", "secret-of-a")
-    monkeypatch.setenv("KEY_B", "secret-of-b")
-    scripts = {"a": saying("it is secret-of-b"), "b": saying("it is secret-of-a"), "c": saying("x")}
+def test_each_server_gets_its_own_key_and_no_error_shows_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY_A", "secret-of-a-0123456789")
+    monkeypatch.setenv("KEY_B", "secret-of-b-0123456789")
+    quoting = saying("x", fault=lambda body, number: "status-500")  # the error quotes the key
     specs = {"a": {"key_variable": "KEY_A"}, "b": {"key_variable": "KEY_B"}}
-    with panelling(scripts, specs=specs) as (proxy, upstreams):
-        reply = ask(proxy, discorank={"explain": True})
+    scripts = {"a": quoting, "b": quoting, "c": saying("it is secret-of-b-0123456789")}
+    with panelling(scripts, specs=specs, connection={"retries": 0}) as (proxy, upstreams):
+        reply = ask(proxy)
         keys = {name: one.seen[0].headers.get("authorization") for name, one in upstreams.items()}
-    assert keys == {"a": "Bearer secret-of-a", "b": "Bearer secret-of-b", "c": None}
-    assert "secret-of" not in reply.text
+    assert keys == {
+        "a": "Bearer secret-of-a-0123456789",
+        "b": "Bearer secret-of-b-0123456789",
+        "c": None,
+    }
+    assert text(reply) == "it is secret-of-b-0123456789"  # an answer passes as it came
+    problems = [one.get("problem", "") for one in reply.json()["discorank"]["models"]]
+    assert ["scripted fault for Bearer [key]" in problem for problem in problems] == [1, 1, 0]
+    assert "secret-of" not in " ".join([*problems, *proxy.reports])
 
 
 # tools, streams
