@@ -166,8 +166,10 @@ class ScriptedUpstream:
         if fault is not None and fault.startswith("status-"):
             key = request.headers.get("authorization", "")
             error = {"error": {"message": f"scripted fault for {key}"}}
-            status = int(fault.removeprefix("status-"))
-            return await _send(writer, status, json.dumps(error).encode(), "application/json")
+            status, _, seconds = fault.removeprefix("status-").partition("-after-")
+            headers = {"retry-after": seconds} if seconds else {}
+            content = json.dumps(error).encode()
+            return await _send(writer, int(status), content, "application/json", headers)
         content, kind = self._good(request, number)
         if fault == "half-json":
             return await _send(writer, 200, content[: len(content) // 2], kind)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
@@ -17,6 +18,7 @@ RETRY_SECONDS = 1  # named to who comes when there is no room
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
     """An answer that is an error.
 
@@ -30,21 +32,18 @@ class ApiError(Exception):
         request_id: that the server upstream gave the request.
     """
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        param: str | None = None,
-        code: str | None = None,
-        retry_seconds: int | None = None,
-        report: str = "",
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.request_id = request_id
-        self.status, self.message, self.param, self.code = status, message, param, code
-        self.report = report
-        self.retry_seconds = RETRY_SECONDS if status == 429 else retry_seconds
+    status: int
+    message: str
+    param: str | None = None
+    code: str | None = None
+    retry_seconds: int | None = None
+    report: str = ""
+    request_id: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+        if self.status == 429:
+            self.retry_seconds = RETRY_SECONDS
 
     @property
     def body(self) -> dict[str, Any]:

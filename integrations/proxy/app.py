@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hmac
-import os
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +32,7 @@ from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ..server.exchange import FEW_BYTES, Exchange
 from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
+from ..server.settings import key_in
 from .api_errors import ApiError
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
@@ -49,7 +50,7 @@ from .door import (
     max_connections,
 )
 from .panel import Panel
-from .passing import Send, check_allowed, checked_path, relayed
+from .passing import Send, check_allowed, checked_path, relayed, start_of
 from .questions import (
     CHOSEN_PATHS,
     Allowed,
@@ -64,6 +65,8 @@ from .score_endpoints import MODELS, ScoreEndpoints
 from .settings import DoorSettings, DrawingSettings, ScoreSettings
 
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(\[[^]]*\]|[^:]*)(?::\d*)?")  # the name in a Host header, before its port
 T = TypeVar("T")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
 
@@ -106,6 +109,8 @@ class App:
         report: Callable[[str], object],
     ) -> None:
         self._behind, self._scores, self._door = behind, scores, door
+        names = {name.lower() for name in (*_LOOPBACK, door.host, *door.allow_host)}
+        self._hosts = names if door.host in _LOOPBACK or door.allow_host else None
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
         self._last_report = ""
@@ -150,6 +155,12 @@ class App:
         if "origin" in request.headers:
             # a page in a browser could not read the answer, but make it cost
             raise ApiError(403, "pages of browsers are not answered", code="origin")
+        host = _HOST.fullmatch(request.headers.get("host", "localhost"))
+        name = "" if host is None else host[1].strip("[]").lower()
+        if self._hosts is not None and name not in self._hosts:
+            # a page whose name was rebound to this machine could read the answer
+            problem = "requests for this host are not answered; who runs the server allows it: --allow-host"
+            raise ApiError(403, problem, code="host")
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
@@ -199,7 +210,7 @@ class App:
             raise ApiError(404, problem, code="not_found")
         if request.method != "POST":
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-        body = await self._run(len(content), partial(object_of, content))
+        body = await self._run(len(content), partial(object_of, content, True))
         if self._behind is not None and not self._scores.is_ours(path, body):
             return self._behind
         query = parse_qs(request.query)
@@ -298,7 +309,7 @@ class App:
         names = [name for name in _PASSED_HEADERS if name in request.headers]
         headers = {name: request.headers[name] for name in names}
         opened = exchange.opened(request.method, path, passed.content, headers)
-        status = await relayed(opened, passed.reason, send, share.take_reply)
+        status = await relayed(opened, passed.reason, send, share.take_reply, exchange.shown)
         self._counters.passed.labels(passed.reason).inc()
         if passed.reason != "path":
             self._note_traffic(passed.reason)
@@ -313,23 +324,11 @@ class App:
         await self._send(send, error.status, as_json(error.body), error.headers)
 
     async def _send(
-        self,
-        send: Send,
-        status: int,
-        content: bytes,
-        headers: dict[str, str],
-        has_end: bool = True,
+        self, send: Send, status: int, content: bytes, headers: dict[str, str], has_end: bool = True
     ) -> None:
-        """Sends an answer in one piece, which is JSON unless its headers say otherwise; the key upstream never."""
-        for upstream in () if self._behind is None else self._behind.upstreams:
-            content = upstream.exchange.masked(content)
-        whole = {
-            "content-type": "application/json",
-            **headers,
-            "content-length": str(len(content)),
-        }
-        raw = [(name.encode(), value.encode()) for name, value in whole.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
+        """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
+        whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
+        await send(start_of(status, whole))
         await send({"type": "http.response.body", "body": content, "more_body": not has_end})
 
 
@@ -424,10 +423,10 @@ class ProxyServer:
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
         self._upstreams = [
-            Upstream(Exchange(connection), name=spec.name, model=spec.model, report=self._report)
+            Upstream(Exchange(connection, len(models) == 1), spec.name, spec.model, self._report)
             for spec, connection in models
         ]
-        access_key = _access_key(door.access_key_variable)
+        access_key = key_in(door.access_key_variable, "access_key_variable")
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
         most = max_connections(num_requests, num_upstream)
@@ -576,18 +575,6 @@ def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
         where="adaptive",
         fix="Give a utility (-u) with references, without a shortlist, or leave adaptive out",
     )
-
-
-def _access_key(variable: str | None) -> str | None:
-    """The key that requests must bring, from the environment; raises InputError if it is not set."""
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "")
-    if not key:
-        raise InputError(
-            f"{variable} is not set", where="access_key_variable", fix="Export it before running"
-        )
-    return key
 
 
 def _listening(door: DoorSettings) -> socket.socket:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import NOTHING, Candidate
 from ..files.reply_choices import is_unfinished, total_logprob, value_at
-from ..server.exchange import Exchange, Hold, RefusedError, UnusableError
+from ..server.exchange import BusyError, Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
 from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
 from .api_errors import ApiError, from_upstream
@@ -95,19 +95,19 @@ class Upstream:
 
     Args:
         exchange: requests to it.
-        clock: tells the time, in seconds.
         name: of its model among others; empty where there is one server without a name.
         model: what the server calls it; empty for what a request says.
         report: takes what is worth telling people, if anybody is to be told.
+        clock: tells the time, in seconds.
     """
 
     def __init__(
         self,
         exchange: Exchange,
-        clock: Callable[[], float] = monotonic,
         name: str = "",
         model: str = "",
         report: Callable[[str], object] | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.exchange, self.name, self.model = exchange, name, model
         self._report = report
@@ -240,6 +240,16 @@ class _Share:
         if self.name and self.outcome != "dropped":
             self.upstream.note(self.problem if self.outcome == "failed" else None)
 
+    @property
+    def pause_seconds(self) -> float:
+        """Seconds until its server may be asked again."""
+        return self.upstream.exchange.pause_seconds
+
+    def leave_out(self) -> None:
+        """Ask its server for nothing, as it is paused."""
+        problem = f"busy; it may be asked again in {self.pause_seconds:.0f} seconds"
+        self.drawing.failed(0, BusyError(problem, where="server"))
+
     def call(self, number: int) -> UpstreamCall:
         """A request to it."""
         return UpstreamCall(self.number, number, self.name)
@@ -355,8 +365,8 @@ class CandidateDraw:
     ) -> None:
         self._hold = hold
         # of several, those that are late are left out as they are: one request each brings all of its share
-        is_one = len(upstreams) == 1
-        most_at_once = settings.most_at_once if is_one else settings.candidates_per_request
+        self._is_panel = len(upstreams) > 1
+        most_at_once = settings.candidates_per_request if self._is_panel else settings.most_at_once
         # where others work, nobody waits for the repetitions of one that failed when it was asked last
         others_work = not all(upstream.is_failing for upstream in upstreams)
         self._shares = []
@@ -367,6 +377,8 @@ class CandidateDraw:
                     number, upstream, question, settings, reads_logprobs, most_at_once, retries
                 )
                 self._shares.append(share)
+                if self._is_panel and share.pause_seconds:
+                    share.leave_out()
         self._sizes = question.sizes
         self._quorum = min(quorum or len(self._shares), len(self._shares))
         self._under_way: dict[asyncio.Task[Any], tuple[_Share, int, int]] = {}
@@ -403,6 +415,8 @@ class CandidateDraw:
             share.drawing.size = min(size, self._sizes[share.number])
         try:
             await self._waited()
+            if self._is_panel and not self.drawn and not any(s.wordless for s in self._shares):
+                await self._resumed()
         finally:
             self.costs = [self._cost(share) for share in self._shares if share.name]
             for share in self._shares:
@@ -426,6 +440,16 @@ class CandidateDraw:
             for task in done:
                 self._take(task)
             self._send()
+
+    async def _resumed(self) -> None:
+        """Wait for the first of the servers that are paused, as no other gave anything, and ask it."""
+        paused = [share for share in self._shares if share.pause_seconds]
+        if paused:
+            first = min(paused, key=lambda share: share.pause_seconds)
+            await asyncio.sleep(first.pause_seconds)
+            first.fatal = None
+            first.drawing.begin_again()
+            await self._waited()
 
     @property
     def _is_enough(self) -> bool:

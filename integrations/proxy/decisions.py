@@ -38,7 +38,7 @@ from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessErr
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
 from .json_forms import with_form
-from .panel import ModelCost, header_of, tokens_of
+from .panel import header_of, tokens_of
 from .questions import Question
 from .replies import ChosenReply, Decision, untouched
 from .settings import DrawingSettings
@@ -98,7 +98,8 @@ class Decisions:
             self._count(decision)
             answer = decision.answer()
         finally:
-            self._note_costs(draw.costs)
+            for cost in draw.costs:
+                self._counters.models.note(cost)
         return replace(answer, costs=header_of(draw.costs))
 
     @asynccontextmanager
@@ -241,11 +242,6 @@ class Decisions:
         if decision.system:
             self._counters.models.chosen.labels(decision.system).inc()
 
-    def _note_costs(self, costs: Sequence[ModelCost]) -> None:
-        """Counts what each of several models cost."""
-        for cost in costs:
-            self._counters.models.note(cost)
-
 
 CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
 
@@ -322,56 +318,30 @@ def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
 WINDOW_SHARE = 0.1  # of the time of a batch
 
 
-class Gathered:
-    """Outcomes of some programs, which come one by one, as one future [n].
+@dataclass(slots=True)
+class _Outcome:
+    """One of several outcomes that are waited for together, an error as well; the last that comes ends the future."""
 
-    Args:
-        num_outcomes: n; errors stand in their places.
-    """
-
-    def __init__(self, num_outcomes: int) -> None:
-        self.future: Future[list[Any]] = Future()
-        self._outcomes: list[Any] = [None] * num_outcomes
-        self._missing = num_outcomes
-        if not num_outcomes:
-            self.future.set_result([])
-
-    def put(self, place: int, outcome: Any) -> None:
-        """Takes an outcome; with the last of them the future is done, unless nobody waits for it."""
-        self._outcomes[place] = outcome
-        self._missing -= 1
-        if not self._missing and self.future.set_running_or_notify_cancel():
-            self.future.set_result(self._outcomes)
-
-
-class GatheredPlace:
-    """One place of outcomes that are waited for together.
-
-    Args:
-        gathered: all of them.
-        place: which.
-    """
-
-    __slots__ = ("_gathered", "_place")
-
-    def __init__(self, gathered: Gathered, place: int) -> None:
-        self._gathered, self._place = gathered, place
+    place: int
+    number: int
+    outcomes: dict[int, Any]
+    future: Future[list[Any]]
 
     def set_running_or_notify_cancel(self) -> bool:
         """Whether it is still waited for."""
-        return not self._gathered.future.cancelled()
+        return not self.future.cancelled()
 
     def cancelled(self) -> bool:
         """Whether it is waited for no more."""
-        return self._gathered.future.cancelled()
+        return self.future.cancelled()
 
     def set_result(self, result: Any) -> None:
         """Takes the result."""
-        self._gathered.put(self._place, result)
+        self.outcomes[self.place] = result
+        if len(self.outcomes) == self.number and self.future.set_running_or_notify_cancel():
+            self.future.set_result([self.outcomes[place] for place in range(self.number)])
 
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Takes the error, in its place."""
-        self._gathered.put(self._place, exception)
+    set_exception = set_result
 
 
 class BatchWindow:
@@ -409,7 +379,7 @@ class _Choice:
     """A choice that is asked for."""
 
     begin: Callable[[], Generator[Task, Result, Any]]
-    future: Future[Any] | GatheredPlace
+    future: Future[Any] | _Outcome
     program: Generator[Task, Result, Any] | None = None
 
 
@@ -474,10 +444,12 @@ class ChoosingThread:
         Raises:
             DiscorankError: the engine failed altogether.
         """
-        gathered = Gathered(len(programs))
+        future: Future[list[Any]] = Future()
+        outcomes: dict[int, Any] = {}
         for place, program in enumerate(programs):
-            self._asked.put(_Choice(program, GatheredPlace(gathered, place)))
-        return await asyncio.wrap_future(gathered.future)
+            outcome = _Outcome(place, len(programs), outcomes, future)
+            self._asked.put(_Choice(program, outcome))
+        return await asyncio.wrap_future(future) if programs else []
 
     def _run(self) -> None:
         """Admits what is asked for, and has the engine value it, until the end is asked for."""

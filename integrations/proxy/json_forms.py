@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,11 +41,13 @@ NOTHING = object()
 
 
 def value_of(text: str) -> Any:
-    """The JSON value that a text is; `NOTHING` if it is none."""
+    """The JSON value of a text; `NOTHING` if it is not JSON, or has NaN, Infinity or a number beyond all bounds."""
     try:
-        return parse_json(text.encode())
-    except (InputError, UnicodeEncodeError):
+        value = parse_json(text.encode())
+        json.dumps(value, allow_nan=False)
+    except (InputError, ValueError):
         return NOTHING
+    return value
 
 
 def _plain(schema: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from typing import Any
@@ -73,16 +73,36 @@ async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(kept)
 
 
+def start_of(status: int, headers: Mapping[str, str]) -> Message:
+    """The start of an answer."""
+    raw = [(name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": raw}
+
+
+def _shown(reply: OpenReply, content: bytes, shown: Callable[[str], str]) -> bytes:
+    """A whole reply, without the key if it is an error; raises as `check_status` for one about the key."""
+    if reply.status < 400:
+        return content
+    if reply.status in _ABOUT_THE_KEY:
+        check_status(reply.status, reply.headers, content, shown)
+    return shown(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
 async def relayed(
-    opened: AbstractAsyncContextManager[OpenReply], reason: str, send: Send, hold: Hold
+    opened: AbstractAsyncContextManager[OpenReply],
+    reason: str,
+    send: Send,
+    hold: Hold,
+    shown: Callable[[str], str],
 ) -> int:
-    """Passes a reply back, events as they come, anything else when it is whole, but for its end; returns its status.
+    """Pass a reply back, events as they come, anything else when it is whole, but for its end; return its status.
 
     Args:
         opened: the reply.
         reason: why nothing is chosen.
         send: takes what is passed back.
         hold: takes the size of each piece of what is kept until it is whole.
+        shown: takes the key out of an error.
 
     Raises:
         ApiError: there is none, or no memory for it.
@@ -94,15 +114,10 @@ async def relayed(
             headers["x-discorank"] = f"passed-through; reason={reason}"
             content = None
             is_stream = headers.get("content-type", "").startswith("text/event-stream")
-            if not is_stream or reply.status in _ABOUT_THE_KEY:
-                content = await whole(reply.pieces, hold)
-                if reply.status in _ABOUT_THE_KEY:
-                    check_status(reply.status, reply.headers, content, str)
+            if not is_stream or reply.status >= 400:
+                content = _shown(reply, await whole(reply.pieces, hold), shown)
                 headers["content-length"] = str(len(content))
-            raw = [
-                (name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()
-            ]
-            await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+            await send(start_of(reply.status, headers))
             has_started = True
             if content is None:
                 async for events in whole_events(reply.pieces):

@@ -11,14 +11,7 @@ from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad, shown
-from .cost import (
-    KEYS_OF_PATH,
-    bounded,
-    bounded_tokens,
-    default_tokens,
-    keep_below,
-    keep_choices,
-)
+from .cost import KEYS_OF_PATH, bounded, bounded_tokens, default_tokens, keep_below, keep_choices
 from .settings import DrawingSettings
 from .tool_calls import Tools, tools_of
 
@@ -75,10 +68,6 @@ class Allowed(NamedTuple):
         own = [size for size in self.own_sizes if size is not None]
         is_all = len(own) == len(self.own_sizes)
         return min(self.most_candidates, sum(own)) if is_all else self.most_candidates
-
-    def sizes(self, n: int) -> list[int]:
-        """Candidates of each server, where a request says n."""
-        return [n if own is None else own for own in self.own_sizes]
 
 
 def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
@@ -250,13 +239,6 @@ def read_question(
     return _passing(content, asked, path, counts.reason, drawing, allowed.model)
 
 
-def _check_no_document(own: OwnFields, reason: str) -> None:
-    """Raises ApiError for a document of a request that nothing is chosen for."""
-    if own.document is not None:
-        problem = f"has a document, but passes through ({reason})"
-        raise bad(problem, FIELD, "Leave the document out")
-
-
 class _Counts(NamedTuple):
     """How a request is drawn: its body, our field, candidates of each server, choices, and why none is chosen."""
 
@@ -280,15 +262,17 @@ def _counts(
     if reason is None:
         keep_below(body, ("n",), allowed.most_choices, drawing, "are drawn")
     wanted = _number(body, "n")
-    sizes = allowed.sizes(max(wanted, own.n or drawing.num_candidates))
+    n = max(wanted, own.n or drawing.num_candidates)
+    sizes = [n if size is None else size for size in allowed.own_sizes]
     if is_greedy:  # a model would say the same again, but others say something else
         sizes = [1 for _ in sizes]
         if wanted > len(sizes):
             reason = reason or "temperature=0"
     if reason is None and sum(sizes) == 1 and own.document is None:
         reason = "n=1"
-    if reason is not None:
-        _check_no_document(own, reason)
+    if reason is not None and own.document is not None:
+        problem = f"has a document, but passes through ({reason})"
+        raise bad(problem, FIELD, "Leave the document out")
     return _Counts(body, own, sizes, wanted, reason)
 
 
@@ -314,10 +298,10 @@ def read_passing(
     return _passing(content, object_of(content), path, "path", drawing, model)
 
 
-def object_of(content: bytes) -> dict[str, Any]:
-    """The JSON object that a request is; raises ApiError if it is none."""
+def object_of(content: bytes, surrogates: bool = False) -> dict[str, Any]:
+    """The JSON object of a request, whose texts may hold lone surrogates or not; raises ApiError for anything else."""
     try:
-        body = parse_json(content)
+        body = parse_json(content, surrogates)
     except InputError as error:
         raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
     if not isinstance(body, dict):

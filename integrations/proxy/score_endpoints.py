@@ -30,7 +30,7 @@ from .api_errors import ApiError, bad, shown
 from .counters import Counters
 from .decisions import ChoosingThread
 from .door import BYTES_PER_BYTE, RequestShare
-from .score_forms import FORMS, Columns, Form, error_body
+from .score_forms import FORMS, Columns, Faults, Form, error_body
 from .settings import ScoreSettings
 
 MODELS = "/v1/models"
@@ -149,14 +149,19 @@ class ScoreEndpoints:
         size = share.num_bytes // BYTES_PER_BYTE
         compares = needs_references(asked.utility)
         columns: Columns = await run(size, partial(form.columns, asked.body, compares))
-        amount = _amount_of(columns)
-        num_bytes = BYTES_PER_PAIR * max(amount.pairs, len(columns.hypotheses))
-        self._take(amount, num_bytes, share)
+        columns.check()
+        amounts = _amounts_of(columns)
+        self._take(amounts, share)
+        faults = self._faults(asked, columns, amounts)
         if self._settings.strip:
             columns = columns._replace(hypotheses=list(map(self._stripped, columns.hypotheses)))
-        tasks, numbers = await run(size, partial(_tasks, asked.utility, columns))
+        kept = columns.without(faults)
+        tasks, numbers = await run(size, partial(_tasks, asked.utility, kept))
         outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
-        scores = [score_of(asked.utility, outcomes[number]) for number in numbers]
+        others = iter(score_of(asked.utility, outcomes[number]) for number in numbers)
+        scores = [
+            faults[i] if i in faults else next(others) for i in range(len(columns.hypotheses))
+        ]
         self._check(scores, asked)
         content: bytes = await run(size, partial(_written, form, asked, scores))
         return content
@@ -170,26 +175,46 @@ class ScoreEndpoints:
             text = text.removesuffix(end)
         return text
 
-    def _take(self, amount: Amount, num_bytes: int, share: RequestShare) -> None:
+    def _faults(self, asked: _Asked, columns: Columns, amounts: Sequence[Amount]) -> Faults:
+        """The errors of texts that cannot be read, are too long, or lie in a document with such a text.
+
+        Raises:
+            ApiError, InputError: there is one, and errors do not stand in their places.
+        """
+        faults, most = dict(columns.faults), self._settings.max_text_characters
+        if faults and not asked.in_place:
+            raise next(iter(faults.values()))
+        for i, amount in enumerate(amounts):
+            if amount.longest > most:
+                problem = f"a text has {amount.longest} characters, at most {most} are read"
+                if not asked.in_place:
+                    raise ApiError(413, problem, code="too_long")
+                faults.setdefault(i, InputError(problem, where=f"texts[{i}]"))
+        if columns.documents is not None and asked.utility.reads.context:
+            broken = {columns.documents[i]: fault for i, fault in faults.items()}
+            of_documents = ((i, broken.get(name)) for i, name in enumerate(columns.documents))
+            faults |= {i: fault for i, fault in of_documents if fault and i not in faults}
+        return faults
+
+    def _take(self, amounts: Sequence[Amount], share: RequestShare) -> None:
         """Takes room for pairs.
 
         Raises:
             ApiError: they are too many, or too long, for a request, or too many for now.
         """
         most, waiting = self._settings.max_pairs, self._choosing.num_waiting
-        longest = self._settings.max_text_characters
-        if amount.longest > longest:
-            problem = f"a text has {amount.longest} characters, at most {longest} are read"
-            raise ApiError(413, problem, code="too_long")
-        if amount.pairs > most:
-            problem = f"the request has {amount.pairs} pairs, at most {most} are scored at a time"
+        pairs, longest = sum(one.pairs for one in amounts), self._settings.max_text_characters
+        # one too long is not scored
+        characters = sum(one.characters for one in amounts if one.longest <= longest)
+        if pairs > most:
+            problem = f"the request has {pairs} pairs, at most {most} are scored at a time"
             raise ApiError(413, problem, code="too_many_pairs")
-        if amount.characters > most * CHARACTERS_PER_PAIR:
-            problem = f"its pairs have {amount.characters} characters, at most {most * CHARACTERS_PER_PAIR} are read"
+        if characters > most * CHARACTERS_PER_PAIR:
+            problem = f"its pairs have {characters} characters, at most {most * CHARACTERS_PER_PAIR} are read"
             raise ApiError(413, problem, code="too_many_characters")
-        if waiting + amount.pairs > 4 * most:
+        if waiting + pairs > 4 * most:
             raise ApiError(429, f"{waiting} pairs wait to be scored", code="too_many_pairs")
-        share.take(num_bytes)
+        share.take(BYTES_PER_PAIR * pairs)
 
     async def _outcomes(self, programs: Sequence[Callable[[], Program]]) -> list[Any]:
         """The outcomes of programs, in their places.
@@ -227,7 +252,7 @@ def _one_task(task: Task) -> Generator[Task, Result, Result]:
     return (yield task)
 
 
-def _tasks(utility: Utility, columns: Columns) -> tuple[list[Task], list[int]]:
+def _tasks(utility: Utility, columns: Sequence[Any]) -> tuple[list[Task], list[int]]:
     """The distinct tasks of a request, and which of them each text has; errors as `score_tasks`."""
     return distinct_tasks(score_tasks(utility, *columns))
 
@@ -241,25 +266,24 @@ def _written(form: Form, asked: _Asked, scores: Sequence[ScoreOutcome]) -> bytes
 
 
 class Amount(NamedTuple):
-    """How much a request has compared: pairs, their characters together, and the characters of the longest text."""
+    """The work of one text: pairs, their characters together, and the characters of the longest text."""
 
     pairs: int
     characters: int
     longest: int
 
 
-def _amount_of(columns: Columns) -> Amount:
-    """How much is compared of the texts of a request for scores."""
-    pairs = characters = longest = 0
-    references = columns.references or [()] * len(columns.hypotheses)
-    for hypothesis, own in zip(columns.hypotheses, references, strict=False):
+def _amounts_of(columns: Columns) -> list[Amount]:
+    """The work of each text of a request."""
+    amounts = []
+    empty: Sequence[Any] = [()] * len(columns.hypotheses)
+    references, sources = columns.references or empty, columns.sources or empty
+    for hypothesis, own, source in zip(columns.hypotheses, references, sources, strict=True):
         lengths = [_length(text) for text in own]
-        num_pairs = max(1, len(lengths))
-        pairs += num_pairs
-        characters += num_pairs * _length(hypothesis) + sum(lengths)
-        longest = max(longest, _length(hypothesis), *lengths)
-    sources = [_length(text or "") for text in columns.sources or ()]
-    return Amount(pairs, characters + sum(sources), max(longest, *sources, 0))
+        alone, num_pairs = _length(hypothesis), max(1, len(lengths))
+        lengths.append(_length(source or ""))
+        amounts.append(Amount(num_pairs, num_pairs * alone + sum(lengths), max(alone, *lengths)))
+    return amounts
 
 
 def _length(text: Text) -> int:

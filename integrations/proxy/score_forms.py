@@ -7,13 +7,13 @@
 
 A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
 `sources` (one `source` where there is one query or one text), `model`, the name of a metric, and `errors`: with "each"
-a text that cannot be scored has an error in its place, where otherwise the whole request has (`request`). A text is a
-string, or an array of strings, the sentences of a document.
+a text that cannot be read or scored has an error in its place, where otherwise the whole request has (`request`). A
+text is a string, or an array of strings, the sentences of a document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from time import time
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,27 +21,42 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Text
 from ...rerank.engines.text_scores import ScoreOutcome
 from ...rerank.lists import read_candidate
-from .api_errors import bad, shown
+from .api_errors import shown
 
 Body = Mapping[str, Any]
+Faults = dict[int, InputError]  # by the number of the text
 V = TypeVar("V")
 
 
 class Columns(NamedTuple):
-    """What is scored, [n] each."""
+    """What is scored, [n] each; a text that cannot be read has its error in `faults`, and is blank."""
 
     hypotheses: Sequence[Text]
     references: Sequence[Sequence[Text]] | None = None
     sources: Sequence[Text | None] | None = None
     documents: Sequence[str] | None = None
+    faults: Faults = {}  # noqa: RUF012
+
+    def check(self) -> None:
+        """Raises InputError for a column of another length than the hypotheses."""
+        for name, column in zip(self._fields[1:4], self[1:4], strict=True):
+            if column is not None:
+                _as_many(column, self.hypotheses, name)
+
+    def without(self, left_out: Container[int]) -> list[Any]:
+        """The columns without some texts."""
+        return [
+            column and [value for i, value in enumerate(column) if i not in left_out]
+            for column in self[:4]
+        ]
 
 
 class Form(NamedTuple):
     """A form of requests for scores, and of their answers.
 
     Args:
-        columns: reads what is scored from a request, given whether the metric compares with references; raises ApiError
-            or InputError where something is missing or is not a text.
+        columns: reads what is scored from a request, given whether the metric compares with references; raises
+            InputError where something is missing.
         answer: makes the answer, a JSON value without the name of the model.
     """
 
@@ -69,7 +84,7 @@ def _score_columns(body: Body, compares: bool) -> Columns:
     if "text_1" in body or "text_2" in body:
         return _pair_columns(body, compares)
     keys = ", ".join(map(str, body))[:200] or "nothing"
-    raise bad(f"found {keys}, expected hypotheses, or text_1 and text_2", "body")
+    raise InputError(f"found {keys}, expected hypotheses, or text_1 and text_2", where="body")
 
 
 def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
@@ -80,11 +95,13 @@ def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any
 
 def _own_columns(body: Body) -> Columns:
     """Columns as they are named in the request."""
-    hypotheses, sources = _texts(body.get("hypotheses"), "hypotheses"), _sources(body)
-    references = _column(body, "references", _several)
-    if sources is not None:
-        _as_many(sources, hypotheses, "sources")
-    return Columns(hypotheses, references, sources, _column(body, "documents", _string))
+    faults: Faults = {}
+    hypotheses = _read(
+        _array(body.get("hypotheses"), "hypotheses"), "hypotheses", _text, "", faults
+    )
+    references = _column(body, "references", _several, [], faults)
+    documents = _column(body, "documents", _string, "", faults)
+    return Columns(hypotheses, references, _sources(body, faults), documents, faults)
 
 
 def _pair_columns(body: Body, compares: bool) -> Columns:
@@ -94,24 +111,27 @@ def _pair_columns(body: Body, compares: bool) -> Columns:
         queries = queries * len(documents)
     if len(queries) != len(documents):
         problem = f"{len(queries)} for {len(documents)} documents"
-        raise bad(problem, "text_1", "Give one query, or one for each document")
-    hypotheses = [_text(text, f"text_2[{i}]") for i, text in enumerate(documents)]
-    texts = [_text(text, f"text_1[{i}]") for i, text in enumerate(queries)]
-    sources = _sources(body)
-    if compares:
-        return Columns(hypotheses, [[text] for text in texts], sources)
-    return Columns(hypotheses, None, texts if sources is None else sources)
+        raise InputError(problem, where="text_1", fix="Give one query, or one for each document")
+    faults: Faults = {}
+    hypotheses = _read(documents, "text_2", _text, "", faults)
+    texts = _read(queries, "text_1", _text, "", faults)
+    sources = _sources(body, faults)
+    references = [[text] for text in texts] if compares else None
+    if not compares and sources is None:
+        sources = [*texts]
+    return Columns(hypotheses, references, sources, None, faults)
 
 
 def _rerank_columns(body: Body, compares: bool) -> Columns:
     """One query and documents, as vLLM's /rerank takes them."""
-    documents = _texts(body.get("documents"), "documents")
+    faults: Faults = {}
+    documents = _read(_array(body.get("documents"), "documents"), "documents", _text, "", faults)
     _top(body, len(documents))
     query, source = _text(body.get("query"), "query"), body.get("source")
     if not compares:
-        return Columns(documents, None, [query] * len(documents))
+        return Columns(documents, None, [query] * len(documents), None, faults)
     sources = None if source is None else [_text(source, "source")] * len(documents)
-    return Columns(documents, [[query]] * len(documents), sources)
+    return Columns(documents, [[query]] * len(documents), sources, None, faults)
 
 
 def _rerank_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
@@ -127,24 +147,25 @@ def _rerank_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, An
 
 def _reward_columns(body: Body, compares: bool) -> Columns:
     """Prompts with their responses, and labels, as OpenRLHF sends them; a response is what follows its prompt."""
-    queries = [_string(text, f"query[{i}]") for i, text in enumerate(_one_or_more(body, "query"))]
+    faults: Faults = {}
+    queries = _read(_one_or_more(body, "query"), "query", _string, "", faults)
     prompts = body.get("prompts")
     responses = queries
     if prompts is not None:
         _as_many(_array(prompts, "prompts"), queries, "prompts")
-        pairs = zip(queries, prompts, strict=True)
-        responses = [_behind(query, prompt, i) for i, (query, prompt) in enumerate(pairs)]
-    sources = _sources(body)
-    if not compares and sources is None and prompts is not None:
-        return Columns(responses, None, _texts(prompts, "prompts"))
+        pairs = list(zip(queries, prompts, strict=True))
+        responses = _read(pairs, "prompts", _behind, "", faults)
+    sources = _sources(body, faults)
     if not compares:
-        return Columns(responses, None, sources)
+        if sources is None and prompts is not None:
+            sources = [*_read(prompts, "prompts", _text, "", faults)]
+        return Columns(responses, None, sources, None, faults)
     labels = _array(body.get("labels"), "labels")
     _as_many(labels, queries, "labels")
-    read = [_label(label, f"labels[{i}]") for i, label in enumerate(labels)]
+    read = _read(labels, "labels", _label, ([], None), faults)
     if sources is None and any(source is not None for _, source in read):
         sources = [source for _, source in read]
-    return Columns(responses, [references for references, _ in read], sources)
+    return Columns(responses, [references for references, _ in read], sources, None, faults)
 
 
 def _reward_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
@@ -172,16 +193,17 @@ def _top(body: Body, num_documents: int) -> int:
     if top is None:
         return num_documents
     if type(top) is not int or top < 1:
-        raise bad(f"found {shown(top)}, expected a whole number from 1", "top_n")
+        raise InputError(f"found {shown(top)}, expected a whole number from 1", where="top_n")
     return top
 
 
-def _behind(query: str, prompt: Any, i: int) -> str:
-    """What stands behind a prompt; special tokens may stand before it."""
-    _, mark, response = query.partition(_string(prompt, f"prompts[{i}]"))
+def _behind(pair: tuple[str, Any], where: str) -> str:
+    """The rest of a query after its prompt, before which special tokens may come."""
+    query, prompt = pair
+    _, mark, response = query.partition(_string(prompt, where))
     if not mark:
-        problem = "the prompt does not stand in its query, so that the response is not known"
-        raise bad(problem, f"prompts[{i}]", "Send the responses as query, without prompts")
+        problem = "the query does not contain its prompt, so that the response is not known"
+        raise InputError(problem, where=where, fix="Send the responses as query, without prompts")
     return response
 
 
@@ -195,18 +217,36 @@ def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
     return references, None if source is None else _text(source, f"{where}.source")
 
 
-def _sources(body: Body) -> list[Text | None] | None:
+def _sources(body: Body, faults: Faults) -> list[Text | None] | None:
     """The column of sources, None where there is none."""
-    return _column(
-        body, "sources", lambda text, where: None if text is None else _text(text, where)
-    )
+
+    def read(value: Any, where: str) -> Text | None:
+        return None if value is None else _text(value, where)
+
+    return _column(body, "sources", read, None, faults)
 
 
-def _column(body: Body, key: str, read: Callable[[Any, str], V]) -> list[V] | None:
-    """A column of a request, None where there is none."""
+def _column(
+    body: Body, key: str, read: Callable[[Any, str], V], blank: Any, faults: Faults
+) -> list[V] | None:
+    """A column of a request, None where there is none; arguments as `_read`."""
     if body.get(key) is None:
         return None
-    return [read(value, f"{key}[{i}]") for i, value in enumerate(_array(body[key], key))]
+    return _read(_array(body[key], key), key, read, blank, faults)
+
+
+def _read(
+    values: Sequence[Any], key: str, read: Callable[[Any, str], V], blank: Any, faults: Faults
+) -> list[V]:
+    """Read the values of a column; one that cannot be read is blank, and its error, if it is the first, in `faults`."""
+    column = []
+    for i, value in enumerate(values):
+        try:
+            column.append(read(value, f"{key}[{i}]"))
+        except InputError as error:
+            faults.setdefault(i, error)
+            column.append(blank)
+    return column
 
 
 def _one_or_more(body: Body, key: str) -> list[Any]:
@@ -218,32 +258,36 @@ def _one_or_more(body: Body, key: str) -> list[Any]:
 def _several(value: Any, where: str) -> list[Text]:
     """One text, or an array of texts."""
     if isinstance(value, str):
-        return [value]
+        return [_string(value, where)]
     texts = _array(value, where, "a text or an array of texts")
-    return _texts(texts, where)
-
-
-def _texts(value: Any, where: str) -> list[Text]:
-    return [_text(text, f"{where}[{i}]") for i, text in enumerate(_array(value, where))]
+    return [_text(text, f"{where}[{i}]") for i, text in enumerate(texts)]
 
 
 def _text(value: Any, where: str) -> Text:
     """A text, the sentences of one, or an object with a text."""
-    return value if isinstance(value, str) else read_candidate(value, where).text
+    text = value if isinstance(value, str) else read_candidate(value, where).text
+    for part in [text] if isinstance(text, str) else text.sentences:
+        _string(part, where)
+    return text
 
 
 def _string(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise bad(f"found {shown(value)}, expected a text", where)
+        raise InputError(f"found {shown(value)}, expected a text", where=where)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        problem = "half of a surrogate pair, which is not a character"
+        raise InputError(problem, where=where, fix="Escape whole pairs") from None
     return value
 
 
 def _array(value: Any, where: str, expected: str = "an array") -> list[Any]:
     if not isinstance(value, list):
-        raise bad(f"found {shown(value)}, expected {expected}", where)
+        raise InputError(f"found {shown(value)}, expected {expected}", where=where)
     return value
 
 
 def _as_many(values: Sequence[Any], texts: Sequence[Any], where: str) -> None:
     if len(values) != len(texts):
-        raise bad(f"{len(values)} for {len(texts)} texts", where)
+        raise InputError(f"{len(values)} for {len(texts)} texts", where=where)

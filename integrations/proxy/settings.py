@@ -166,6 +166,8 @@ class DoorSettings:
             it is not named.
         allow_path: a path beneath /v1 that passes through, such as audio/speech or models/*, where * stands for one
             part; these take the place of the usual ones.
+        allow_host: a name in the Host header of requests, beside localhost, 127.0.0.1 and [::1]; other requests are
+            refused if the server listens on loopback, or if a name is given.
         max_open: requests that are worked at at a time.
         max_waiting: requests that come in or wait beside them; more are answered by 429.
         body_seconds: how long the head of a request may take to come in whole, and how long its body; a connection that
@@ -182,6 +184,7 @@ class DoorSettings:
     port: Annotated[int, Field(ge=0, le=65535)] = 8484
     access_key_variable: str | None = None
     allow_path: Annotated[tuple[str, ...], Rare()] = USUAL_PATHS
+    allow_host: Annotated[tuple[str, ...], Rare()] = ()
     max_open: Annotated[Count, Rare()] = 256
     max_waiting: Annotated[int, Field(ge=0), Rare()] = 256
     body_seconds: Annotated[Seconds, Rare()] = 30.0

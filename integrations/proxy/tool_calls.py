@@ -80,8 +80,8 @@ def calls_of(choice: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 def _call(call: Any) -> ToolCall:
     function = value_at(call, "function")
     arguments = value_at(function, "arguments")
-    if isinstance(arguments, str):
-        arguments = value_of(arguments) if arguments.strip() else {}
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    arguments = value_of(text) if text.strip() else {}
     return ToolCall(
         str(value_at(function, "name")), arguments if isinstance(arguments, dict) else NOTHING
     )

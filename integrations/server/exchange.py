@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from random import uniform
 from threading import Thread
-from time import time
+from time import monotonic, time
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
@@ -36,37 +36,11 @@ from .error_details import (
 )
 from .settings import Connection, http_address
 
-SHOWN = b"[key]"
+# characters of a key: a shorter one, such as `token`, may be a word of any message
+MASKED_FROM = 16
 Hold = Callable[[int], None]
 Parts = tuple[bytes | memoryview, ...]
 V = TypeVar("V")
-
-
-async def without(key: str | None, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces, with "[key]" in place of every key; a piece that ends in what may be its start waits for the next."""
-    if not key:
-        async for piece in pieces:
-            yield piece
-        return
-    secret, kept = key.encode(), b""
-    async for piece in pieces:
-        shown = (kept + piece).replace(secret, SHOWN)
-        length = _length_of_start(shown, secret)
-        kept = shown[len(shown) - length :]
-        if length < len(shown):
-            yield shown[: len(shown) - length]
-    if kept:
-        yield kept
-
-
-def _length_of_start(text: bytes, secret: bytes) -> int:
-    """The length of the longest end of a text that the secret begins with.
-
-    >>> _length_of_start(b"of abab", b"abac")
-    2
-    """
-    longest = min(len(text), len(secret) - 1)
-    return next((n for n in range(longest, 0, -1) if secret.startswith(text[-n:])), 0)
 
 
 class KeptConnections:
@@ -169,15 +143,17 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
+        waits: whether a request waits for as long as the server says (``Retry-After``); else it fails at once.
 
     Raises:
         InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
         ModelLoadError: a package of the extra is not installed.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, waits: bool = True) -> None:
         require("server", "aiohttp")
-        self._connection = connection
+        self._connection, self._waits = connection, waits
+        self._paused_until = 0.0
         self._key = connection.key()
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
@@ -233,11 +209,19 @@ class Exchange:
             try:
                 return await self._attempt(url, content, surrogates, hold)
             except PassingError as error:
-                if attempt == attempts:
-                    raise error.at_last(attempts) from None
-                LOG.warning("attempt %d failed: %s; trying again", attempt, error)
                 seconds = self._wait_seconds(attempt, error.wait_seconds)
+                is_pause = error.wait_seconds is not None
+                if is_pause:
+                    self._paused_until = monotonic() + seconds
+                if attempt == attempts or (is_pause and not self._waits):
+                    raise error.at_last(attempt) from None
+                LOG.warning("attempt %d failed: %s; trying again", attempt, error)
             await asyncio.sleep(seconds)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Seconds until the time at which the server last said that requests may come again."""
+        return max(0.0, self._paused_until - monotonic())
 
     @asynccontextmanager
     async def opened(
@@ -247,7 +231,7 @@ class Exchange:
         content: bytes,
         headers: Mapping[str, str],
     ) -> AsyncIterator[OpenReply]:
-        """A reply of any status, as it comes, without the key, to a request that is made once.
+        """A reply of any status, as it comes, to a request that is made once; its headers do not show the key.
 
         Raises (also while the pieces are read):
             ResourceError: the server cannot be reached, breaks off, or takes longer than it may.
@@ -260,21 +244,17 @@ class Exchange:
                 self._in_time(),
                 self._kept.request(method, url, (content,), headers) as response,
             ):
-                pieces = without(self._key, _bounded(response))
                 shown = {
                     name.lower(): self.shown(value) for name, value in response.headers.items()
                 }
-                yield OpenReply(response.status, shown, pieces)
+                yield OpenReply(response.status, shown, _bounded(response))
         except PassingError as error:
             raise error.at_last(1) from None
 
     def shown(self, text: str) -> str:
-        """Text for a message, in which the key does not stand: servers quote it."""
-        return text.replace(self._key, "[key]") if self._key else text
-
-    def masked(self, content: bytes) -> bytes:
-        """The bytes of an answer, in which the key does not stand."""
-        return content.replace(self._key.encode(), SHOWN) if self._key else content
+        """Text of an error or a header without the key, which servers quote, if it has `MASKED_FROM` characters."""
+        key = self._key or ""
+        return text.replace(key, "[key]") if len(key) >= MASKED_FROM else text
 
     def _url(self, path: str) -> str:
         """The address of a path beneath that of the server."""

@@ -246,22 +246,20 @@ class Connection:
         Raises:
             InputError: the variable is not set, or holds what no header can; the message does not show it.
         """
-        if self.key_variable is None:
-            return None
-        key = os.environ.get(self.key_variable, "")
-        if not key:
-            raise InputError(
-                f"{self.key_variable} is not set",
-                where="key_variable",
-                fix="Export it before running",
-            )
-        if not all("!" <= letter <= "~" for letter in key):
-            raise InputError(
-                f"{self.key_variable} holds a character that no key has",
-                where="key_variable",
-                fix="Is there a line break or a space in it?",
-            )
-        return key
+        return key_in(self.key_variable, "key_variable")
+
+
+def key_in(variable: str | None, where: str) -> str | None:
+    """The key in an environment variable, None if none is named; errors as `Connection.key`, with where it is named."""
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "")
+    if not key:
+        raise InputError(f"{variable} is not set", where=where, fix="Export it before running")
+    if not all("!" <= letter <= "~" for letter in key):
+        problem = f"{variable} holds a character that no key has"
+        raise InputError(problem, where=where, fix="Is there a line break or a space in it?")
+    return key
 
 
 def further_keys(request: str | None) -> Mapping[str, Any]:

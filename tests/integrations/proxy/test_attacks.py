@@ -19,7 +19,6 @@ from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.app import _listening
 from discorank.integrations.proxy.json_forms import with_form
 from discorank.integrations.proxy.settings import DoorSettings
-from discorank.integrations.server.exchange import without
 
 from ...support.proxying import Proxy, proxying, send
 from ...support.waiting import PATIENCE_SECONDS, wait_until
@@ -364,6 +363,20 @@ def test_a_key_that_is_quoted_upstream_is_not_answered(
             assert "Incorrect key provided: [key], not [key][key]" in proxy.reports[0]
 
 
+@pytest.mark.parametrize("path", ["completions", "embeddings"])
+def test_a_short_key_is_not_masked_in_words_of_an_error(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UP", "token")
+    content = b'{"error": {"message": "too many prompt_tokens"}}'
+    with (
+        answering(content, 400) as url,
+        proxying(url=url, connection={"retries": 0, "key_variable": "UP"}) as proxy,
+    ):
+        reply = post(proxy, path)
+        assert (reply.status_code, "too many prompt_tokens" in reply.text) == (400, True)
+
+
 def test_a_redirect_to_another_host_is_not_followed() -> None:
     with answering(b'{"choices": [{"text": "elsewhere"}]}') as elsewhere:
         location = f"{elsewhere}/completions"
@@ -371,31 +384,6 @@ def test_a_redirect_to_another_host_is_not_followed() -> None:
             assert post(proxy).status_code == 502
             passed = post(proxy, "embeddings")
             assert (passed.status_code, "location" in passed.headers) == (307, False)
-
-
-@pytest.mark.parametrize("size", range(1, 8))
-def test_a_key_is_taken_out_of_pieces_of_any_size(size: int) -> None:
-    text = b"ababac of abac and aba, abac"
-
-    async def pieces() -> Any:
-        for start in range(0, len(text), size):
-            yield text[start : start + size]
-
-    async def shown() -> bytes:
-        return b"".join([piece async for piece in without("abac", pieces())])
-
-    assert asyncio.run(shown()) == b"ab[key] of [key] and aba, [key]"
-
-
-def test_what_cannot_be_part_of_a_key_is_not_held_back() -> None:
-    async def first() -> bytes:
-        async def pieces() -> Any:
-            yield b"data: one\n\n"
-            await asyncio.sleep(2 * PATIENCE_SECONDS)
-
-        return await anext(without("abac", pieces()))
-
-    assert asyncio.run(asyncio.wait_for(first(), PATIENCE_SECONDS)) == b"data: one\n\n"
 
 
 def test_a_server_that_comes_later_is_found() -> None:

@@ -641,23 +641,29 @@ def test_a_candidate_without_its_log_probability_costs_itself_alone() -> None:
     ]
 
 
-def test_the_key_is_masked_in_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UP", KEY)
+@pytest.mark.parametrize("key", ["token", KEY])
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_answers_pass_unchanged_whatever_the_key_is(
+    key: str, temperature: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UP", key)
     with (
         replying() as (url, content),
         proxying(url=url, connection={"key_variable": "UP"}, num_candidates=2) as proxy,
     ):
-        escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
-        content[0] = b'{"choices": [{"text": "a %b"}, {"text": "a %b"}], "id": "%b"}' % (
-            KEY.encode(),
-            escaped.encode(),
-            KEY.encode(),
-        )
-        for is_stream in (False, True):
-            reply = ask(proxy, stream=is_stream)
-            assert reply.status_code == 200
-            assert KEY not in reply.text
-            assert "[key]" in reply.text
+        value = {
+            "choices": [{"text": f"one {key}"}, {"text": f"one {key}"}],
+            "id": f"cmpl-{key}",
+            "usage": {"prompt_tokens": 3, "completion_tokens": 4},
+        }
+        content[0] = json.dumps(value).encode()
+        reply = ask(proxy, temperature=temperature)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["choices"][0]["text"] == f"one {key}"
+    assert reply.json()["id"] == f"cmpl-{key}"
+    assert reply.json()["usage"]["prompt_tokens"] == 3
+    if temperature == 0:
+        assert reply.content == content[0]
 
 
 # streams that break off

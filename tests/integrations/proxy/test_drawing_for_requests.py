@@ -150,7 +150,7 @@ def test_a_server_that_refuses_n_is_asked_n_times() -> None:
 
 def test_what_was_ignored_is_asked_again() -> None:
     now = [0.0]
-    upstream = Upstream(cast(Exchange, None), lambda: now[0])
+    upstream = Upstream(cast(Exchange, None), clock=lambda: now[0])
     for is_one in (True, True, False, True, True):
         upstream.gave(is_one)
         assert upstream.accepts_n
@@ -360,6 +360,9 @@ def test_texts_of_the_form_asked_for() -> None:
     assert with_form(texts, json_schema(SCHEMA)) == [0, 3]
     assert with_form(texts, {"type": "json_object"}) == [0, 2, 3, 4]
     assert with_form(texts, {"type": "grammar", "grammar": "x"}) is None
+    beyond_json = ['{"c": NaN}', '{"c": -Infinity}', '{"c": 1}']
+    assert with_form(beyond_json, {"type": "json_object"}) == [2]
+    assert with_form(beyond_json, json_schema({"type": "object"})) == [2]
 
 
 def nested(depth: int) -> dict[str, Any]:

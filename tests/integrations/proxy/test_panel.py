@@ -13,6 +13,7 @@ import pytest
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.candidate_draw import CandidateDraw
 from discorank.integrations.proxy.panel import UpstreamSpec, read_upstreams
+from discorank.integrations.server import exchange
 from discorank.metrics.errors import InputError
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.pool import Pool
@@ -99,6 +100,43 @@ def test_one_slow_one_wrong_one_dying(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert reply.json()["discorank"]["system"] == "dying"
     assert "; system=dying; models=2/3" in reply.headers["x-discorank"]
+
+
+def busy(seconds: str) -> Script:
+    return saying(RIGHT, fault=lambda body, number: f"status-429-after-{seconds}")
+
+
+def test_a_model_over_its_rate_limit_pauses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(exchange, "monotonic", lambda: now[0])
+    scripts = {"busy": busy("30"), "other": saying(RIGHT)}
+    with panelling(scripts, connection={"retries": 2}) as (proxy, upstreams):
+        # nobody waits for 30 seconds, so that the test would hang
+        for _ in range(3):
+            reply = ask(proxy)
+            assert text(reply) == RIGHT
+            assert outcomes(reply) == {"busy": ("failed", 0), "other": ("answered", 4)}
+        assert upstreams["busy"].num_requests == 1
+        assert upstreams["other"].num_requests == 3
+        now[0] += 31
+        upstreams["busy"].script.fault = None
+        reply = ask(proxy)
+        assert outcomes(reply) == {"busy": ("answered", 4), "other": ("answered", 4)}
+        assert upstreams["busy"].num_requests == 2
+
+
+def test_where_no_other_model_answers_the_pause_is_waited_for() -> None:
+    def fault(body: Any, number: int) -> str | None:
+        return None if number else "status-429-after-0.2"
+
+    scripts = {"busy": saying(RIGHT, fault=fault), "dead": dead()}
+    with panelling(scripts, connection={"retries": 0}) as (proxy, upstreams):
+        reply = ask(proxy)
+        assert text(reply) == RIGHT
+        assert outcomes(reply) == {"busy": ("answered", 4), "dead": ("failed", 0)}
+        assert upstreams["busy"].num_requests == 2
+        first, second = upstreams["busy"].seen
+        assert second.came_at - first.came_at >= 0.19
 
 
 def test_a_dead_model_fails_nobody_and_is_tried_once_a_request() -> None:
@@ -274,16 +312,26 @@ def test_all_models_together_keep_within_the_tokens_of_a_request() -> None:
     assert totals[2] == 3 * 30
 
 
-def test_each_server_gets_its_own_key_and_none_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEY_A", "secret-of-a")
-    monkeypatch.setenv("KEY_B", "secret-of-b")
-    scripts = {"a": saying("it is secret-of-b"), "b": saying("it is secret-of-a"), "c": saying("x")}
+def test_each_server_gets_its_own_key_and_no_error_shows_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY_A", "secret-of-a-0123456789")
+    monkeypatch.setenv("KEY_B", "secret-of-b-0123456789")
+    quoting = saying("x", fault=lambda body, number: "status-500")  # the error quotes the key
     specs = {"a": {"key_variable": "KEY_A"}, "b": {"key_variable": "KEY_B"}}
-    with panelling(scripts, specs=specs) as (proxy, upstreams):
-        reply = ask(proxy, discorank={"explain": True})
+    scripts = {"a": quoting, "b": quoting, "c": saying("it is secret-of-b-0123456789")}
+    with panelling(scripts, specs=specs, connection={"retries": 0}) as (proxy, upstreams):
+        reply = ask(proxy)
         keys = {name: one.seen[0].headers.get("authorization") for name, one in upstreams.items()}
-    assert keys == {"a": "Bearer secret-of-a", "b": "Bearer secret-of-b", "c": None}
-    assert "secret-of" not in reply.text
+    assert keys == {
+        "a": "Bearer secret-of-a-0123456789",
+        "b": "Bearer secret-of-b-0123456789",
+        "c": None,
+    }
+    assert text(reply) == "it is secret-of-b-0123456789"  # an answer passes as it came
+    problems = [one.get("problem", "") for one in reply.json()["discorank"]["models"]]
+    assert ["scripted fault for Bearer [key]" in problem for problem in problems] == [1, 1, 0]
+    assert "secret-of" not in " ".join([*problems, *proxy.reports])
 
 
 # tools, streams

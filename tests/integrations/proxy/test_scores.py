@@ -38,7 +38,7 @@ REFERENCES = [
 
 
 def post(url: str, path: str, /, status: Any = 200, **body: Any) -> Any:
-    reply = send("POST", f"{url}{path}", json=body)
+    reply = send("POST", f"{url}{path}", content=json.dumps(body))  # halves of pairs escaped
     assert reply.status_code == status, reply.text
     return reply.json()
 
@@ -406,3 +406,66 @@ def test_answers_are_strict_json() -> None:
             raise AssertionError(constant)
 
         json.loads(reply.content, parse_constant=refuse)
+
+
+HALF = json.loads('"\\ud83d"')
+UNREADABLE = [
+    ("/v1/score", {"hypotheses": ["abc", None, HALF, ["a", HALF]], "references": ["r"] * 4}),
+    ("/v1/score", {"hypotheses": ["abc", "b", "c", "d"], "references": ["r", None, [None], HALF]}),
+    (
+        "/v1/score",
+        {"hypotheses": list("abcd"), "references": ["r"] * 4, "sources": ["s", 1, {}, HALF]},
+    ),
+    ("/v1/score", {"text_1": "r", "text_2": ["abc", None, 3, HALF]}),
+    ("/v1/score", {"text_1": ["r", None, 3, HALF], "text_2": ["abc", "b", "c", "d"]}),
+    ("/v1/rerank", {"query": "r", "documents": ["abc", None, 3, HALF]}),
+    ("/get_reward", {"query": ["abc", None, 3, HALF], "labels": ["r"] * 4}),
+    ("/get_reward", {"query": ["abc", "b", "c", "d"], "labels": ["r", None, {}, HALF]}),
+    (
+        "/get_reward",
+        {"query": ["pabc", "b", "c", "d"], "prompts": ["p", None, "x", HALF], "labels": ["r"] * 4},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), UNREADABLE)
+def test_a_text_that_cannot_be_read_is_an_error_in_its_place(path: str, body: Any) -> None:
+    with scoring(FAULTY) as (_, url):
+        answer = post(url, path, **body, errors="each")
+        if path == "/get_reward":
+            scores, faults = answer["rewards"], {one["index"]: one for one in answer["errors"]}
+        else:
+            results = answer.get("data") or answer["results"]
+            scores = [one.get("score", one.get("relevance_score")) for one in results]
+            faults = {one["index"]: one["error"] for one in results if "error" in one}
+        assert (len(scores), scores[0] is not None, scores[1:]) == (4, True, [None] * 3)
+        assert sorted(faults) == [1, 2, 3]
+        assert {fault["code"] for fault in faults.values()} == {"bad_text"}
+        assert all(f"[{i}]" in fault["message"] for i, fault in faults.items())
+        refused = post(url, path, 400, **body)["error"]
+        assert "[1]" in refused["param"]
+
+
+def test_a_text_that_is_too_long_is_an_error_in_its_place() -> None:
+    body = {"hypotheses": ["abc", "x" * 21, "b"], "references": ["r", "r", "x" * 21]}
+    with scoring(FAULTY, max_text_characters=20) as (_, url):
+        answer = post(url, "/v1/score", **body, errors="each")
+        assert numbers(answer) == [3.0, None, None]
+        assert "21 characters, at most 20" in answer["data"][1]["error"]["message"]
+        assert answer["data"][1]["error"]["code"] == "bad_text"
+        assert post(url, "/v1/score", 413, **body)["error"]["code"] == "too_long"
+        every = {"hypotheses": ["x" * 21] * 2, "references": ["r"] * 2}
+        assert numbers(post(url, "/v1/score", **every, errors="each")) == [None, None]
+
+
+def test_documents_with_a_text_that_cannot_be_read_have_no_scores() -> None:
+    """Their other texts would have another context than they say."""
+    body = {
+        "hypotheses": ["a cat sat", None, "the dog", "the mat", "a cat"],
+        "references": ["a cat", "cats", "the dog", "mat", "a cat"],
+        "documents": ["one", "one", "one", "two", "two"],
+    }
+    with scoring(DOC) as (_, url):
+        scores = numbers(post(url, "/v1/score", **body, errors="each"))
+        two = {name: column[3:] for name, column in body.items()}
+        assert scores == [None, None, None, *numbers(post(url, "/v1/score", **two))]

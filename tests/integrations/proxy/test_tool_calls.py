@@ -353,3 +353,17 @@ def test_at_bound_b_at_most_b_of_votes_over_calls_end_otherwise() -> None:
     for bound, share, mean in zip(bounds, others / len(lists), drawn / len(lists), strict=True):
         assert share <= bound + 3 * (bound * (1 - bound) / len(lists)) ** 0.5
         assert 1 - mean / 16 > 0.1
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("is_text", [True, False])
+def test_numbers_that_json_does_not_have_make_a_call_invalid(number: str, is_text: bool) -> None:
+    text = f'{{"value": {number}}}'
+    function = {"name": "anything", "arguments": text if is_text else json.loads(text)}
+    broken = {"message": {"tool_calls": [{"type": "function", "function": function}]}}
+    (call,) = calls_of(broken)
+    assert not isinstance(call.arguments, dict)
+    tools = tools_of({"tools": TOOLS})
+    assert tools is not None
+    vote = call_vote([broken, broken, calling(("anything", {"value": 1}))], tools)
+    assert (vote.numbers, vote.votes["invalid"]) == ([2], 2)

@@ -203,6 +203,35 @@ def test_pages_of_browsers_are_refused(running: Proxy) -> None:
     assert running.upstream.num_requests == before
 
 
+@pytest.mark.parametrize(
+    ("door", "allowed"),
+    [
+        ({"allow_host": ()}, []),
+        ({"allow_host": ("Models.Example",)}, ["models.example"]),
+        ({"host": "0.0.0.0", "allow_host": ("models.example",)}, ["models.example"]),
+        ({"host": "0.0.0.0", "allow_host": ()}, None),
+    ],
+)
+def test_other_hosts_are_refused_on_loopback(
+    door: dict[str, Any], allowed: list[str] | None
+) -> None:
+    """A page of evil.example whose name was rebound to this machine has its own name as the host."""
+    local = ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"]
+    others = ["models.example", "evil.example", "[::2]", "localhost.evil.example", "localhost@evil"]
+    with proxying(door=door) as proxy:
+        port = urlsplit(proxy.url).port
+        url = f"http://127.0.0.1:{port}"
+        for path in ("/metrics", "/v1/models", "/healthz"):
+            for host in [*local, *others]:
+                is_answered = allowed is None or host in [*local, *allowed]
+                for header in (host, f"{host}:{port}"):
+                    reply = send("GET", f"{url}{path}", headers={"host": header})
+                    assert reply.status_code == (200 if is_answered else 403), (path, header)
+                    if not is_answered:
+                        assert is_error(reply, reply.content)
+                        assert reply.json()["error"]["code"] == "host"
+
+
 def test_other_methods_are_refused(running: Proxy) -> None:
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
         reply = send(method, f"{running.url}/models")
