@@ -7,15 +7,18 @@
 Lines of one id are a list, wherever they stand: of one request with several choices or of several requests, of
 ``repeats`` or of several runs of the harness. Of a request, ``source`` is the prompt, or the last message of the
 user, and ``messages`` the conversation; batches stand in the order of the requests, without these in that of the
-output. The harness writes every document once for each of its filters, with the same responses, which are taken once;
-its prompt is the source, the target a reference, and ``doc`` is passed on.
+output. The harness writes every document once for each of its filters, with the same responses, which are taken once,
+also where versions before 0.4.7 do not name the filter; its prompt is the source, the target a reference, and ``doc``
+is passed on.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from math import gcd
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -333,14 +336,13 @@ def _sample_id(row: Any) -> str:
 def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     """The list of the lines of one document, or the error in the first bad one."""
     rows: list[dict[str, Any]] = []
-    responses: dict[str, list[str]] = {}  # by filter
+    responses: dict[str, list[list[str]]] = {}  # of every line, by filter
     list_id: str | None = None
     for number, line in lines.lines:
         try:
             row = json_object(line, _FIX)
             list_id = _sample_id(row)
-            of_filter = responses.setdefault(str(row.get("filter", "none")), [])
-            of_filter += _responses(row)
+            responses.setdefault(str(row.get("filter", "none")), []).append(_responses(row))
             rows.append(row)
         except InputError as error:
             in_file = placed(error, f"{name}:{number}")
@@ -364,14 +366,22 @@ def _responses(row: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def _one(responses: Mapping[str, list[str]]) -> list[str]:
+def _one(responses: Mapping[str, list[list[str]]]) -> list[str]:
     """The responses, which are the same under every filter."""
-    first, *others = responses
+    by_filter = {name: _once(lines) for name, lines in responses.items()}
+    first, *others = by_filter
     for other in others:
-        if responses[other] != responses[first]:
+        if by_filter[other] != by_filter[first]:
             problem = f"other responses under the filter {other!r:.40} than under {first!r:.40}"
             raise InputError(problem, where="resps", fix="Keep the lines of one filter")
-    return responses[first]
+    return by_filter[first]
+
+
+def _once(lines: Sequence[list[str]]) -> list[str]:
+    """The responses of lines under one name: those before lm-eval 0.4.7 repeat all of them for every filter."""
+    counts = Counter(map(tuple, lines))
+    num_filters = gcd(*counts.values())
+    return [text for texts, count in counts.items() for text in texts * (count // num_filters)]
 
 
 def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
