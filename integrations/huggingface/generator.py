@@ -20,6 +20,7 @@ from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
+from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
@@ -332,8 +333,7 @@ def _prompt(text: Any, number: int) -> Prompt:
     if not is_list or not all(isinstance(m, Mapping) and "role" in m for m in text):
         problem = f"found {excerpt(text)}, expected a text, or messages with role and content"
         raise InputError(problem, where=f"texts[{number}]")
-    last = text[-1].get("content")
-    source = last if isinstance(last, str) else None
+    source = user_text(text)
     return Prompt(str(number), source or "", source, messages=tuple(text))
 
 
