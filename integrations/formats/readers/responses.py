@@ -238,10 +238,10 @@ def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None)
         except InputError as error:
             faults.append((error, number))
     if not candidates:
-        error, number = faults[0]
-        in_file = placed(error, f"{name}:{number}")
+        fault, number = faults[0]
+        in_file = placed(fault, f"{name}:{number}")
         return Entry(None, in_file, lines.first, lines.raw, list_id)
-    missing = missing_keys([error for error, _ in faults])
+    missing = missing_keys([fault for fault, _ in faults])
     keys = {"id": list_id, "candidates": candidates, **missing}
     try:
         record = read_list({**keys, **(request or NOTHING)})
