@@ -28,10 +28,12 @@ from ..metrics.text.library_values import (
     rows_of_frame,
 )
 from ..metrics.text.texts import Document, Text, is_blank
+from .messages import NoTextError, is_reply, reply_text, user_text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
 _SPECIAL = frozenset({"logprob", *ANNOTATIONS})  # keys of candidates that are no fields
+_OF_MESSAGES = frozenset({"role", "content", "message", "name", "type", "tool_calls", "refusal"})
 _NUMBER_BOUND = 10**18  # numbers beyond it are not shown
 OUTPUT_KEYS = frozenset(
     {
@@ -177,6 +179,8 @@ def _read_list(data: Any, number: int | None) -> CandidateList:
             )
         _check_json(value, key)
     source = data.get("source")
+    if is_reply(source):
+        source = user_text(source)
     return CandidateList(
         identity,
         candidates,
@@ -196,14 +200,10 @@ def _name(value: Any) -> Any:
 
 
 def _of_responses(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A list whose texts are the responses to a prompt; of a conversation the last message is the source."""
+    """A list whose texts are the responses to a prompt."""
     names = {"prompt": "source", "responses": "candidates"}
     names = {key: name for key, name in names.items() if name not in data}
-    renamed = {names.get(key, key): value for key, value in data.items()}
-    source = renamed.get("source")
-    if isinstance(source, list) and source and isinstance(source[-1], Mapping):
-        renamed["source"] = source[-1].get("content")
-    return renamed
+    return {names.get(key, key): value for key, value in data.items()}
 
 
 def plain(text: Text) -> str | list[str]:
@@ -260,9 +260,16 @@ def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
     limits().check("candidates", len(given), key)
     if {type(value) for value in given} == {str}:
         return tuple([Candidate(text, None, NOTHING) for text in given])
-    read = []
+    read, faults = [], []
     for i, value in enumerate(given):
-        read.append(_plain_candidate(value) or read_candidate(value, f"{key}[{i}]"))
+        try:
+            read.append(_plain_candidate(value) or read_candidate(value, f"{key}[{i}]"))
+        except NoTextError as error:
+            # in its place, so that numbers of candidates stay; an empty text is never chosen
+            read.append(Candidate("", None, {"missing_because": str(error)}))
+            faults.append(error)
+    if faults and (key != "candidates" or len(faults) == len(read)):
+        raise faults[0]
     return tuple(read)
 
 
@@ -285,6 +292,10 @@ def read_candidate(value: Any, where: str) -> Candidate:
         return Candidate(value)
     if isinstance(value, Candidate):
         return value
+    if is_reply(value):
+        message = dict(value) if isinstance(value, Mapping) else {}
+        kept = {key: message[key] for key in message if key not in _OF_MESSAGES}
+        return read_candidate({**kept, "text": reply_text(value, where)}, where)
     if not isinstance(value, Mapping):
         return Candidate(_text(value, where))
     if "text" not in value:
@@ -492,7 +503,7 @@ def refuse_plain_documents(texts: Any, name: str) -> None:
     if not isinstance(texts, list | tuple):
         return
     for i, text in enumerate(texts):
-        if isinstance(text, list | tuple):
+        if isinstance(text, list | tuple) and not is_reply(text):
             fix = "A document is written discorank.Document([...])"
             raise InputError(f"found {excerpt(text)}", where=f"{name}[{i}]", fix=fix)
 

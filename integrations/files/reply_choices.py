@@ -7,12 +7,15 @@ Servers mix the two forms of log-probabilities; both are read from both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from ...rerank.lists import MAX_LOGPROB, check_logprob, finite
+from ...metrics.errors import InputError, excerpt
+from ...rerank.lists import MAX_LOGPROB, NOTHING, Candidate, check_logprob, finite
+from ...rerank.messages import reply_text, value_at
 from ...rerank.votes.confidence import TokenLogprobs
 
 MAX_TOP = 20  # of the likeliest tokens are kept
@@ -23,14 +26,19 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def value_at(data: Any, key: str) -> Any:
-    """The value of a key; None where there is none."""
-    return data.get(key) if isinstance(data, dict) else None
+def candidate_of(choice: Any) -> Candidate:
+    """The candidate of a choice, or of the messages of a reply.
 
-
-def text_of(choice: Any, chat: bool) -> Any:
-    """The text of a choice; something else where it has none."""
-    return value_at(value_at(choice, "message"), "content") if chat else value_at(choice, "text")
+    Raises:
+        InputError: it has no text, half of a character in it, or a log-probability above 0.
+    """
+    if not isinstance(choice, Mapping | list):
+        raise InputError(f"found {excerpt(choice)}, expected a choice with a text")
+    text = reply_text(choice)
+    if text != sendable(text):
+        raise InputError("found half of a surrogate pair in the text", fix="Ask for it again")
+    fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
+    return Candidate(text, total_logprob(choice), fields)
 
 
 def is_unfinished(choice: Any) -> bool:

@@ -138,8 +138,8 @@ class ForcedReader:
         own = [self.plain.without_special(text.text) + text.end_text for text in texts]
         if not self.encodes:
             prompts = [self._framed(text.prompt) for text in texts]
-            whole = [prompt + target for prompt, target in zip(prompts, own, strict=True)]
-            return self._read(whole)
+            parts = zip(prompts, texts, own, strict=True)
+            return self._read([prompt + text.lead + target for prompt, text, target in parts])
         with self._languages():
             return self._ids(self.tokenizer(text_target=own))
 

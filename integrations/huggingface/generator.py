@@ -20,10 +20,12 @@ from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
+from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
+from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,
     check_config,
@@ -37,6 +39,8 @@ from .model_loading import (
 )
 from .token_generator import Ids, TokenGenerator
 
+LEAD_TOKENS = 8  # the most that may be blanks
+
 
 class PoolOutputs(NamedTuple):
     """One pool of what was generated for some inputs: everything [inputs][candidates], log-probabilities or None."""
@@ -45,6 +49,7 @@ class PoolOutputs(NamedTuple):
     texts: list[list[str]]
     logprobs: list[list[float]] | None
     ended: list[list[bool]]
+    leads: list[list[str]]
     distributions: list[list[TokenLogprobs]] | None = None
 
     def candidates(self, i: int) -> list[Candidate]:
@@ -53,6 +58,8 @@ class PoolOutputs(NamedTuple):
         for j, text in enumerate(self.texts[i]):
             logprob = None if self.logprobs is None else self.logprobs[i][j]
             fields: dict[str, Any] = {} if self.ended[i][j] else {"unfinished": True}
+            if self.leads[i][j]:
+                fields[LEAD] = self.leads[i][j]
             if self.distributions is not None:
                 tokens = self.distributions[i][j]
                 fields |= {**confidence_of(tokens), TOKENS: tokens}
@@ -157,13 +164,17 @@ class HuggingFaceGenerator:
             tokens = self.token_generator.outputs(inputs, pool, self.settings.seed)
             self.meter.count(tokens=sum(len(output) for outputs in tokens for output in outputs))
             texts, ended = self._texts(tokens)
+            leads = [
+                [self._lead(ids, output) for output in outputs]
+                for ids, outputs in zip(inputs, tokens, strict=True)
+            ]
             logprobs = None
             if self.settings.logprobs:
                 logprobs = self.token_generator.log_probabilities(inputs, tokens)
             top, distributions = self.settings.top_logprobs, None
             if top is not None:
                 distributions = self.token_generator.distributions(inputs, tokens, top)
-            pools.append(PoolOutputs(tokens, texts, logprobs, ended, distributions))
+            pools.append(PoolOutputs(tokens, texts, logprobs, ended, leads, distributions))
         return pools
 
     def _texts(self, tokens: list[list[list[int]]]) -> tuple[list[list[str]], list[list[bool]]]:
@@ -191,6 +202,16 @@ class HuggingFaceGenerator:
                 ]
             )
         return texts, ended
+
+    def _lead(self, before: Ids, output: Ids) -> str:
+        """The blanks between a prompt and the text generated behind it, which the text is without."""
+        if self.token_generator.encodes:
+            return ""
+        last = list(before[-1:])
+        pair = [last, [*last, *output[:LEAD_TOKENS]]]
+        start, both = self.tokenizer.batch_decode(pair, skip_special_tokens=True)
+        behind = both.removeprefix(start) if both.startswith(start) else ""
+        return str(behind[: len(behind) - len(behind.lstrip())])
 
     def _stopped(self, tokens: Ids) -> bool:
         """Whether the text of generated tokens holds a stop string."""
@@ -332,8 +353,7 @@ def _prompt(text: Any, number: int) -> Prompt:
     if not is_list or not all(isinstance(m, Mapping) and "role" in m for m in text):
         problem = f"found {excerpt(text)}, expected a text, or messages with role and content"
         raise InputError(problem, where=f"texts[{number}]")
-    last = text[-1].get("content")
-    source = last if isinstance(last, str) else None
+    source = user_text(text)
     return Prompt(str(number), source or "", source, messages=tuple(text))
 
 

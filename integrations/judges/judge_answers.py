@@ -38,7 +38,8 @@ from ...metrics.errors import InputError
 from ...metrics.representations import Ragged, Reps
 from ...metrics.storage.json_and_yaml import parse_small_json
 from ...rerank.lists import finite
-from ..files.reply_choices import sendable, value_at
+from ...rerank.messages import reply_text, value_at
+from ..files.reply_choices import sendable
 from .judge_prompts import Worth
 
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -248,12 +249,12 @@ class Answer(NamedTuple):
         choices = value_at(reply, "choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = value_at(choice, "message")
-        text = value_at(message, "content")
-        if not isinstance(text, str):
-            text = value_at(choice, "text")
         refusal = value_at(message, "refusal")
         is_refused = isinstance(refusal, str) and bool(refusal)
-        shown = text if isinstance(text, str) else ""
+        try:
+            shown = reply_text(choice)
+        except InputError:
+            shown = ""
         if is_refused and not shown:
             shown = str(refusal)
         is_cut = value_at(choice, "finish_reason") in ("length", "content_filter")

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Self
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import NOTHING, Candidate
-from ..files.reply_choices import is_unfinished, total_logprob, value_at
+from ...rerank.messages import value_at
+from ..files.reply_choices import is_unfinished, total_logprob
 from ..server.exchange import BusyError, Exchange, Hold, RefusedError, UnusableError
 from ..server.generator import Drawing, candidates_in, seed_of
 from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
@@ -303,7 +304,7 @@ class _Share:
 
     def take_reply(self, call: int, n: int, reply: Any) -> None:
         """Takes the candidates of a reply, each with its place."""
-        texts = candidates_in(reply, self._question.chat)
+        texts = candidates_in(reply)
         given = value_at(reply, "choices")
         if self._question.tools is not None and isinstance(given, list):
             texts = [_calling(*pair) for pair in zip(given, texts, strict=False)] or texts

@@ -19,8 +19,8 @@ from ...metrics.storage.limits import limits
 from ...rerank.decider import Decider
 from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
+from ...rerank.messages import value_at
 from ...rerank.reranker import Reranker
-from ..files.reply_choices import value_at
 from ..server.settings import Connection
 
 SYSTEM = "system"  # the field of a candidate that names its model

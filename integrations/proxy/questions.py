@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.storage.json_and_yaml import parse_json
+from ...rerank.messages import user_text
 from ..server.exchange import request_content
 from .api_errors import ApiError, bad, shown
 from .cost import KEYS_OF_PATH, bounded, bounded_tokens, default_tokens, keep_below, keep_choices
@@ -156,21 +157,7 @@ def source_of(body: Mapping[str, Any], chat: bool) -> str | None:
     if not chat:
         prompt = body.get("prompt")
         return prompt if isinstance(prompt, str) else None
-    messages = body.get("messages")
-    for message in reversed(messages if isinstance(messages, list) else []):
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            return text_of_content(message.get("content"))
-    return None
-
-
-def text_of_content(content: Any) -> str | None:
-    """The text of a message, whose parts stand in lines."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return None
-    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return user_text(body.get("messages"), between="\n")
 
 
 MAX_MODEL = 256  # characters of a model's name

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ...rerank.messages import content_text, value_at
 from ...rerank.stopping_rule import Rival, VoteStep
-from ..files.reply_choices import value_at
 from .api_errors import ApiError
 from .json_forms import NOTHING, checker, value_of
 
@@ -236,7 +236,7 @@ def _kind(choice: Mapping[str, Any], calls: Sequence[ToolCall], ignored: Sequenc
     """What is the same in candidates that do the same: their calls, or what they say."""
     if calls:
         return arguments_key(calls, ignored)
-    return str(choice["message"].get("content"))
+    return str(content_text(value_at(value_at(choice, "message"), "content")))
 
 
 def _weight(numbers: Iterable[int], weights: Sequence[float]) -> float:

@@ -23,6 +23,7 @@ from ...metrics.errors import DiscorankError, InputError, MetricError, ResourceE
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
+from ...metrics.text.library_values import plain_value
 from ...metrics.text.texts import Text
 from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
@@ -36,8 +37,9 @@ from ...rerank.engines.text_scores import (
     score_of,
     score_tasks,
 )
-from ...rerank.lists import list_of, read_candidate
+from ...rerank.lists import finite, list_of, read_candidate
 from ...rerank.mbr import MBRDecoder
+from ...rerank.messages import is_reply, reply_text, user_text, value_at
 from .served_scores import Scores
 
 OnError = Literal["raise", "mask"]
@@ -45,6 +47,7 @@ Form = Literal["utility", "centred", "rank"]
 Rewards = list[float | None]
 Outcomes = Sequence[float | DiscorankError]
 Utilities = Sequence[float | None]
+Texts = Sequence[str | InputError]  # of completions, or why one has none
 
 
 class LocalScores:
@@ -170,7 +173,7 @@ class RewardFunction(ABC):
         return f"{self.__name__} by {self.scores}"
 
     @abstractmethod
-    def outcomes(self, texts: Sequence[str], columns: Mapping[str, Any]) -> Outcomes:
+    def outcomes(self, texts: Texts, columns: Mapping[str, Any]) -> Outcomes:
         """The reward of every text, or its error."""
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> Rewards:
@@ -184,9 +187,7 @@ class RewardFunction(ABC):
             InputError, MetricError: a column is missing, or a completion has no reward; the first is named.
             ResourceError: the metric's server or memory is gone.
         """
-        texts = [
-            _text_of(completion, f"completions[{i}]") for i, completion in enumerate(completions)
-        ]
+        texts = list(map(_text_or_error, completions))
         return self._rewards(self.outcomes(texts, columns))
 
     def _rewards(self, outcomes: Outcomes) -> Rewards:
@@ -223,7 +224,7 @@ class ReferenceReward(RewardFunction):
         """The metric, as it was named."""
         return self.metric_name
 
-    def outcomes(self, texts: Sequence[str], columns: Mapping[str, Any]) -> Outcomes:
+    def outcomes(self, texts: Texts, columns: Mapping[str, Any]) -> Outcomes:
         """As `RewardFunction`."""
         references = None
         if needs_references(self.utility):
@@ -231,26 +232,29 @@ class ReferenceReward(RewardFunction):
         return self._valued(texts, references, self._sources(columns, len(texts)))
 
     def _valued(
-        self, texts: Sequence[str], references: Sequence[Any] | None, sources: Sequence[Any] | None
+        self, texts: Texts, references: Sequence[Any] | None, sources: Sequence[Any] | None
     ) -> Outcomes:
         """The reward of every text; a row of the data that cannot be read costs itself alone."""
         outcomes: list[float | DiscorankError] = []
         rows = []
         for i in range(len(texts)):
             try:
+                text = texts[i]
+                if isinstance(text, InputError):
+                    raise text
                 own = None if references is None else _references(references[i], self.reference)
                 source = None if sources is None else _own_source(sources[i], self.source)
-                rows.append((i, own, source))
+                rows.append((i, text, own, source))
                 outcomes.append(MetricError("has no score", where=f"completions[{i}]"))
             except InputError as error:
                 outcomes.append(error)
         if rows:
             scored = self.scores.outcomes(
-                [texts[i] for i, _, _ in rows],
-                None if references is None else [own or [] for _, own, _ in rows],
-                None if sources is None else [source for _, _, source in rows],
+                [text for _, text, _, _ in rows],
+                None if references is None else [own or [] for _, _, own, _ in rows],
+                None if sources is None else [source for _, _, _, source in rows],
             )
-            for (i, _, _), outcome in zip(rows, scored, strict=True):
+            for (i, *_), outcome in zip(rows, scored, strict=True):
                 outcomes[i] = outcome
         return outcomes
 
@@ -285,9 +289,11 @@ class ReferenceReward(RewardFunction):
             sources = [
                 info.get(self.source) if isinstance(info, Mapping) else None for info in infos
             ]
-        references = list(ground_truths) if needs_references(self.utility) else None
+        references = ground_truths if needs_references(self.utility) else None
         rewards = []
-        for i, outcome in enumerate(self._valued(solution_strs, references, sources)):
+        for i, outcome in enumerate(
+            self._valued(list(map(_text_or_error, solution_strs)), references, sources)
+        ):
             if isinstance(outcome, DiscorankError):
                 raise outcome.inside(f"solution_strs[{i}]")
             rewards.append(outcome)
@@ -324,20 +330,25 @@ class GroupReward(RewardFunction):
         """The utility, as it was named."""
         return f"consensus({self.metric_name})"
 
-    def outcomes(self, texts: Sequence[str], columns: Mapping[str, Any]) -> Outcomes:
+    def outcomes(self, texts: Texts, columns: Mapping[str, Any]) -> Outcomes:
         """As `RewardFunction`; needs the column `prompts`."""
         groups = list(self._groups(columns, len(texts)))
         sources = self._sources(columns, len(texts))
+        outcomes: list[float | DiscorankError] = [
+            text if isinstance(text, InputError) else MetricError("has no value") for text in texts
+        ]
         lists: list[dict[str, Any]] = []
-        for number, rows in enumerate(groups):
+        whole = [[i for i in rows if isinstance(texts[i], str)] for rows in groups]
+        valued = [rows for rows in whole if rows]
+        for number, rows in enumerate(valued):
             data: dict[str, Any] = {"id": f"group {number}", "candidates": [texts[i] for i in rows]}
             if sources is not None:
-                data["source"] = _own_source(sources[rows.start], self.source)
+                data["source"] = _own_source(sources[rows[0]], self.source)
             lists.append(data)
-        outcomes: list[float | DiscorankError] = []
         expected = self.scores.expected(lists, not self.leave_one_out) if lists else []
-        for rows, outcome in zip(groups, expected, strict=True):
-            outcomes += self._of_group(len(rows), outcome)
+        for rows, outcome in zip(valued, expected, strict=True):
+            for i, value in zip(rows, self._of_group(len(rows), outcome), strict=True):
+                outcomes[i] = value
         return outcomes
 
     def _groups(self, columns: Mapping[str, Any], num_texts: int) -> Iterator[range]:
@@ -454,8 +465,7 @@ def _column(columns: Mapping[str, Any], name: str, num_texts: int) -> Sequence[A
         names = ", ".join(sorted(columns)) or "none"
         problem = f"no column {name!r}, found {names}"
         raise InputError(problem, where="columns", fix="Name the column of the data that holds it")
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
+    values = plain_value(values)
     if not isinstance(values, Sequence) or isinstance(values, str):
         problem = f"found {excerpt(values)}, expected a list with an entry per completion"
         raise InputError(problem, where=f"columns.{name}")
@@ -473,37 +483,41 @@ def _check_group_size(size: int | None) -> None:
 
 
 def _references(value: Any, name: str | None) -> list[Any]:
-    """The references of a completion: a text, or a list of them."""
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, Sequence) or not texts:
-        problem = f"found {excerpt(value)}, expected a text or a list of texts"
-        raise InputError(problem, where=f"{name}")
-    return [read_candidate(text, f"{name}[{i}]").text for i, text in enumerate(texts)]
+    """The references of a completion: a text, a number or a conversation, or a list of them."""
+    value = plain_value(value)
+    is_list = isinstance(value, list | tuple) and not _is_conversation(value)
+    values = value if is_list else [value]
+    if not values:
+        raise InputError("found none, expected a text or a list of texts", where=f"{name}")
+    places = [f"{name}[{i}]" if is_list else f"{name}" for i in range(len(values))]
+    return [read_candidate(_as_text(one), at).text for one, at in zip(values, places, strict=True)]
 
 
-def _own_source(value: Any, name: str | None) -> Any:
-    """The source of a completion."""
-    if not isinstance(value, str):
+def _is_conversation(value: Sequence[Any]) -> bool:
+    """Whether a list is a conversation, and not references that are messages each."""
+    return is_reply(value) and len({value_at(message, "role") for message in value}) > 1
+
+
+def _as_text(value: Any) -> Any:
+    """A number as a text, a whole one in digits alone: columns of answers are numbers; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    number = finite(value)
+    return value if number is None else str(int(value) if value == int(value) else value)
+
+
+def _own_source(value: Any, name: str | None) -> str:
+    """The source of a completion: a text, or the last message of the user in a conversation."""
+    value = plain_value(value)
+    text = user_text(value) if is_reply(value) else value
+    if not isinstance(text, str):
         raise InputError(f"found {excerpt(value)}, expected a text", where=f"{name}")
-    return value
+    return str(text)
 
 
-def _text_of(completion: Any, where: str) -> str:
-    """The text of a completion: itself, or the last message of a conversation.
-
-    Raises:
-        InputError: it is no text.
-    """
-    content = completion
-    if isinstance(completion, Sequence) and not isinstance(completion, str) and completion:
-        message = completion[-1]
-        content = message.get("content") if isinstance(message, Mapping) else message
-    if isinstance(content, Sequence) and not isinstance(content, str):
-        parts = [part.get("text") if isinstance(part, Mapping) else None for part in content]
-        texts = [part for part in parts if isinstance(part, str)]
-        if texts and len(texts) == len(parts):
-            return "".join(texts)
-    if isinstance(content, str):
-        return str(content)  # numpy has strings of its own
-    problem = f"found {excerpt(completion)}, expected a text or a conversation that ends in one"
-    raise InputError(problem, where=where)
+def _text_or_error(completion: Any) -> str | InputError:
+    """The text of a completion, or why it has none, which costs itself alone."""
+    try:
+        return reply_text(plain_value(completion))
+    except InputError as error:
+        return error

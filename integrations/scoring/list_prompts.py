@@ -31,6 +31,9 @@ from ...rerank.runs.row_loop import Entry
 from ...rerank.runs.run_file import check_beside, lines_of_run
 from ..formats.readers.jsonl import id_of
 
+# a field of candidates: the blanks that `generate` found between a prompt and a text
+LEAD = "lead"
+
 
 class PromptedText(NamedTuple):
     """A text to be scored.
@@ -39,6 +42,7 @@ class PromptedText(NamedTuple):
         prompt: what the model reads before it.
         text: what is scored; a token that controls a model, such as </s>, is words where it is written out in it.
         ends: whether it is whole, so that its end may be scored too.
+        lead: the blanks between the prompt and the text, scored with it by models that read both as one string.
         end_text: what is put behind the text and scored with it; in it, as in the prompt, such a token is what it is
             (what fills the fields of a prompt has none: see `TextScorer`).
     """
@@ -47,6 +51,7 @@ class PromptedText(NamedTuple):
     text: str
     ends: bool = True
     end_text: str = ""
+    lead: str = ""
 
 
 class ScoredText(NamedTuple):
@@ -320,7 +325,8 @@ class ListPrompts:
         if not self.templates.reverse:
             source = self._source(record) if self.templates.reads_source(context) else ""
             prompt = self.templates.filled(source, context, record.extra)
-            return self._ended(prompt, text, "unfinished" not in candidate.fields)
+            whole = self._ended(prompt, text, "unfinished" not in candidate.fields)
+            return whole._replace(lead=_lead(prompt, candidate))
         prompt = self.templates.filled("", context, {**record.extra, CANDIDATE: text})
         return self._ended(prompt, self._source(record), True)
 
@@ -383,6 +389,13 @@ class ListPrompts:
                 raise InputError(f"has no choice from {record.id!r:.80}", where="choices", fix=fix)
             return str(self.choices[record.id])
         return str(record.candidates[_index(record)].text)
+
+
+def _lead(prompt: str, candidate: Candidate) -> str:
+    """The blanks that `generate` found before a text and left out of it; none behind a prompt that ends in one."""
+    lead = candidate.fields.get(LEAD)
+    is_blank = isinstance(lead, str) and not lead.strip()
+    return str(lead) if is_blank and prompt and not prompt[-1].isspace() else ""
 
 
 def _index(record: CandidateList) -> int:

@@ -24,7 +24,7 @@ from ...rerank.runs.row_forms import as_line
 from ...rerank.runs.row_loop import RowLoop, Written
 from ...rerank.runs.run_file import Measured
 from ..files.entries import ListEntry
-from .list_prompts import Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
+from .list_prompts import LEAD, Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
 
 LOGPROB = "logprob"
 
@@ -45,7 +45,7 @@ class ValueFields:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        if not self.field or self.field in ("text", "tokens", "unfinished", *ANNOTATIONS):
+        if not self.field or self.field in ("text", "tokens", "unfinished", LEAD, *ANNOTATIONS):
             problem = f"found {excerpt(self.field)}, which means something else"
             raise InputError(problem, where="field", fix="Such as logprob or channel")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -21,17 +21,12 @@ from ...metrics.execution.meter import Meter
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
-from ...rerank.lists import NOTHING, Candidate, CandidateList
+from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
+from ...rerank.messages import value_at
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, confidence_of
-from ..files.reply_choices import (
-    is_unfinished,
-    text_of,
-    token_logprobs,
-    total_logprob,
-    value_at,
-)
+from ..files.reply_choices import candidate_of, token_logprobs
 from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
@@ -49,16 +44,12 @@ from .settings import Connection, ServerPool, ServerSettings
 MAX_TOKENS = 1 << 40  # more is no count
 
 
-def candidates_in(
-    reply: Any,
-    chat: bool,
-    stops: Sequence[str] = (),
-) -> list[Candidate | InputError]:
+def candidates_in(reply: Any, stops: Sequence[str] = ()) -> list[Candidate | InputError]:
     """The candidate of every choice, or the error of a choice without a text, or of a reply without choices."""
-    choices = reply.get("choices") if isinstance(reply, Mapping) else None
+    choices = value_at(reply, "choices")
     if not isinstance(choices, list) or not choices:
         return [InputError("a reply without choices", where="server")]
-    return [_candidate(choice, chat, stops) for choice in choices]
+    return [_candidate(choice, stops) for choice in choices]
 
 
 def tokens_in(reply: Any) -> int:
@@ -67,27 +58,20 @@ def tokens_in(reply: Any) -> int:
     return count if type(count) is int and 0 <= count < MAX_TOKENS else 0
 
 
-def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | InputError:
-    """The candidate of a choice, or the error of one without a text."""
-    text = text_of(choice, chat)
-    if not isinstance(text, str):
-        key = "content" if chat else "text"
-        return InputError(f"a choice without a text in {key}", where="server")
+def _candidate(choice: Any, stops: Sequence[str]) -> Candidate | InputError:
+    """The candidate of a choice, with how sure the model was of it, or its error."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return InputError("a choice with half of a surrogate pair in its text", where="server")
-    before = before_stop(text, stops)
+        candidate = candidate_of(choice)
+    except InputError as error:
+        return InputError(error.problem, where=f"server: {error.where}".rstrip(": "), fix=error.fix)
+    before = before_stop(str(candidate.text), stops)
     if before is not None:
         return Candidate(before)
-    fields: dict[str, Any] = {"unfinished": True} if is_unfinished(choice) else {}
     tokens = token_logprobs(choice)
-    if tokens is not None:
-        fields |= {**confidence_of(tokens), TOKENS: tokens}
-    try:
-        return Candidate(text, total_logprob(choice), fields or NOTHING)
-    except InputError as error:
-        return InputError(error.problem, where=f"server: {error.where}", fix=error.fix)
+    if tokens is None:
+        return candidate
+    confidence = {**confidence_of(tokens), TOKENS: tokens}
+    return replace(candidate, fields={**candidate.fields, **confidence})
 
 
 def drawings_of(
@@ -477,7 +461,7 @@ class ServerGenerator:
             return
         try:
             reply = future.result()
-            choices = candidates_in(reply, self.settings.chat, self.settings.stop)
+            choices = candidates_in(reply, self.settings.stop)
         except RefusedError as error:
             drawing.refused(n, error)
         except UnusableError as error:
@@ -497,7 +481,7 @@ class ServerGenerator:
     def _take_probe(self, under_way: _PromptUnderWay, future: Future[Any]) -> None:
         """Takes note whether the server answered something else than the prompt it failed at."""
         try:
-            choices = candidates_in(future.result(), self.settings.chat)
+            choices = candidates_in(future.result())
         except RefusedError:
             under_way.answered()
         except ExhaustedError:

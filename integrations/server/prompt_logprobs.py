@@ -350,4 +350,4 @@ def _texts(asked: Asked) -> list[PromptedText]:
 
 def _pair(text: PromptedText) -> Pair:
     """A text as the server is asked for it: halves of characters are question marks."""
-    return Pair(sendable(text.prompt), sendable(text.text + text.end_text))
+    return Pair(sendable(text.prompt), sendable(text.lead + text.text + text.end_text))

@@ -13,13 +13,15 @@ Some servers give each token of a prompt the values of the place after it: numbe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
-from ..files.reply_choices import text_of, total_logprob, value_at
+from ...rerank.messages import NoTextError, reply_text, value_at
+from ..files.reply_choices import total_logprob
 from ..scoring.list_prompts import ScoredText
 from .exchange import (
     Exchange,
@@ -215,8 +217,11 @@ class ServerProbe:
     async def _choices(self, n: int, **keys: Any) -> list[str]:
         """The texts of a request for n candidates."""
         reply = await self._reply(self._chat, PROMPTS[0], {"n": n, **self._sampling, **keys})
-        texts = [text_of(choice, self._chat) for choice in _choices_in(reply)]
-        return [text for text in texts if isinstance(text, str)]
+        texts = []
+        for choice in _choices_in(reply):
+            with suppress(NoTextError):
+                texts.append(reply_text(choice))
+        return texts
 
     async def logprob_form(self) -> LogprobForm | None:
         """The form that brings log-probabilities."""

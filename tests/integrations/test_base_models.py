@@ -390,9 +390,9 @@ def test_servers_are_told_where_to_stop_and_cut_if_they_do_not(tmp_path: Path) -
 
 def test_a_reply_that_was_cut_has_no_log_probability() -> None:
     choice = {"text": "a\nb", "finish_reason": "length", "logprobs": {"token_logprobs": [-1.0]}}
-    (cut,) = candidates_in({"choices": [choice]}, chat=False, stops=["\n"])
+    (cut,) = candidates_in({"choices": [choice]}, stops=["\n"])
     assert cut == Candidate("a")
-    (whole,) = candidates_in({"choices": [choice]}, chat=False)
+    (whole,) = candidates_in({"choices": [choice]})
     assert whole == Candidate("a\nb", -1.0, {"unfinished": True})
     assert tokens_in({"usage": {"completion_tokens": True}}) == tokens_in({}) == tokens_in([]) == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -22,8 +23,16 @@ from discorank.integrations.huggingface.forced_passes import (
     HuggingFaceScorer,
     ScoringSettings,
 )
-from discorank.integrations.scoring.list_prompts import PromptedText, ScoredText
+from discorank.integrations.scoring.list_prompts import (
+    FewShotTemplates,
+    ListPrompts,
+    PromptedText,
+    ScoredText,
+)
 from discorank.metrics.errors import InputError
+from discorank.metrics.text.prompt_template import Template
+from discorank.rerank.lists import CandidateList, read_list, write_list
+from discorank.rerank.runs.row_loop import Entry
 
 from ..support.tiny_causal import byte_tokenizer, causal_model, write_causal
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of
@@ -126,21 +135,21 @@ def test_generated_candidates_get_what_generate_wrote(family: str) -> None:
     prompts = TEXTS[:2]
     (pool,) = generator.outputs([generator.ids_of(prompt)[0] for prompt in prompts])
     assert pool.logprobs is not None
-    space = " " if family == "llama" else ""
-    list_values = values(
-        scorer(family),
-        [
-            [
-                PromptedText(prompt + space, text, ended)
-                for text, ended in zip(pool.texts[i], pool.ended[i], strict=True)
-            ]
-            for i, prompt in enumerate(prompts)
-        ],
-    )
+    reading = ListPrompts(FewShotTemplates(Template("{source}")))
+    asked = []
+    for i, prompt in enumerate(prompts):
+        record = CandidateList(str(i), tuple(pool.candidates(i)), prompt)
+        # as it is written and read again
+        read_again = read_list(json.loads(json.dumps(written(record))))
+        texts = reading.read(Entry(read_again, None, i, b""))
+        assert isinstance(texts, tuple)
+        asked.append(texts[0])
+    list_values = values(scorer(family), asked)
     num_equal = 0
     for i, prompt in enumerate(prompts):
         for j, text in enumerate(pool.texts[i]):
-            sequence = read(family, PromptedText(prompt + space, text, pool.ended[i][j]))
+            assert asked[i][j].text == text
+            sequence = read(family, asked[i][j])
             before = (
                 list(generator.ids_of(prompt)[0]) if family == "llama" else [sequence.tokens[0]]
             )
@@ -150,6 +159,32 @@ def test_generated_candidates_get_what_generate_wrote(family: str) -> None:
                     pool.logprobs[i][j], abs=1e-5, rel=1e-6
                 )
     assert num_equal
+    leads = {one.lead for texts in asked for one in texts}
+    assert " " in leads if family == "llama" else leads == {""}
+
+
+def written(record: CandidateList) -> dict[str, Any]:
+    """The JSON form of a list, without the log-probabilities."""
+    row = write_list(record)
+    fields = ({**dict(one.fields), "text": one.text} for one in record.candidates)
+    return {**row, "candidates": list(fields)}
+
+
+def test_blanks_that_generate_left_out_stand_behind_a_prompt_without_any() -> None:
+    """A prompt that ends in a blank stays as it is; so does a text that nobody knows more of."""
+    candidates = [{"text": "the dog", "lead": " "}, "the dog", {"text": "the dog", "lead": "x"}]
+    asked: dict[str, list[str]] = {}
+    for prompt in ("{source}", "{source} ", "{source}\n"):
+        record = read_list({"id": "a", "source": "s", "candidates": candidates})
+        texts = ListPrompts(FewShotTemplates(Template(prompt))).read(Entry(record, None, 1, b""))
+        assert isinstance(texts, tuple)
+        asked[prompt] = [one.lead for one in texts[0]]
+    assert list(asked.values()) == [[" ", "", ""], ["", "", ""], ["", "", ""]]
+    joined = PromptedText(TEXTS[0], "the dog", lead=" ")
+    in_prompt = PromptedText(f"{TEXTS[0]} ", "the dog")
+    assert read("llama", joined) == read("llama", in_prompt)
+    assert read("llama", joined) != read("llama", PromptedText(TEXTS[0], "the dog"))
+    assert read("t5", joined) == read("t5", PromptedText(TEXTS[0], "the dog"))
 
 
 def test_a_text_begins_where_it_differs_from_its_prompt() -> None:

@@ -59,7 +59,7 @@ def test_conversations_and_columns_of_other_names() -> None:
         ({"references": REFERENCES}, "no column 'reference', found references"),
         ({"reference": "a cat"}, "columns.reference: found 'a cat', expected a list"),
         ({"reference": REFERENCES[:2]}, "2 entries for 4 completions"),
-        ({"reference": ["a", "b", None, "d"]}, r"completions\[2\]: reference: found None"),
+        ({"reference": ["a", "b", None, "d"]}, r"completions\[2\]: reference: found null"),
     ],
 )
 def test_columns_that_are_missing_say_so(columns: Any, match: str) -> None:

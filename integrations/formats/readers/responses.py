@@ -7,15 +7,18 @@
 Lines of one id are a list, wherever they stand: of one request with several choices or of several requests, of
 ``repeats`` or of several runs of the harness. Of a request, ``source`` is the prompt, or the last message of the
 user, and ``messages`` the conversation; batches stand in the order of the requests, without these in that of the
-output. The harness writes every document once for each of its filters, with the same responses, which are taken once;
-its prompt is the source, the target a reference, and ``doc`` is passed on.
+output. The harness writes every document once for each of its filters, with the same responses, which are taken once,
+also where versions before 0.4.7 do not name the filter; its prompt is the source, the target a reference, and ``doc``
+is passed on.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from math import gcd
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -28,9 +31,10 @@ from ....metrics.storage.checksums import DIGEST_BYTES
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, read_list
+from ....rerank.messages import user_text, value_at
 from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
-from ...files.reply_choices import is_unfinished, text_of, total_logprob, value_at
+from ...files.reply_choices import candidate_of
 from ..format_table import Format, ListOptions, OpenedFiles, one_file
 from .jsonl import recognise
 
@@ -213,45 +217,51 @@ def _asked(body: Any) -> dict[str, Any]:
         return {"source": prompt}
     if not isinstance(messages, list):
         return {}
-    asked: dict[str, Any] = {"messages": messages}
-    questions = [value_at(m, "content") for m in messages if value_at(m, "role") == "user"]
-    text = _text_in(questions[-1]) if questions else None
-    return asked if text is None else {"source": text, **asked}
-
-
-def _text_in(content: Any) -> str | None:
-    """The text of a message, whose parts may stand one by one; None where there is none."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [value_at(part, "text") for part in parts]
-    return "".join(text for text in texts if isinstance(text, str)) or None
+    text = user_text(messages)
+    return {**({} if text is None else {"source": text}), "messages": messages}
 
 
 def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None) -> ListEntry:
-    """The list of the lines of one id, or the error in the first bad one."""
+    """The list of the lines of one id; what failed is left out and counted, and is the error where all failed."""
     candidates: list[Candidate] = []
+    faults: list[tuple[InputError, int]] = []
     list_id: str | None = None
     for number, line in lines.lines:
         try:
             row = parse_json(line)
             list_id = _batch_id(row)
-            candidates += _candidates(row)
+            for place, choice in _choices(row):
+                try:
+                    candidates.append(candidate_of(choice))
+                except InputError as error:
+                    faults.append((InputError(error.problem, where=place, fix=error.fix), number))
         except InputError as error:
-            in_file = placed(error, f"{name}:{number}")
-            return Entry(None, in_file, lines.first, lines.raw, list_id)
+            faults.append((error, number))
+    if not candidates:
+        fault, number = faults[0]
+        in_file = placed(fault, f"{name}:{number}")
+        return Entry(None, in_file, lines.first, lines.raw, list_id)
+    missing = missing_keys([fault for fault, _ in faults])
+    keys = {"id": list_id, "candidates": candidates, **missing}
     try:
-        record = read_list({"id": list_id, "candidates": candidates, **(request or NOTHING)})
+        record = read_list({**keys, **(request or NOTHING)})
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
     return list_entry(record, lines.first, lines.raw)
 
 
-def _candidates(row: Mapping[str, Any]) -> list[Candidate]:
-    """The candidates in a line.
+def missing_keys(faults: Sequence[InputError]) -> dict[str, Any]:
+    """The keys of a list that say how many candidates are missing, and why the first is; none where none is."""
+    if not faults:
+        return {}
+    return {"missing_candidates": len(faults), "missing_because": str(faults[0])}
+
+
+def _choices(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The choices in a line, and where each is.
 
     Raises:
-        InputError: the request failed, or a choice has no text.
+        InputError: the request failed.
     """
     response = row.get("response")
     status = value_at(response, "status_code")
@@ -262,13 +272,14 @@ def _candidates(row: Mapping[str, Any]) -> list[Candidate]:
         raise InputError(problem, where="response", fix=_FAILED)
     output = value_at(body, "output")
     if isinstance(output, list):
-        return [_output_candidate(output)]
+        return [("response.body.output", output)]
     choices = value_at(body, "choices")
     if not isinstance(choices, list) or not choices:
         raise InputError(
             "no choices", where="response.body", fix="Is it a file of chat or completions?"
         )
-    return [_candidate(choice, i) for i, choice in enumerate(_in_order(choices))]
+    ordered = _in_order(choices)
+    return [(f"response.body.choices[{i}]", choice) for i, choice in enumerate(ordered)]
 
 
 def _in_order(choices: Sequence[Any]) -> list[Any]:
@@ -278,31 +289,6 @@ def _in_order(choices: Sequence[Any]) -> list[Any]:
         return list(choices)
     order = sorted(range(len(choices)), key=lambda i: indices[i])
     return [choices[i] for i in order]
-
-
-def _candidate(choice: Any, number: int) -> Candidate:
-    """The candidate of a choice."""
-    text = text_of(choice, chat=value_at(choice, "message") is not None)
-    if not isinstance(text, str):
-        where = f"response.body.choices[{number}]"
-        problem = f"found {excerpt(text)}, expected a text"
-        raise InputError(problem, where=where, fix="What calls tools or refuses is no candidate")
-    fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
-    try:
-        return Candidate(text, total_logprob(choice), fields)
-    except InputError as error:
-        raise error.inside(f"response.body.choices[{number}]") from None
-
-
-def _output_candidate(output: Sequence[Any]) -> Candidate:
-    """The candidate of an answer of the responses endpoint, in messages of several parts."""
-    messages = [item for item in output if value_at(item, "type") == "message"]
-    parts = [part for item in messages for part in value_at(item, "content") or []]
-    texts = [value_at(part, "text") for part in parts]
-    written = [text for text in texts if isinstance(text, str)]
-    if not written:
-        raise InputError("no text", where="response.body.output", fix="Is it an answer in text?")
-    return Candidate("".join(written))
 
 
 _FIX = "Give the samples of a task that generates text"
@@ -333,45 +319,62 @@ def _sample_id(row: Any) -> str:
 def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     """The list of the lines of one document, or the error in the first bad one."""
     rows: list[dict[str, Any]] = []
-    responses: dict[str, list[str]] = {}  # by filter
+    responses: dict[str, list[list[str | None]]] = {}  # of every line, by filter
     list_id: str | None = None
     for number, line in lines.lines:
         try:
             row = json_object(line, _FIX)
             list_id = _sample_id(row)
-            of_filter = responses.setdefault(str(row.get("filter", "none")), [])
-            of_filter += _responses(row)
+            responses.setdefault(str(row.get("filter", "none")), []).append(_responses(row))
             rows.append(row)
         except InputError as error:
             in_file = placed(error, f"{name}:{number}")
             return Entry(None, in_file, lines.first, lines.raw, list_id)
     try:
-        record = read_list({**_keys(rows), "id": list_id, "candidates": _one(responses)})
+        texts = _one(responses)
+        found = [text for text in texts if text is not None]
+        null = (
+            [InputError("found no text", where=f"resps[0][{texts.index(None)}]")]
+            if None in texts
+            else []
+        )
+        missing = missing_keys(null * (len(texts) - len(found)))
+        record = read_list({**_keys(rows), "id": list_id, "candidates": found, **missing})
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
     return list_entry(record, lines.first, lines.raw)
 
 
-def _responses(row: Mapping[str, Any]) -> list[str]:
-    """The responses to the one request of a document."""
+def _responses(row: Mapping[str, Any]) -> list[str | None]:
+    """The responses to the one request of a document; None for one without a text."""
     requests = row.get("resps")
     if not isinstance(requests, list) or len(requests) != 1:
         problem = f"found {excerpt(requests)}, expected the responses to one request"
         raise InputError(problem, where="resps", fix=_FIX)
-    texts = requests[0]
-    if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
-        raise InputError(f"found {excerpt(texts)}, expected texts", where="resps[0]", fix=_FIX)
-    return texts
+    given = requests[0] if isinstance(requests[0], list) else []
+    if not all(isinstance(text, str | None) for text in given) or not any(given):
+        raise InputError(
+            f"found {excerpt(requests[0])}, expected texts", where="resps[0]", fix=_FIX
+        )
+    return given
 
 
-def _one(responses: Mapping[str, list[str]]) -> list[str]:
+def _one(responses: Mapping[str, list[list[str | None]]]) -> list[str | None]:
     """The responses, which are the same under every filter."""
-    first, *others = responses
+    by_filter = {name: _once(lines) for name, lines in responses.items()}
+    first, *others = by_filter
     for other in others:
-        if responses[other] != responses[first]:
+        if by_filter[other] != by_filter[first]:
             problem = f"other responses under the filter {other!r:.40} than under {first!r:.40}"
             raise InputError(problem, where="resps", fix="Keep the lines of one filter")
-    return responses[first]
+    return by_filter[first]
+
+
+def _once(lines: Sequence[list[str | None]]) -> list[str | None]:
+    """The responses of lines under one name: those before lm-eval 0.4.7 repeat all of them for every filter."""
+    counts = Counter(map(tuple, lines))
+    num_filters = gcd(*counts.values())
+    return [text for texts, count in counts.items() for text in texts * (count // num_filters)]
 
 
 def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -105,8 +105,8 @@ FAILED = """
 {"custom_id": "x", "response": {"status_code": 429, "body": {}}} => the request failed: 429
 {"custom_id": "x", "response": {"status_code": 200, "body": {"data": []}}} => no choices
 {"custom_id": "x", "response": {"body": {"choices": [{"message": {"content": null}}]}}} => choices[0]: found None
-{"custom_id": "x", "response": {"body": {"choices": ["text"]}}} => choices[0]: found None
-{"custom_id": "x", "response": {"body": {"output": [{"type": "reasoning"}]}}} => no text
+{"custom_id": "x", "response": {"body": {"choices": ["text"]}}} => choices[0]: found 'text', expected a choice
+{"custom_id": "x", "response": {"body": {"output": [{"type": "reasoning"}]}}} => output: found [{'type'
 """
 
 
@@ -118,6 +118,19 @@ def test_what_failed_is_an_error_record(tmp_path: Path, case: str) -> None:
     assert first.record
     assert last.record
     assert fact in str(bad.error)
+
+
+def test_one_bad_choice_costs_itself(tmp_path: Path) -> None:
+    positive = chat("c", 2, logprobs={"content": [{"logprob": 3.0}]})
+    failed = {"custom_id": "a", "response": {"status_code": 500, "body": {}}}
+    rows = [output("a", chat("A"), chat(None, 1), positive), failed, output("a", chat("D"))]
+    (record,) = good(write(tmp_path / "out", rows), "batch")
+    assert [candidate.text for candidate in record.candidates] == ["A", "D"]
+    assert record.extra["missing_candidates"] == 3
+    assert "choices[1]: found None, expected a text" in record.extra["missing_because"]
+    (record,) = good(write(tmp_path / "s", [sample(0, "a", None, "b")]), "lm-eval")
+    assert [candidate.text for candidate in record.candidates] == ["a", "b"]
+    assert record.extra["missing_candidates"] == 1
 
 
 def test_requests_without_output_and_outputs_without_request_are_told(tmp_path: Path) -> None:
@@ -180,6 +193,25 @@ def test_repeats_and_repeated_ids_are_candidates_and_filters_are_taken_once(tmp_
         ("42",),
         {"doc": {"q": 1}},
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (["454", "454"], "454"),  # a run with two filters
+        (["454", "454", "544", "544"], "454544"),  # two runs with two filters
+        (["4", "4", "5"], "445"),  # three runs without filters, two of which agree
+        (["45", "54"], "4554"),
+    ],
+)
+def test_filters_of_old_versions_have_no_names(
+    tmp_path: Path, lines: list[str], texts: str
+) -> None:
+    rows = [sample(0, *responses) for responses in lines]
+    for row in rows:
+        del row["filter"]
+    (record,) = good(write(tmp_path / "s", rows), "lm-eval")
+    assert [c.text for c in record.candidates] == list(texts)
 
 
 @pytest.mark.parametrize("arguments", [[["Q", {"until": []}]], ["Q", {}], [["Q"]]])

@@ -144,7 +144,7 @@ def test_the_command_prints_both(
         (["-m", "chrf", "--at", "1"], "has no answers"),
         (["-m", "vote", "--at", "5"], r"list 'a': candidates: 4 candidates, fewer than 5"),
         (["-m", "vote", "--at", "0"], "expected 1 to 256"),
-        (["-m", "vote", "--references", "x"], "stands beside --lists"),
+        (["-m", "vote", "--references", "x"], "--references: has no effect beside --lists"),
     ],
 )
 def test_the_command_refuses(

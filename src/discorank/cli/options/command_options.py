@@ -107,6 +107,7 @@ class Options:
         idle: Sequence[type] = (),
     ) -> None:
         self.idle = frozenset(field.name for component in idle for field in fields(component))
+        self.own = frozenset(field.name for component in components for field in fields(component))
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, ReadingOptions, EngineOptions, GeneralOptions)
         self.groups = dict(groups or {})
@@ -204,6 +205,19 @@ class Options:
     def given(self, values: Mapping[str, Any]) -> list[str]:
         """The options with flags that are not at their defaults."""
         return [name for name in self.marks if values[name] != self.defaults[name]]
+
+    def refuse_unread(self, values: Mapping[str, Any], mode: str, read: Collection[str]) -> None:
+        """Raises InputError for an option of the subcommand's own components that a mode does not read.
+
+        Args:
+            values: of the options.
+            mode: how an error names the mode, such as "--lists".
+            read: the options that it reads.
+        """
+        for name in self.given(values):
+            if name in self.own and name not in read:
+                fix = "Leave it out, or run it by itself"
+                raise InputError(f"has no effect beside {mode}", where=flag_of(name), fix=fix)
 
     def _refuse(self, marks: Mapping[str, Sequence[Mark]]) -> None:
         """Raises InputError for options that do not go together, or not with the subcommand."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -145,10 +146,44 @@ class _Inputs(NamedTuple):
     keys: tuple[HumanKey, ...]
 
 
+def _names(*components: type) -> frozenset[str]:
+    return frozenset(field.name for component in components for field in fields(component))
+
+
+# the options that each mode reads; those that `checked_files` and `check_decoded` refuse are among them
+_SHARED = _names(CodeOptions, JudgeOptions) | {
+    "input",
+    "metric",
+    "format",
+    "level",
+    "seed",
+    "decoded",
+}
+_TESTED = _names(CompareOptions, PeopleOptions) | _SHARED | {"statistics"}
+_TASK = _names(EvalSetReading) | _SHARED | {"statistics", "task_draws", "language_pair"}
+_WMT = {"with_human", "with_outliers", "domain", "nan_as_zero", "human", "input_format"}
+MODES: Mapping[str, frozenset[str]] = {
+    "--tasks": _TASK | {"tasks", "every_task", "main_reference"},
+    "--statistics wmt": _TASK | _WMT | {"main_reference"},
+    "--hypotheses": (_TESTED | _names(OutputFileOptions)) - {"columns", "include"},
+    "systems files": _TESTED | {"input_format", "language_pair", "mqm_weights"},
+}
+
+
+def mode_of(values: Mapping[str, Any]) -> str:
+    """The mode that the options ask for."""
+    if values["tasks"]:
+        return "--tasks"
+    if values["statistics"] == "wmt":
+        return "--statistics wmt"
+    return "--hypotheses" if values["hypotheses"] else "systems files"
+
+
 def run(arguments: Sequence[str]) -> int:
     """Compares; returns the exit code."""
     values = OPTIONS.parse(arguments)
     files = checked_files(values)
+    OPTIONS.refuse_unread(values, mode_of(values), MODES[mode_of(values)])
     paths = needed(values, "input", "SYSTEMS") if files is None else files.paths
     inputs = _checked_inputs(paths, files, values)
     if files is not None:

@@ -9,8 +9,9 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import count
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -68,6 +69,7 @@ class ScoreOptions:
         documents: the file of document ids, aligned by line.
         contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
         lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
+            --from names their format if it is not JSONL, such as lm-eval.
         at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
         input_format: segments, or a test set with outputs: systems, mtme (a folder needs no --from), wmt-xml,
@@ -117,18 +119,6 @@ OPTIONS = Options(
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Scores; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    if values["contrastive"]:
-        return run_contrastive(values)
-    if values["lists"]:
-        return run_answers(values)
-    if is_test_set(values):
-        return run_eval_set(values)
-    return _run_segments(values)
-
-
 def _run_segments(values: Mapping[str, Any]) -> int:
     """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
@@ -161,6 +151,45 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     sys.stdout.write(printed_rows([Table("", COLUMNS, rows)], values["format"]))
     return 0
+
+
+# the options that every mode reads, and those of each, in the order in which one is recognised
+SHARED = {
+    "metric",
+    "output",
+    "format",
+    *(field.name for field in fields(JudgeOptions)),
+    "allow_code",
+}
+_FILES = {"hypotheses", "references", "sources", "documents"}
+_TEST_SET = {"input", "input_format", "metric_scores", "language_pair", "main_reference"}
+MODES: Mapping[str, tuple[Callable[[Mapping[str, Any]], int], set[str]]] = {
+    "--contrastive": (run_contrastive, {"contrastive"}),
+    "--lists": (run_answers, {"lists", "at", "columns", "input_format"}),
+    "a test set": (run_eval_set, _TEST_SET),
+    "INPUT": (_run_segments, {"input", "columns"}),
+    "--hypotheses": (_run_segments, _FILES),
+}
+
+
+def mode_of(values: Mapping[str, Any]) -> str:
+    """The mode that the options ask for."""
+    if values["contrastive"]:
+        return "--contrastive"
+    if values["lists"]:
+        return "--lists"
+    if is_test_set(values):
+        return "a test set"
+    return "INPUT" if values["input"] else "--hypotheses"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Scores; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    mode = mode_of(values)
+    run_mode, read = MODES[mode]
+    OPTIONS.refuse_unread(values, mode, SHARED | read)
+    return run_mode(values)
 
 
 def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:

@@ -72,17 +72,16 @@ class _Chances(NamedTuple):
 
 def run_answers(values: Mapping[str, Any]) -> int:
     """Counts the answers of every list; returns the exit code."""
-    for name in ("input", "hypotheses", "references", "sources", "documents", "contrastive"):
-        if values[name]:
-            raise InputError("stands beside --lists", where=f"--{name}", fix="Give one of them")
     path, out = values["lists"], values["output"]
     metrics = [_vote_in(values, spec) for spec in needed(values, "metric", "--metric")]
+    check_model(values, metrics)
     check_not_input(out, [path])
+    form = "jsonl" if values["input_format"] == "segments" else values["input_format"]
     chances: list[list[list[_Chances]]] = []  # [list][metric][k]
     num_without = 0
     with (
         complete_rows(out) if out else nullcontext() as file,
-        open_lists(path) as lists,
+        open_lists(path, form, columns=values["columns"]) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
     ):
         for record in _records(lists):
@@ -189,11 +188,6 @@ def _interval(values: FloatArray) -> list[float]:
 
 def run_contrastive(values: Mapping[str, Any]) -> int:
     """Ranks every item of the file; returns the exit code."""
-    for name in ("input", "hypotheses", "references", "sources", "documents"):
-        if values[name]:
-            raise InputError(
-                "stands beside --contrastive", where=f"--{name}", fix="Give one of them"
-            )
     path, out = values["contrastive"], values["output"]
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
