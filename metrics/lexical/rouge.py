@@ -481,11 +481,11 @@ def _union_matches(
     common: Callable[[Sentence, Sentence], frozenset[int]],
 ) -> int:
     """Words of the unions of subsequences over r's sentences, each as often as both texts have it."""
-    found = Counter[str]()
+    in_unions = Counter[str]()
     for sentence in r:
         union = frozenset[int]().union(*(common(sentence, other) for other in h))
-        found.update(sentence[place] for place in union)
-    return sum(min(n, counts_h[word], counts_r[word]) for word, n in found.items())
+        in_unions.update(sentence[place] for place in union)
+    return sum(min(n, counts_h[word], counts_r[word]) for word, n in in_unions.items())
 
 
 def common_places(reference: Sentence, candidate: Sentence) -> frozenset[int]:

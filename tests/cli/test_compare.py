@@ -152,12 +152,12 @@ def test_tables_for_people_and_papers(systems: str, capsys: pytest.CaptureFixtur
     assert "| C\\_x | " in marked
     typeset = ran(capsys, *command, "--format", "latex")
     assert r"C\_x & " in typeset
-    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 9
+    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 10
     facts = facts_of(capsys, *options)
     of_best = {"metric": "ter", "system": "A", "statistic": "score"}
     (best,) = [fact for fact in facts if of_best.items() <= fact.items()]
     assert float(best["value"]) == 0
-    names = {"settings", "systems", "human", "pairs", "meta", "metrics", "units"}
+    names = {"settings", "systems", "human", "human_pairs", "pairs", "meta", "metrics", "units"}
     assert {fact["table"] for fact in facts} == names
 
 

@@ -149,7 +149,7 @@ def test_texts_in_place_of_a_systems_file_get_the_command_that_works(
         (["compare", *FILES, "-m", "chrf", "--unit", "10"], "Give document ids with --documents"),
         (["compare", *FILES, "-m", "chrf", "--segment-scores", REF], "is an input and an output"),
         (["convert", *FILES], "--hypotheses: becomes documents, not candidate lists. Add --to"),
-        (["convert", BEAM, "--references", REF], "--references: stands beside --hypotheses alone"),
+        (["convert", BEAM, "--references", REF], "--references: requires --hypotheses"),
         (["convert", *FILES, "--to", "systems", "-o", REF], "is an input and an output"),
     ],
 )

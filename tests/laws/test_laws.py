@@ -724,8 +724,14 @@ def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_
         assert place.utility == (
             None if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-9)
         )
-    values = [place.utility for place in ranking.ranking if place.utility is not None]
-    assert all(b <= a + 2e-9 * abs(a) for a, b in pairwise(values))
+    # empty texts come after all others
+    places = [place for place in ranking.ranking if place.utility is not None]
+    are_empty = [not str(place.text).strip() for place in places]
+    assert are_empty == sorted(are_empty)
+    for is_empty in (False, True):
+        of_kind = zip(places, are_empty, strict=True)
+        values = [place.utility or 0.0 for place, empty in of_kind if empty == is_empty]
+        assert all(b <= a + 2e-9 * abs(a) for a, b in pairwise(values))
 
 
 FROZEN: dict[str, str] = {

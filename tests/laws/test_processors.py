@@ -79,7 +79,7 @@ def of_processor(processor: tuple[str, ...]) -> object:
     return pytest.param(processor, marks=marks, id="-".join(processor))
 
 
-@pytest.mark.parametrize("processor", map(of_processor, [(), *PROCESSORS]))
+@pytest.mark.parametrize("processor", [*map(of_processor, [(), *PROCESSORS])])
 def test_bytes_do_not_depend_on_how_work_is_cut(processor: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
     if processor:

@@ -79,9 +79,14 @@ def test_a_data_frame_of_scores() -> None:
     assert frame["by"].tolist() == ["mqm", "mqm", "chrf", "chrf", "bleu", "bleu"]
     assert frame["system"].tolist() == ["good", "bad"] * 3
     assert frame["human"].tolist() == [True] * 2 + [False] * 4
-    judged = [score for score in MQM["bad"] if score is not None]
-    means = [0.5, math.fsum(judged) / len(judged)]
-    assert frame["score"].tolist()[:2] == pytest.approx(means)
+    both = [
+        (a, b)
+        for a, b in zip(MQM["good"], MQM["bad"], strict=True)
+        if a is not None and b is not None
+    ]
+    difference = math.fsum(b - a for a, b in both) / len(both)
+    good, bad = frame["score"].tolist()[:2]
+    assert bad - good == pytest.approx(difference)
     assert (frame["low"] <= frame["score"]).all()
     assert (frame["score"] <= frame["high"]).all()
     assert frame["best_rank"].tolist()[:2] == [1, 2]

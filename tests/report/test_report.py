@@ -299,7 +299,7 @@ def test_the_summary_warns(small: KeptComparison) -> None:
         small, documents=(document, *small.documents[1:]), metrics=(cut, small.metrics[1])
     )
     warned = summary(changed).warnings
-    assert "1 of 48 scores of mqm are missing; every score counts only where it is given." in warned
+    assert any(w.startswith("1 of 48 scores of mqm are missing") for w in warned)
     assert "chrf did not read all of 7 texts: too long for its model." in warned
     many = large(8, 6, 1, 1)
     assert any(w.startswith("28 pairs of systems were tested") for w in summary(many).warnings)
@@ -552,16 +552,17 @@ def test_a_run_with_a_prior(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     options = ["--from", "systems", "-u", "chrf", "--prior", str(prior), "-o", str(out), "--quiet"]
     assert main(["decode", str(file), *options]) == 0
     page = tmp_path / "page.html"
-    assert main(["report", str(out), "-o", str(page)]) == 0
-    assert "--prior FILE" in capsys.readouterr().err
-    text = page.read_text(encoding="utf-8")
-    assert "No list is shown with reasons: the run was decided with a prior." in text
-    lists = reported(str(out), "--prior", str(prior)).island("lists-data")["lists"]
+    lists = reported(str(out)).island("lists-data")["lists"]  # the run file names the prior
     assert [one["chosen"] for one in lists] == [one["ranking"][0]["index"] for one in lists]
     changed = json.loads(prior.read_text(encoding="utf-8"))
     changed["segments"] += 1
     prior.write_text(json.dumps(with_checksum(changed)), encoding="utf-8")
     assert "expected" in refused(capsys, str(out), "--prior", str(prior))
+    prior.unlink()
+    assert main(["report", str(out), "-o", str(page)]) == 0
+    assert "--prior FILE" in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "No list is shown with reasons: the run was decided with a prior." in text
 
 
 def test_a_metric_of_the_user_s_own_needs_leave(
@@ -606,7 +607,7 @@ def test_an_input_beside_the_run_or_in_the_working_directory(
     far.rename(folder / "lists.jsonl")  # the whole folder came from elsewhere
     assert len(reported(str(run)).island("lists-data")["lists"]) == 3
     os.mkfifo(elsewhere / "lists.jsonl")
-    assert "no plain file" in refused(capsys, str(run))
+    assert "elsewhere/lists.jsonl: " in refused(capsys, str(run))
 
 
 def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -> None:

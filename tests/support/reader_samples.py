@@ -312,11 +312,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "systems": tuple(map(lines, _SYSTEMS)),
     "flat": ("a\nb\n", "é🚀\n\n", "x\u2028y\nz\n"),
     "moses": tuple(
-        f"{i} ||| a ||| LM0= -1 TM0= 1 2 ||| -3\n{i} ||| é🚀 ||| LM0= 1 ||| -4 ||| 0-0\n"
+        f"{i} ||| a ||| LM0= -1 TM0= 1 2 ||| -3 ||| 0-0\n{i} ||| é🚀 ||| LM0= 1 ||| -4 ||| 0-0\n"
         for i in range(3)
     ),
     "marian": tuple(
-        f"{i} ||| a ||| F0= -1 ||| -3\n{i} ||| é🚀 ||| 0-0 ||| F0= -1 ||| -4\n" for i in range(3)
+        f"{i} ||| a ||| 0-0 ||| F0= -1 ||| -3\n{i} ||| é🚀 ||| 0-0 ||| F0= -1 ||| -4\n"
+        for i in range(3)
     ),
     "fairseq": tuple(map(_FAIRSEQ.format, range(3))),
     "sockeye": tuple(lines(_sentence(i)) for i in range(3)),

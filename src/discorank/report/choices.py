@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isfinite
@@ -339,7 +340,8 @@ def read_run(path: str | Path) -> ChosenRun:
     """
     head = read_head(path)
     lines = lines_of_run(path)
-    rows = [checked(ChosenRow, line, f"{lines}:{n}", _FIX) for n, line in LineSource(lines)]
+    with closing(LineSource(lines)) as source:
+        rows = [checked(ChosenRow, line, f"{lines}:{n}", _FIX) for n, line in source]
     errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
     return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
 

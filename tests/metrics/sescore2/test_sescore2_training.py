@@ -444,15 +444,17 @@ def test_a_finished_training_is_used_again(
 ) -> None:
     """Nothing is encoded or trained again; other settings are refused, and another model is replaced."""
     settings = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1, "pairs": 10})
-    first = fit(work, tmp_path / "one", settings, "cpu", folder="kept")
+    first = fit(work, tmp_path / "one", settings, "cpu", folder="used again")
     assert first.counts is not None
     assert first.counts["pairs"] == 10
     other = Training(**{**settings.__dict__, "seed": 5})
-    fit(work, tmp_path / "two", other, "cpu", folder="other")
+    fit(work, tmp_path / "two", other, "cpu", folder="of another seed")
     wanted, second = weights(tmp_path / "one"), weights(tmp_path / "two")
     monkeypatch.setattr("discorank.metrics.sescore2.training.regression_training.vectors_of", None)
     progress: list[TrainingProgress] = []
-    again = fit(work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="kept")
+    again = fit(
+        work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="used again"
+    )
     assert again.complete
     assert not progress
     third = weights(tmp_path / "two")
