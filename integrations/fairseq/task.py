@@ -147,7 +147,10 @@ def register() -> type:
 
 
 def allow_arguments() -> None:
-    """Lets checkpoints be loaded that hold ``argparse.Namespace``, a bag of values: torch refuses it by default."""
+    """Allow torch's weights-only loading to read ``argparse.Namespace``, which every fairseq checkpoint holds.
+
+    fairseq evaluates some of the strings in it, so that checkpoints must be trusted.
+    """
     import torch
 
     torch.serialization.add_safe_globals([Namespace])

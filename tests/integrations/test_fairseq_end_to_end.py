@@ -61,7 +61,7 @@ def generate(folder: Path, name: str, *options: str) -> list[CandidateList]:
 
 
 def texts(record: CandidateList) -> list[str]:
-    return [candidate.text for candidate in record.candidates]
+    return [str(candidate.text) for candidate in record.candidates]
 
 
 @pytest.fixture(scope="module")

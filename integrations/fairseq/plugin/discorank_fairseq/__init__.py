@@ -1,4 +1,7 @@
-"""The folder for fairseq's --user-dir: importing it registers the task ``discorank_translation``."""
+"""The folder for fairseq's --user-dir.
+
+Importing it registers the task ``discorank_translation``, and allows checkpoints to be loaded with any task.
+"""
 
 import discorank.integrations.fairseq.task as task
 
