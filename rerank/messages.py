@@ -26,7 +26,6 @@ _FIXES = {
     "refusal": "The model refused: leave the reply out",
     "tool_calls": "It calls tools: leave the reply out",
     "reasoning_content": "Reasoning used up its tokens: raise their limit",
-    "reasoning": "Reasoning used up its tokens: raise their limit",
 }
 
 
@@ -73,11 +72,7 @@ def reply_text(reply: Any, where: str = "") -> str:
     Raises:
         NoTextError: it has none.
     """
-    message = _message(reply)
-    has_content = isinstance(message, Mapping) and not {"role", "content"}.isdisjoint(message)
-    content = message
-    if isinstance(message, Mapping):
-        content = message.get("content" if has_content else "text")
+    message, content = _message(reply)
     text = content_text(content)
     if text is None:
         fix = next((fix for key, fix in _FIXES.items() if value_at(message, key)), "")
@@ -85,12 +80,20 @@ def reply_text(reply: Any, where: str = "") -> str:
     return text
 
 
-def _message(reply: Any) -> Any:
-    """The message that holds a reply's text, or the content alone; None where a conversation has none."""
+def text_in(reply: Any) -> str | None:
+    """The text of a reply as `reply_text`; None where it has none."""
+    return content_text(_message(reply)[1])
+
+
+def _message(reply: Any) -> tuple[Any, Any]:
+    """The message that counts in a reply, None where it has none, and its content."""
+    message = reply
     if isinstance(reply, Mapping):
-        return reply["message"] if isinstance(reply.get("message"), Mapping) else reply
-    is_conversation = is_reply(reply) and any("role" in one or "content" in one for one in reply)
-    if not is_conversation:
-        return reply
-    said = [one for one in reply if one.get("type") in (None, "message")]
-    return next((one for one in reversed(said) if one.get("role") not in _OTHER_ROLES), None)
+        message = reply["message"] if isinstance(reply.get("message"), Mapping) else reply
+    elif is_reply(reply) and any("role" in one or "content" in one for one in reply):
+        said = [one for one in reply if one.get("type") in (None, "message")]
+        own = [one for one in said if one.get("role") not in _OTHER_ROLES]
+        message = own[-1] if own else None
+    if not isinstance(message, Mapping):
+        return message, message
+    return message, message.get("text" if {"role", "content"}.isdisjoint(message) else "content")

@@ -52,21 +52,19 @@ def total_logprob(choice: Any) -> float | None:
     Raises:
         InputError: it is above 0, by more than rounding.
     """
-    logprobs = value_at(choice, "logprobs")
-    values = value_at(logprobs, "token_logprobs")
-    content = value_at(logprobs, "content")
-    if values is None and isinstance(content, list):
-        values = [value_at(token, "logprob") for token in content]
-    if not isinstance(values, list) or not values:
+    numbers = _numbers(_chosen(value_at(choice, "logprobs")), inf)
+    if not numbers:
         return None
-    total = 0.0
-    for value in values:
-        number = -inf if value == -inf else finite(value)
-        if number is None:
-            return None
-        total += number
-    check_logprob(total, "logprobs")
-    return min(total, 0.0)
+    check_logprob(sum(numbers), "logprobs")
+    return min(sum(numbers), 0.0)
+
+
+def _chosen(logprobs: Any) -> Any:
+    """The log-probabilities of the tokens of a choice."""
+    content = value_at(logprobs, "content")
+    if isinstance(content, list):
+        return [value_at(token, "logprob") for token in content]
+    return value_at(logprobs, "token_logprobs")
 
 
 def token_logprobs(choice: Any) -> TokenLogprobs | None:
@@ -77,14 +75,11 @@ def token_logprobs(choice: Any) -> TokenLogprobs | None:
     logprobs = value_at(choice, "logprobs")
     content = value_at(logprobs, "content")
     if isinstance(content, list):
-        chosen = [value_at(token, "logprob") for token in content]
-        tops = [_listed(value_at(token, "top_logprobs")) for token in content]
-    else:
-        chosen = value_at(logprobs, "token_logprobs")
-        tops = [_listed(top) for top in value_at(logprobs, "top_logprobs") or ()]
-    numbers = _numbers(chosen)
+        content = [value_at(token, "top_logprobs") for token in content]
+    tops = map(_listed, content or value_at(logprobs, "top_logprobs") or ())
+    numbers = _numbers(_chosen(logprobs))
     rows = [row for row in map(_numbers, tops) if row is not None]
-    if not numbers or len(rows) < len(tops) or len(rows) != len(numbers) or not any(rows):
+    if not numbers or len(rows) != len(numbers) or not any(rows):
         return None
     top = np.full((len(rows), max(map(len, rows))), -inf, np.float32)
     for values, row in zip(top, rows, strict=True):
@@ -101,10 +96,10 @@ def _listed(top: Any) -> Any:
     return None
 
 
-def _numbers(values: Any) -> list[float] | None:
-    """Log-probabilities; None where one is none."""
+def _numbers(values: Any, most: float = MAX_LOGPROB) -> list[float] | None:
+    """Log-probabilities; None where one is none, or above the most."""
     if not isinstance(values, list):
         return None
     numbers = [-inf if value == -inf else finite(value) for value in values]
-    known = [number for number in numbers if number is not None and number <= MAX_LOGPROB]
+    known = [number for number in numbers if number is not None and number <= most]
     return known if len(known) == len(numbers) else None

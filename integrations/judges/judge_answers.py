@@ -38,7 +38,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import Ragged, Reps
 from ...metrics.storage.json_and_yaml import parse_small_json
 from ...rerank.lists import finite
-from ...rerank.messages import reply_text, value_at
+from ...rerank.messages import text_in, value_at
 from ..files.reply_choices import sendable
 from .judge_prompts import Worth
 
@@ -251,10 +251,7 @@ class Answer(NamedTuple):
         message = value_at(choice, "message")
         refusal = value_at(message, "refusal")
         is_refused = isinstance(refusal, str) and bool(refusal)
-        try:
-            shown = reply_text(choice)
-        except InputError:
-            shown = ""
+        shown = text_in(choice) or ""
         if is_refused and not shown:
             shown = str(refusal)
         is_cut = value_at(choice, "finish_reason") in ("length", "content_filter")

@@ -332,11 +332,9 @@ class _Share:
 
     def _note_wordless(self, reply: Any) -> None:
         """Keeps a reply that has choices, but no text: more requests would bring no other."""
-        choices = reply.get("choices") if isinstance(reply, Mapping) else None
-        messages = [
-            choice.get("message") if isinstance(choice, Mapping) else None
-            for choice in (choices if isinstance(choices, list) else [])
-        ]
+        choices = value_at(reply, "choices")
+        listed = choices if isinstance(choices, list) else []
+        messages = [value_at(choice, "message") for choice in listed]
         if messages and all(isinstance(message, Mapping) for message in messages):
             self.wordless = reply
             self.drawing.given_up = True

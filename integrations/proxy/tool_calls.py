@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ...rerank.messages import content_text, value_at
+from ...rerank.messages import text_in, value_at
 from ...rerank.stopping_rule import Rival, VoteStep
 from .api_errors import ApiError
 from .json_forms import NOTHING, checker, value_of
@@ -236,7 +236,7 @@ def _kind(choice: Mapping[str, Any], calls: Sequence[ToolCall], ignored: Sequenc
     """What is the same in candidates that do the same: their calls, or what they say."""
     if calls:
         return arguments_key(calls, ignored)
-    return str(content_text(value_at(value_at(choice, "message"), "content")))
+    return str(text_in(choice))
 
 
 def _weight(numbers: Iterable[int], weights: Sequence[float]) -> float:

@@ -13,14 +13,13 @@ Some servers give each token of a prompt the values of the place after it: numbe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
 from ...metrics.storage.json_and_yaml import parse_json
-from ...rerank.messages import NoTextError, reply_text, value_at
+from ...rerank.messages import text_in, value_at
 from ..files.reply_choices import total_logprob
 from ..scoring.list_prompts import ScoredText
 from .exchange import (
@@ -217,11 +216,8 @@ class ServerProbe:
     async def _choices(self, n: int, **keys: Any) -> list[str]:
         """The texts of a request for n candidates."""
         reply = await self._reply(self._chat, PROMPTS[0], {"n": n, **self._sampling, **keys})
-        texts = []
-        for choice in _choices_in(reply):
-            with suppress(NoTextError):
-                texts.append(reply_text(choice))
-        return texts
+        texts = map(text_in, _choices_in(reply))
+        return [text for text in texts if text is not None]
 
     async def logprob_form(self) -> LogprobForm | None:
         """The form that brings log-probabilities."""

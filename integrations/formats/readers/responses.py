@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import gcd
+from operator import itemgetter
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -282,13 +283,10 @@ def _choices(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(f"response.body.choices[{i}]", choice) for i, choice in enumerate(ordered)]
 
 
-def _in_order(choices: Sequence[Any]) -> list[Any]:
+def _in_order(choices: list[Any]) -> list[Any]:
     """The choices by their index, where all have one."""
-    indices = [value_at(choice, "index") for choice in choices]
-    if not all(type(index) is int for index in indices):
-        return list(choices)
-    order = sorted(range(len(choices)), key=lambda i: indices[i])
-    return [choices[i] for i in order]
+    has_indices = all(type(value_at(choice, "index")) is int for choice in choices)
+    return sorted(choices, key=itemgetter("index")) if has_indices else choices
 
 
 _FIX = "Give the samples of a task that generates text"
@@ -333,12 +331,8 @@ def _sample_entry(lines: ListLines, name: str) -> ListEntry:
     try:
         texts = _one(responses)
         found = [text for text in texts if text is not None]
-        null = (
-            [InputError("found no text", where=f"resps[0][{texts.index(None)}]")]
-            if None in texts
-            else []
-        )
-        missing = missing_keys(null * (len(texts) - len(found)))
+        null = InputError("found no text", where="resps[0]")
+        missing = missing_keys([null] * (len(texts) - len(found)))
         record = read_list({**_keys(rows), "id": list_id, "candidates": found, **missing})
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
