@@ -22,7 +22,15 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
-from .system_scores import DocumentOutputs, Judgements, Part, Scored, Swaps, check_systems
+from .system_scores import (
+    DocumentOutputs,
+    Judgements,
+    Part,
+    Scored,
+    Swaps,
+    all_systems,
+    check_systems,
+)
 
 ROUNDING = 1e-10  # eigenvalues below this share of the largest are 0
 MAX_CELLS = 1 << 22  # numbers of the equations of resamples that are solved at once
@@ -226,6 +234,22 @@ def human_scored(
     # the plain means where all systems were judged on the same segments
     kind = Scored if (known == known[0]).all() else JudgedScored
     return kind(dimension, not lower, rated_systems, (part,), segments)
+
+
+def doubtful_direction(
+    dimension: str, lower: bool, documents: Sequence[DocumentOutputs]
+) -> str | None:
+    """A question to the user where the sign of human scores contradicts their direction, else None."""
+    scored = human_scored(dimension, lower, documents, all_systems(documents))
+    scores = scored.parts[0].rows[:, :, 0]
+    if lower and (scores <= 0).all() and scores.any():
+        return (
+            f"no score of {dimension} is above 0: if they are penalties, such as -5 for a major error, higher is "
+            f"better; write {dimension} without :lower"
+        )
+    if not lower and dimension.lower() == "mqm" and (scores >= 0).all():
+        return f"{dimension} counts errors where no score is below 0; if lower is better, give {dimension}:lower"
+    return None
 
 
 def _any(judgements: Judgements) -> bool:

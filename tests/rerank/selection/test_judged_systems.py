@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.judged_systems import JudgedScored, human_scored
+from discorank.rerank.selection.judged_systems import (
+    JudgedScored,
+    doubtful_direction,
+    human_scored,
+)
 from discorank.rerank.selection.significance import in_units, judge
 from discorank.rerank.selection.system_scores import DocumentOutputs, Scored
 
@@ -142,3 +146,21 @@ def test_equal_systems_are_not_told_apart_by_the_bootstrap() -> None:
     values = np.repeat(np.arange(6.0)[None], 2, axis=0)
     (pair,) = judge(scored(values, [1] * 6), 100).pairs
     assert (pair.difference, pair.p, pair.p_bootstrap) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "lower", "doubted"),
+    [
+        ([[0.0, -5.0], [-1.0, 0.0]], True, "without :lower"),
+        ([[0.0, -5.0], [-1.0, 0.0]], False, None),
+        ([[0.0, 5.0], [1.0, 0.0]], False, "mqm:lower"),
+        ([[0.0, 5.0], [1.0, 0.0]], True, None),
+        ([[0.0, 0.0], [0.0, 0.0]], True, None),
+    ],
+)
+def test_a_sign_that_contradicts_the_direction_is_asked_about(
+    values: list[list[float]], lower: bool, doubted: str | None
+) -> None:
+    remark = doubtful_direction("mqm", lower, documents_of(np.array(values), [1, 1]))
+    assert (remark is None) == (doubted is None)
+    assert doubted is None or doubted in (remark or "")

@@ -32,6 +32,7 @@ from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
@@ -224,6 +225,9 @@ def compare_set(
             documents = with_chosen(decoded[-1].source, documents, decoded[-1].name)
         baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
+        for dimension, lower in human:
+            if doubt := doubtful_direction(dimension, lower, documents):
+                say(f"warning: {doubt}", values["quiet"])
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
         systems = _compare_systems(fitted, documents, human, values)
     except InputError as error:

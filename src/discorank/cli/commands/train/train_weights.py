@@ -17,14 +17,13 @@ from ....metrics.spec.signature import call
 from ....metrics.storage.checksums import with_checksum
 from ....metrics.storage.line_source import LineSource
 from ....rerank.prior import STRENGTH, Prior
-from ....rerank.selection.judged_systems import human_scored
-from ....rerank.selection.system_scores import all_systems
+from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.training.combination_training import Preferences, Tuning, train_combination
 from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
-from ...options.system_outputs import JudgedDocuments, JudgementOptions, judged_documents
+from ...options.system_outputs import JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
 
@@ -161,7 +160,6 @@ class TrainPriorOptions:
     format: Literal["text", "json"] = "text"
 
 
-TURNED = "mqm counts errors where no score is below 0; if lower is better, give mqm:lower"
 PRIOR_OPTIONS = Options(
     "train prior",
     "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
@@ -190,8 +188,8 @@ def run_prior(arguments: Sequence[str]) -> int:
         prior = estimate_prior(judged.documents, judged.dimension, judged.lower, values["root"])
     except InputError as error:
         raise error.inside(path) from None
-    if _seems_turned(judged):
-        say(f"warning: {TURNED}", values["quiet"])
+    if doubt := doubtful_direction(judged.dimension, judged.lower, judged.documents):
+        say(f"warning: {doubt}", values["quiet"])
     row = with_checksum(prior.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
@@ -200,15 +198,6 @@ def run_prior(arguments: Sequence[str]) -> int:
     sys.stdout.write((json.dumps(row) if values["format"] == "json" else text) + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0
-
-
-def _seems_turned(judged: JudgedDocuments) -> bool:
-    """Whether MQM, which counts errors, was taken for a score of which higher is better."""
-    if judged.lower or judged.dimension.lower() != "mqm":
-        return False
-    documents = judged.documents
-    scores = human_scored(judged.dimension, True, documents, all_systems(documents)).parts[0]
-    return bool((scores.rows[:, :, 0] >= 0).all())
 
 
 def raters_table(raters: Raters) -> str:
