@@ -36,7 +36,7 @@ def candidate_of(choice: Any) -> Candidate:
         raise InputError(f"found {excerpt(choice)}, expected a choice with a text")
     text = reply_text(choice)
     if text != sendable(text):
-        raise InputError("found half of a surrogate pair in the text", fix="Ask for it again")
+        raise InputError("a choice with half of a surrogate pair in its text", fix="Ask again")
     fields = {"unfinished": True} if is_unfinished(choice) else NOTHING
     return Candidate(text, total_logprob(choice), fields)
 

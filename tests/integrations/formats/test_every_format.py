@@ -82,9 +82,9 @@ ABOVE_0 = {
     ),
     "parquet": ("", "1: row group 0, row 0: candidates[1]"),
     "batch": (
-        '{"custom_id": "a", "response": {"body": {"choices": [{"text": "x"}, '
+        '{"custom_id": "a", "response": {"body": {"choices": ['
         '{"text": "y", "logprobs": {"token_logprobs": [2.5]}}]}}}',
-        "1: response.body.choices[1]",
+        "1: response.body.choices[0]",
     ),
     "fairseq": ("S-0\ts\nH-0\t-1\tx\nP-0\t-1\nH-0\t-1\ty\nP-0\t2 2", "5: P-"),
     "marian": ("0 ||| x ||| F0= -1 ||| -1\n0 ||| y ||| F0= 3 ||| 3", "2: logprob"),
