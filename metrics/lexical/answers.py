@@ -98,7 +98,7 @@ _SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
     for pattern, as_read in (
         (r"\\{2}(?=[a-zA-Z])", r"\\"),
         (
-            r"(?i)\s*(?:\\?%|per\s?cent\b|pct\b|prozent\b|p[oe][ru]r?\s?c(?:ent|iento|ento)\b|процент\w*|パーセント|퍼센트|프로)",
+            r"(?i)\s*(?:\\?%|per\s?cent(?:age)?\b|pct\b|prozent\b|p[oe][ru]r?\s?c(?:ent|iento|ento)\b|процент\w*|パーセント|퍼센트|프로)",
             "%",
         ),
         (r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))", ""),  # thousands
@@ -107,7 +107,7 @@ _SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\\\$|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)",
             "",
         ),
-        (r"\\[,!;: ]|\\q?quad(?![a-zA-Z])|[$~€£]", " "),
+        (r"\\[,!;: ]|\\q?quad|[$~€£]", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(?:cdot|times|ast)(?![a-zA-Z])|[×·∙⋅]|(?<=\d)\s+x\s+(?=\d)", "*"),
         (r"\\div(?![a-zA-Z])|÷", "/"),
@@ -119,7 +119,8 @@ _SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"\\cup(?![a-zA-Z])", "∪"),
         (r"\\pm(?![a-zA-Z])", "±"),
         (r"\\in(?![a-zA-Z])", "∈"),
-        (r"(?:\\approx(?![a-zA-Z])|≈).*", ""),
+        (r"(?<=[\d)}])\s*(?:\\approx|≈).*", ""),
+        (r"\\approx|≈", "="),
         (r"∞", r"\\infty "),
         (r"[\u2212–]", "-"),
         (r"\*\*", "^"),
@@ -137,12 +138,13 @@ _SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"(?<![\d.,}^])(\d+)\s+(\d+)/(\d+)(?!\d)", r"(\1+\2/\3)"),
         (r"\\sqrt\s*\[(\d)\]\s*\{", r"root{\1,"),
         (r"\}\s*\{", ","),
+        (r"^\{(.*,.*)\}$", r"\1"),
     )
 )
 _SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(_SCALES)})s?(?![^\W\d_])")
 # a name in front of what it equals, without a number or a sign of arithmetic
 _NAMED = re.compile(
-    rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
+    rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\|[A-Z]+\||\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
 )
 _PROSE = re.compile(
     r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
@@ -158,7 +160,8 @@ _IN_PYTHON = {
     "%": "/'100'",
 }
 _IN_PYTHON |= {"=": "==", "≤": "<=", "≥": ">=", "≠": "!=", "∪": "|"} | {
-    sign: sign for sign in "+-*/(),<>"
+    **{sign: sign for sign in "+-*/(),<>"},
+    ";": ",",
 }
 _TOKEN = re.compile(
     r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?)"
@@ -242,10 +245,13 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
     if len(text) <= MAX_FORMULA and not _WHOLE_DATE.fullmatch(text):
         if comma := _DECIMAL_COMMA.fullmatch(text):
             text = f"{comma[1].replace('.', '')}.{comma[2]}"
-        key = _formula_key(_notation(text))
+        text = _notation(text)
+        if len(set(_NAMED.findall(text))) == 1:
+            text = _NAMED.sub("", text).strip()
+        key = _formula_key(text)
         if key is None and formula is not None and _FORMULA_MARKS.search(text):
             key = formula(text)
-    return key or f"'{_folded(_notation(text))}"
+    return key or f"'{_folded(text)}"
 
 
 def _folded(text: str) -> str:
@@ -264,8 +270,6 @@ def _notation(text: str) -> str:
 
 def _formula_key(text: str) -> str | None:
     """A key of a formula, or of a number with a unit behind it; None of anything else."""
-    if len(set(_NAMED.findall(text))) == 1:
-        text = _NAMED.sub("", text).strip()
     if "±" in text:
         text = f"{text.replace('±', '+')}, {text.replace('±', '-')}"
     if text.startswith(("(", "[", "⦃")):
@@ -336,7 +340,11 @@ def _key(node: ast.expr) -> str:
 
 def _of_relation(sides: Sequence[ast.expr], signs: Sequence[type[ast.cmpop]]) -> str:
     """A key of equations and inequalities up to a factor; of arithmetic its result, of bounds of a name an interval."""
-    if {*signs} <= {ast.Lt, ast.LtE} and len(sides) == 3 and isinstance(sides[1], ast.Name):
+    if (
+        {*signs} <= {ast.Lt, ast.LtE}
+        and len(sides) == 3
+        and not any(isinstance(part, ast.Constant) for part in ast.walk(sides[1]))
+    ):
         left, right = (
             [ast.Constant(mark)] * (sign is ast.LtE) for mark, sign in zip("[]", signs, strict=True)
         )
