@@ -57,7 +57,10 @@ _WRAPPED = re.compile(
 _AROUND = " \t\n\r\"'`*_“”‘’«»「」『』【】"
 _WIDE = str.maketrans("（）［］，：；", "()[],:;")
 _EXCLAIMED = re.compile(r"(?<![\d)nkm!])!+$")  # not a factorial
-_PAIRS = {"(": ")", "[": "]", "$": "$", "\\(": "\\)", "\\[": "\\]"}
+# brackets around a text, but a tuple or an interval
+_IN_BRACKETS = re.compile(
+    r"\(([^(,]*)\)|\[([^\[,]*)\]|\$+([^$]*)\$+|\\[(\[]((?:(?!\\[(\[]).)*)\\[)\]]", re.DOTALL
+)
 _CHOICE = re.compile(
     r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])[).:](?=\s|$)|([A-J])(?=$|[,。:;](?!\s*[A-J]|\s))|\[([A-J])\])"
     r"(?:\s*[:.)-]?\s.*|[,。:;].*)?$|\(?([a-j])[.)]\s+\S.*$",
@@ -66,16 +69,16 @@ _CHOICE = re.compile(
 _NAMED_CHOICE = re.compile(r"(?:option|choice)\s+([A-J])\b.*$", re.IGNORECASE | re.DOTALL)
 _YES_NO = re.compile(
     r"(yes|no|ja|nein|oui|non|sí|si|sì|sim|não|nee|да|нет|はい|いいえ|是的?|不是|否|ndiyo|hapana|네|아니요|evet|hayır)"
-    r"(?=$|[\s,.;:!—–-]|[、。,])",
+    r"(?=$|[,.;:!—–、。-])",
     re.IGNORECASE,
 )
-_SEPARATED = ",.;:!—–-、。,"
 _HEDGE = re.compile(
-    r"(?:I\s+(?:think|believe|guess)(?:\s+that)?|(?:it|the\s+answer)\s+is|it's|probably|likely|maybe"
-    r"|approximately|about|around|roughly|nearly|ca\.?)\s+(?=\S)|(?:≈|~|\\approx)\s*(?=\S)",
+    r"^(?:(?:I\s+(?:think|believe|guess)(?:\s+that)?|(?:it|the\s+answer)\s+is|it's|probably|likely|maybe"
+    r"|approximately|about|around|roughly|nearly|ca\.?)\s+(?=\S)|(?:≈|~|\\approx)\s*(?=\S))+",
     re.IGNORECASE,
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
+_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cento|por\s?ciento)\b|процент\w*|パーセント|퍼센트)"
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
     r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
@@ -92,55 +95,42 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "sqrt": lambda value: _power(value, Fraction(1, 2)),
     "root": lambda degree, value: _power(value, 1 / degree),
 }
-# spellings, and how each is read, in this order
-_SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(pattern), as_read)
-    for pattern, as_read in (
-        (r"\\{2}(?=[a-zA-Z])", r"\\"),
-        (
-            r"(?i)\s*(?:\\?%|per\s?cent(?:age)?\b|pct\b|prozent\b|p[oe][ru]r?\s?c(?:ent|iento|ento)\b|процент\w*|パーセント|퍼센트|프로)",
-            "%",
-        ),
-        (r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))", ""),  # thousands
-        (_WRAPPED.pattern, r"\1"),
-        (
-            r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\\\$|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)",
-            "",
-        ),
-        (r"\\[,!;: ]|\\q?quad|[$~€£]", " "),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (r"\\(?:cdot|times|ast)(?![a-zA-Z])|[×·∙⋅]|(?<=\d)\s+x\s+(?=\d)", "*"),
-        (r"\\div(?![a-zA-Z])|÷", "/"),
-        (r"\\(?:leq?|leqslant)(?![a-zA-Z])|<=", "≤"),
-        (r"\\(?:geq?|geqslant)(?![a-zA-Z])|>=", "≥"),
-        (r"\\neq?(?![a-zA-Z])|!=", "≠"),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"\\cup(?![a-zA-Z])", "∪"),
-        (r"\\pm(?![a-zA-Z])", "±"),
-        (r"\\in(?![a-zA-Z])", "∈"),
-        (r"(?<=[\d)}])\s*(?:\\approx|≈).*", ""),
-        (r"\\approx|≈", "="),
-        (r"∞", r"\\infty "),
-        (r"[\u2212–]", "-"),
-        (r"\*\*", "^"),
-        (r"²", "^2"),
-        (r"³", "^3"),
-        (r"\\\{", "⦃"),
-        (r"\\\}", "⦄"),
-        (r"\s*(?:,\s*)?\b(?:and|or)\b\s*", ", "),
-        (r"√|(?<![\\a-zA-Z])sqrt(?![a-zA-Z])", r"\\sqrt "),
-        (r"π|(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
-        (r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))", r"\\\1{\2}"),
-        (r"(\\frac\s*\{[^{}]*\})\s*(\w)", r"\1{\2}"),
-        (r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)", r"\1{\2}"),
-        (r"(?<![\d.,}^])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}", r"(\1+\2/\3)"),
-        (r"(?<![\d.,}^])(\d+)\s+(\d+)/(\d+)(?!\d)", r"(\1+\2/\3)"),
-        (r"\\sqrt\s*\[(\d)\]\s*\{", r"root{\1,"),
-        (r"\}\s*\{", ","),
-        (r"^\{(.*,.*)\}$", r"\1"),
-    )
+_LATEX = (
+    "cdot* times* ast* div/ le≤ leq≤ leqslant≤ lt< ge≥ geq≥ geqslant≥ gt> ne≠ neq≠ cup∪ pm± in∈"
 )
+_COMMANDS = {name[:-1]: name[-1] for name in _LATEX.split()}
+_COMMAND = re.compile(rf"\\({'|'.join(_COMMANDS)})(?![a-zA-Z])")
+_SIGNS = str.maketrans("×·∙⋅÷\u2212–$~€£", "****/--    ") | str.maketrans(
+    {"∞": r"\infty ", "²": "^2", "³": "^3", "√": r"\sqrt ", "π": r"\pi "}
+)
+# spellings, and how each is read, in this order
+_SPELLED: Mapping[str, str] = {
+    r"\\{2}(?=[a-zA-Z])": r"\\",
+    _PERCENT: "%",
+    r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))": "",  # thousands
+    _WRAPPED.pattern: r"\1",
+    r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)": "",
+    r"\\[,!;: ]|\\q?quad": " ",
+    r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
+    r"(?<=\d)\s+x\s+(?=\d)": "*",
+    r"<=": "≤",
+    r">=": "≥",
+    r"!=": "≠",
+    r"\*\*": "^",
+    r"(?<=[\d)}])\s*(?:\\approx|≈).*": "",
+    r"\\approx|≈": "=",
+    r"\\\{": "⦃",
+    r"\\\}": "⦄",
+    r"\s*(?:,\s*)?\b(?:and|or)\b\s*": ", ",
+    r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])": r"\\\1",
+    r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))": r"\\\1{\2}",
+    r"(\\frac\s*\{[^{}]*\})\s*(\w)": r"\1{\2}",
+    r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\1{\2}",
+    r"(?<![\d.,}^])(\d+)(?:\s+|\s*\\frac\s*\{(?=\d+\}))(\d+)(?:/|\}\s*\{)(\d+)\}?(?!\d)": r"(\1+\2/\3)",
+    r"\\sqrt\s*\[(\d)\]\s*\{": r"root{\1,",
+    r"\}\s*\{": ",",
+    r"^\{(.*,.*)\}$": r"\1",
+}
 _SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(_SCALES)})s?(?![^\W\d_])")
 # a name in front of what it equals, without a number or a sign of arithmetic
 _NAMED = re.compile(
@@ -149,20 +139,8 @@ _NAMED = re.compile(
 _PROSE = re.compile(
     r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
 )
-_IN_PYTHON = {
-    "{": "(",
-    "}": ")",
-    "[": "('[',",
-    "]": ",']')",
-    "⦃": "{",
-    "⦄": "}",
-    "^": "**",
-    "%": "/'100'",
-}
-_IN_PYTHON |= {"=": "==", "≤": "<=", "≥": ">=", "≠": "!=", "∪": "|"} | {
-    **{sign: sign for sign in "+-*/(),<>"},
-    ";": ",",
-}
+_PYTHON = "+ - * / ( ) , < > , ( ) { } ** == <= >= != | ('[', ,']') /'100'"
+_IN_PYTHON = dict(zip("+-*/(),<>;{}⦃⦄^=≤≥≠∪[]%", _PYTHON.split(), strict=True))
 _TOKEN = re.compile(
     r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?)"
     rf"|\\?(?P<function>{'|'.join(_FUNCTIONS)})\s*[({{]|(?P<letter>[^\W\d_]|\\(?:alpha|beta|gamma|delta|epsilon|theta"
@@ -184,12 +162,9 @@ def bare(answer: str) -> str:
         before = text
         text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:。、،")
         text = _EXCLAIMED.sub("", text)
-        for left, right in _PAIRS.items():
-            is_wrapped = len(text) > len(left) and text.startswith(left) and text.endswith(right)
-            inside = text[len(left) : -len(right)].strip("$" if left == "$" else "")
-            is_plain = left in ("(", "[") and "," in inside  # a tuple or an interval
-            if is_wrapped and not is_plain and letter_of(text) is None and left not in inside:
-                text = inside
+        wrapped = _IN_BRACKETS.fullmatch(text)
+        if wrapped and wrapped.lastindex and letter_of(text) is None:
+            text = wrapped[wrapped.lastindex]
     return text
 
 
@@ -206,16 +181,12 @@ def letter_of(answer: str) -> str | None:
 def yes_or_no(answer: str) -> str | None:
     """The yes or no that an answer is, or begins with before a comma or a full stop."""
     match = _YES_NO.match(answer)
-    if match is None or answer[match.end() : match.end() + 1] not in _SEPARATED:
-        return None
-    return match[1]
+    return match and match[1]
 
 
 def unhedged(answer: str) -> str:
     """An answer without "I think it is", "about" and the like in front."""
-    while match := _HEDGE.match(answer):
-        answer = answer[match.end() :]
-    return answer
+    return _HEDGE.sub("", answer)
 
 
 def number_key(answer: str) -> str:
@@ -245,12 +216,12 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
     if len(text) <= MAX_FORMULA and not _WHOLE_DATE.fullmatch(text):
         if comma := _DECIMAL_COMMA.fullmatch(text):
             text = f"{comma[1].replace('.', '')}.{comma[2]}"
-        text = _notation(text)
+        written, text = text, _notation(text)
         if len(set(_NAMED.findall(text))) == 1:
             text = _NAMED.sub("", text).strip()
         key = _formula_key(text)
-        if key is None and formula is not None and _FORMULA_MARKS.search(text):
-            key = formula(text)
+        if key is None and formula is not None and _FORMULA_MARKS.search(written):
+            key = formula(written)
     return key or f"'{_folded(text)}"
 
 
@@ -263,8 +234,9 @@ def _folded(text: str) -> str:
 
 def _notation(text: str) -> str:
     """A formula in one notation."""
-    for pattern, as_read in _SPELLED:
-        text = pattern.sub(as_read, text)
+    text = _COMMAND.sub(lambda m: _COMMANDS[m[1]], text.translate(_SIGNS))
+    for pattern, as_read in _SPELLED.items():
+        text = re.sub(pattern, as_read, text)
     return _SCALED.sub(lambda m: f"*10^{_SCALES[m[1].casefold()]}", text).strip()
 
 
