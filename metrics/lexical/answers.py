@@ -78,7 +78,7 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
-_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cento|por\s?ciento)\b|процент\w*|パーセント|퍼센트)"
+_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to)\b|процент\w*|パーセント|퍼센트)"
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
     r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
@@ -398,21 +398,10 @@ def math_key(text: str) -> str | None:
 
     It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
     """
-    if (
-        len(text) > MAX_PARSED
-        or len(_BRANCHING.findall(text)) > MAX_BRANCHES
-        or _COSTLY.search(text)
-    ):
-        return None
-    parser = math_parser()
+    is_costly = len(_BRANCHING.findall(text)) > MAX_BRANCHES or _COSTLY.search(text)
+    parser = None if is_costly or len(text) > MAX_PARSED else math_parser()
     parsed = parser(f"${text.strip('$')}$") if parser else []
-    if not parsed:
-        return None
-    try:
-        expression = parsed[0].doit() if getattr(parsed[0], "is_Matrix", False) else parsed[0]
-    except (ValueError, ArithmeticError, TypeError):  # matrices that do not fit
-        return None
-    return _formula_key(_notation(f"{expression}")) or f"%{expression}"
+    return _formula_key(_notation(f"{parsed[0]}")) or f"%{parsed[0]}" if parsed else None
 
 
 @lru_cache(1)
@@ -437,12 +426,8 @@ def math_parser() -> Callable[[str], list[Any]] | None:
     )
 
 
-def _exact(answer: str) -> str:
-    return answer
-
-
 KEYS: Mapping[Agreement, Callable[[str], str]] = {
-    "exact": _exact,
+    "exact": str,
     "casefold": str.casefold,
     "number": number_key,
     "value": value_key,
