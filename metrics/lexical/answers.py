@@ -78,7 +78,7 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
-_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to)\b|процент\w*|パーセント|퍼센트)"
+_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to|процент\w*)\b|パーセント|퍼센트)"
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
     r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
@@ -128,7 +128,7 @@ _SPELLED: Mapping[str, str] = {
     r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\1{\2}",
     r"(?<![\d.,}^])(\d+)(?:\s+|\s*\\frac\s*\{(?=\d+\}))(\d+)(?:/|\}\s*\{)(\d+)\}?(?!\d)": r"(\1+\2/\3)",
     r"\\sqrt\s*\[(\d)\]\s*\{": r"root{\1,",
-    r"\}\s*\{": ",",
+    r"\}\s*\{": ", ",
     r"^\{(.*,.*)\}$": r"\1",
 }
 _SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(_SCALES)})s?(?![^\W\d_])")
@@ -253,7 +253,7 @@ def _formula_key(text: str) -> str | None:
     return _tried(_key, text)
 
 
-def _tried(key_of: Callable[[ast.expr], str], text: str) -> str | None:
+def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
     """The key of a formula as the set of its parts between commas; None of what is not a formula."""
     if _PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
         return None
@@ -284,7 +284,7 @@ def _in_python(text: str) -> str:
     return re.sub(r"(?<=[\w')]) (?=[\w(])", " * ", source)
 
 
-def _number(formula: ast.expr) -> str:
+def _number(formula: ast.Set) -> str:
     """The key of a number that is exact; ValueError of anything else."""
     ((value,),) = ({_value(part, point) for point in POINTS} for part in formula.elts)
     if not isinstance(value, Fraction):

@@ -24,8 +24,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from math import ceil
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 import regex
 
@@ -34,6 +35,8 @@ from ..storage.limits import limits
 from .answers import DATE, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
+Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
+Find = Callable[[str], str | None]
 
 MOST = 0.75
 SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
@@ -45,26 +48,21 @@ MAX_PATTERN = 1_000  # characters of a pattern or a path
 MAX_TRIED = 1 << 22  # characters that are read in vain in search of JSON within a text
 
 # words in front of an answer, by language: those of MGSM in lm-eval, and some more
-MARKS: Mapping[str, str] = {
-    "English": r"(?:the\s+)?(?:(?:final|correct|right|best)\s+){0,2}(?:answer|choice|option)\s+"
+_ENGLISH = (
+    r"(?:the\s+)?(?:(?:final|correct|right|best)\s+){0,2}(?:answer|choice|option)\s+"
     r"(?:is|would\s+be|must\s+be|should\s+be|will\s+be|=)(?!\s+not\b)(?:\s+(?:therefore|thus|then|simply|option|choice)){0,2}"
-    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]",
-    "German": r"(?:die\s+)?(?:endgültige\s+|richtige\s+)?antwort\s+(?:ist|lautet)|(?:endgültige\s+)?antwort\s*:",
-    "French": r"(?:la\s+)?(?:bonne\s+)?réponse\s+(?:finale\s+|correcte\s+)?(?:est|serait)|réponse\s*(?:finale\s*)?:",
-    "Spanish": r"(?:la\s+)?respuesta\s+(?:final\s+|correcta\s+)?es|respuesta\s*(?:final\s*)?:",
-    "Portuguese": r"(?:a\s+)?resposta\s+(?:final\s+|correta\s+)?é|resposta\s*(?:final\s*)?:",
-    "Italian": r"(?:la\s+)?risposta\s+(?:finale\s+|corretta\s+)?è|risposta\s*(?:finale\s*)?:",
-    "Dutch": r"(?:het\s+)?(?:juiste\s+)?antwoord\s+is|antwoord\s*:",
-    "Polish": r"(?:poprawna\s+)?odpowied(?:ź|zią)\s*(?:to|jest|brzmi|:)",
-    "Russian, Ukrainian": r"(?:окончательный\s+|правильный\s+)?ответ\s*(?:[:—–-]|равен|будет)|відповідь\s*[:—–-]",
-    "Greek": r"(?:η\s+)?(?:σωστή\s+)?απάντηση\s+είναι|απάντηση\s*:",
-    "Swahili": r"jibu\s+(?:ni|la\s+mwisho\s+ni)|jibu\s*:",
-    "Turkish": r"(?:doğru\s+)?(?:cevap|yanıt)\s*:",
-    "Vietnamese": r"(?:đáp\s+án|câu\s+trả\s+lời)\s*(?:đúng\s*|cuối\s+cùng\s*)?(?:là|:)",
-    "Indonesian": r"jawaban(?:nya)?\s*(?:akhir\s*|yang\s+benar\s*)?(?:adalah|:)",
-}
+    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]"
+)
+# an answer in German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Ukrainian, Greek, Swahili, Turkish,
+# Vietnamese and Indonesian, perhaps a final or correct one, and what leads to it
+_ANSWER = (
+    r"antwort|réponse|respuesta|resposta|risposta|antwoord|odpowied(?:ź|zią)|ответ|відповідь|απάντηση|jibu|cevap|yanıt"
+    r"|đáp\s+án|câu\s+trả\s+lời|jawaban(?:nya)?"
+)
+_FINAL = r"finale?|corr[ei]c?t[ae]|correta|corretta|la\s+mwisho|đúng|cuối\s+cùng|akhir|yang\s+benar"
+_LEADS = r"ist|lautet|est|serait|es|é|è|is|to|jest|brzmi|равен|будет|είναι|ni|là|adalah"
 # of scripts without blanks, or whose words take prefixes: they are found within words too
-MARKS_WITHIN: Mapping[str, str] = {
+_WITHIN: Mapping[str, str] = {
     "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)"
     r"|答案(?=\s*[:：*(（A-J\d\\$])"
     r"|(?<!不)(?:选择?|選擇?)(?=\s*[(（]?[A-J](?![a-zA-Z]))",
@@ -82,7 +80,7 @@ MARKS_WITHIN: Mapping[str, str] = {
 }
 _TAGGED = re.compile(rf"<answer>(.{{0,{MAX_ANSWER}}}?)</answer>", re.IGNORECASE | re.DOTALL)
 _MARKED = re.compile(
-    rf"(?:(?<!\w)(?:{'|'.join(MARKS.values())})|{'|'.join(MARKS_WITHIN.values())})"
+    rf"(?:(?<!\w)(?:{_ENGLISH}|(?:{_ANSWER})(?:\s+(?:{_FINAL}))?(?:\s+(?:{_LEADS})\b|\s*[:—–]|\s+-))|{'|'.join(_WITHIN.values())})"
     rf"[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}(?=(?P<answer>[^\n]{{1,{MAX_ANSWER}}}))",
     re.IGNORECASE,
 )
@@ -152,8 +150,7 @@ def whole(text: str) -> str | None:
 
 def last_line(text: str) -> str | None:
     """The last line that is not blank."""
-    lines = text.strip().splitlines()
-    return lines[-1].strip() or None if lines else None
+    return whole(text.strip().rpartition("\n")[2])
 
 
 def boxed(text: str) -> str | None:
@@ -176,7 +173,8 @@ def boxed(text: str) -> str | None:
             is_outer = bool(boxes) and boxes[-1].start > start
             if start >= 0 and not is_outer:
                 boxes.append(_Span(start, match.end(), text[content : match.start()].strip()))
-    return _joined(text, boxes)
+    answer = _joined(text, boxes)
+    return answer and (bare(answer) or answer)
 
 
 class _Span(NamedTuple):
@@ -252,7 +250,11 @@ def is_answer(text: str) -> bool:
     formulas = list(_FORMULA.finditer(inside))
     if formulas and not _JOINED.fullmatch(_FORMULA.sub("", inside)):
         return False
-    if _SENTENCE_END.search(inside) or _SENTENCE.search(inside) or _PREFIX.match(inside):
+    if (
+        _SENTENCE_END.search(inside.rstrip("!"))
+        or _SENTENCE.search(inside)
+        or _PREFIX.match(inside)
+    ):
         return False
     ends_sentence = len(words) >= FEW_WORDS and text.endswith((".", "!"))
     return not ends_sentence or not _NUMBER.search(inside) or bool(_OF_A_NAME.search(inside))
@@ -304,13 +306,8 @@ def short_text(text: str) -> str | None:
     return _shown(shown) or None if is_short else None
 
 
-def _boxed(text: str) -> str | None:
-    answer = boxed(text)
-    return answer and (bare(answer) or answer)
-
-
-_STEPS: Mapping[Rule, Callable[[str], str | None]] = {
-    "boxed": _boxed,
+_STEPS: Mapping[Rule, Find] = {
+    "boxed": boxed,
     "marked": marked,
     "number": last_number,
     "text": short_text,
@@ -388,22 +385,17 @@ def matched(pattern: Any, text: str) -> str | None:
     Raises:
         MetricError: the search takes more than `PATTERN_SECONDS`.
     """
-    last = None
-    try:
-        # other threads run on meanwhile
-        for match in pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True):
-            last = match if match[0] else last
+    try:  # other threads run on meanwhile
+        matches = pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True)
+        last = [match for match in matches if match[0]][-1:]
     except TimeoutError:
         raise MetricError(
             f"more than {PATTERN_SECONDS:g} s on a text of {len(text)} characters",
             where=f"pattern {excerpt(pattern.pattern)}",
             fix="Write one that backtracks less: no repetition within a repetition",
         ) from None
-    if last is None:
-        return None
-    groups = [group for group in last.groups() if group is not None]
-    answer = groups[0] if groups else last[0]
-    return answer.strip() or None
+    found = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
+    return whole(next(found, ""))
 
 
 def steps_of(path: str) -> tuple[str | int, ...]:
@@ -435,49 +427,31 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     """
     limits().check("json_bytes", len(text), "text")
     limits().check("json_values", sum(map(text.count, "[{,:")), "text")
-    for value in _json_in(text):
-        for step in steps:
-            value = _inside(value, step)
-        if value is not None:
-            break
-    else:
-        return None
-    if isinstance(value, str):
-        return value.strip() or None
+    found = (reduce(_inside, steps, value) for value in _json_in(text))
+    value = next((value for value in found if value is not None), None)
+    if value is None or isinstance(value, str):
+        return value and whole(value)
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     except RecursionError:
         return None
 
 
-def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-# numbers stay as they are written
-_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refused)
+# numbers stay as they are written; int refuses NaN and Infinity, which are not JSON
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)
 
 
 def _json_in(text: str) -> Iterator[Any]:
-    """The JSON that a text is, or the arrays and objects in it, the last first."""
-    try:
-        yield _JSON.decode(text)
-        return
-    except (ValueError, RecursionError):
-        pass
-    text = _end(text)
-    values, at, tried = [], 0, 0
+    """The arrays and objects in a text that end behind its thought, the last first."""
+    values, at, tried, thought = [], 0, 0, text.rfind("</think>")
     for match in re.finditer(r"[\[{]", text):
         start = match.start()
-        if start < at or tried > MAX_TRIED:
-            continue
-        try:
-            value, at = _JSON.raw_decode(text, start)
-            values.append(value)
-        except json.JSONDecodeError as error:
-            tried += error.pos - start
-        except (ValueError, RecursionError):
-            tried += len(text) - start
+        if start >= at and tried <= MAX_TRIED:
+            try:
+                value, at = _JSON.raw_decode(text, start)
+                values += [value] * (at > thought)
+            except (ValueError, RecursionError) as error:
+                tried += getattr(error, "pos", len(text)) - start
     yield from reversed(values)
 
 
@@ -488,3 +462,24 @@ def _inside(value: Any, step: str | int) -> Any:
     if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
         return value[step]
     return None
+
+
+def finder(place: Place, pattern: str | None, path: str | None) -> Find:
+    """A finder of the answer of a text, None where it has none.
+
+    Args:
+        place: where the answer is; "auto" is the last of the rules.
+        pattern: the regular expression, for "pattern".
+        path: the JSON path, for "json".
+
+    Raises:
+        InputError: a pattern or a path that cannot be read.
+    """
+    if place == "pattern":
+        return partial(matched, compiled(pattern or ""))
+    if place == "json":
+        return partial(json_value, steps_of(path or ""))
+    if place == "marked" or place == "number":
+        return partial(written, place)
+    plain: dict[Place, Find] = {"text": whole, "last-line": last_line, "boxed": boxed}
+    return plain.get(place, partial(written, "text"))
