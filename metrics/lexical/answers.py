@@ -42,9 +42,7 @@ MAX_BITS = 4_000
 MAX_UNIT_WORDS = 4
 POINTS = (1, 2, 3)
 
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
+_MONTH = r"(?:(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber)"
 DATE = (
     rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{2,4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
@@ -78,8 +76,8 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
-_PERCENT = r"(?i)\s*(?:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to|процент\w*)\b|パーセント|퍼센트)"
-_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
+PERCENT = r"\s*(?i:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to|процент\w*)\b|パーセント|퍼센트)"
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
     r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
     r"((?:(?![a-zA-Z]\b)[^\W\d_]|[mgshlLWVAJNKCF]\b|/)[^\d=(\\^]*(?:\^?\{?[23]\}?)?)"
@@ -106,7 +104,7 @@ _SIGNS = str.maketrans("×·∙⋅÷\u2212–$~€£", "****/--    ") | str.make
 # spellings, and how each is read, in this order
 _SPELLED: Mapping[str, str] = {
     r"\\{2}(?=[a-zA-Z])": r"\\",
-    _PERCENT: "%",
+    PERCENT: "%",
     r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))": "",  # thousands
     _WRAPPED.pattern: r"\1",
     r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)": "",
@@ -131,7 +129,7 @@ _SPELLED: Mapping[str, str] = {
     r"\}\s*\{": ", ",
     r"^\{(.*,.*)\}$": r"\1",
 }
-_SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(_SCALES)})s?(?![^\W\d_])")
+_SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(SCALES)})s?(?![^\W\d_])")
 # a name in front of what it equals, without a number or a sign of arithmetic
 _NAMED = re.compile(
     rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\|[A-Z]+\||\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
@@ -237,7 +235,7 @@ def _notation(text: str) -> str:
     text = _COMMAND.sub(lambda m: _COMMANDS[m[1]], text.translate(_SIGNS))
     for pattern, as_read in _SPELLED.items():
         text = re.sub(pattern, as_read, text)
-    return _SCALED.sub(lambda m: f"*10^{_SCALES[m[1].casefold()]}", text).strip()
+    return _SCALED.sub(lambda m: f"*10^{SCALES[m[1].casefold()]}", text).strip()
 
 
 def _formula_key(text: str) -> str | None:
@@ -264,20 +262,13 @@ def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
 
 
 def _in_python(text: str) -> str:
-    """A formula in Python: numbers as strings, a _ in front of symbols, signs between factors; ValueError of none."""
+    """A formula in Python: numbers as strings, a _ in front of symbols, signs between factors, ? for anything else."""
     pieces = []
     for match in _TOKEN.finditer(text):
         part = match[match.lastgroup or 0]
-        if match["number"]:
-            pieces.append(f"'{part.replace(',', '')}'")
-        elif match["function"]:
-            pieces.append(f"{part}(")
-        elif match["letter"]:
-            pieces.append("_" + part.removeprefix("\\"))
-        elif part in _IN_PYTHON:
-            pieces.append(_IN_PYTHON[part])
-        else:
-            raise ValueError(f"no formula has {part}")
+        forms = {"number": f"'{part.replace(',', '')}'", "function": f"{part}("}
+        forms["letter"] = "_" + part.removeprefix("\\")
+        pieces.append(forms.get(match.lastgroup or "") or _IN_PYTHON.get(part, "?"))
     source = " ".join(pieces)
     if re.search(r"[\w')] '", source):
         raise ValueError("a number behind another factor")

@@ -26,17 +26,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from math import ceil
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import regex
 
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
-from .answers import DATE, bare, letter_of, unhedged, yes_or_no
+from .answers import DATE, PERCENT, SCALES, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
 Find = Callable[[str], str | None]
+_Span = tuple[int, int, str]  # of a box or formula: where it begins and ends, and its content
 
 MOST = 0.75
 SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
@@ -95,14 +96,12 @@ _REASON = re.compile(
 _COPULA = re.compile(
     r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
 )
-_PREFIX = re.compile(
-    r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)"
-)
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
 _SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
-    r"^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
+    r"^[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|^[=≈]\s*(?=\S)"
+    r"|^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
     r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
     r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
     r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
@@ -121,7 +120,7 @@ _NUMBER = re.compile(
     rf"(?:{_FRACTION}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
     rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?"
     r"(?:\s?(?:\\times|\\cdot|[×x*])\s?10\^(?:\{-?\d{1,3}\}|-?\d{1,3}))?"
-    r"(?:\s?(?:\\?%|percent\b|per\s?cent\b|pct\b|(?:thousand|million|billion|trillion)\b))?",
+    rf"(?:{PERCENT}|\s?(?:{'|'.join(SCALES)}))?",
     re.IGNORECASE,
 )
 # a formula that LaTeX sets apart; the $ of currencies is none
@@ -137,7 +136,6 @@ _BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|[{}]", re.DOTALL)
 _JOINED = re.compile(
     r"(?:[\s,;&$]|\\[()\[\]]|\\q?quad|\\text\s*\{[^{}]*\b(?:and|or)\b[^{}]*\}|\b(?:and|or)\b|[a-z]_?\d?\s*=)*"
 )
-_PERCENT_BEHIND = re.compile(r"\s?(?:\\?%|percent\b|pct\b)")
 _KEY, _INDEX = r"[^.\[\]]+", r"\[(-?\d{1,9})\]"
 _PATH = re.compile(rf"(?:{_KEY}|{_INDEX})(?:\.{_KEY}|{_INDEX})*")
 _STEP = re.compile(rf"({_KEY})|{_INDEX}")
@@ -170,32 +168,22 @@ def boxed(text: str) -> str | None:
             open_braces.append((match.start() if "boxed" in mark else -1, match.end()))
         elif mark == "}" and open_braces:
             start, content = open_braces.pop()
-            is_outer = bool(boxes) and boxes[-1].start > start
+            is_outer = bool(boxes) and boxes[-1][0] > start
             if start >= 0 and not is_outer:
-                boxes.append(_Span(start, match.end(), text[content : match.start()].strip()))
+                boxes.append((start, match.end(), text[content : match.start()].strip()))
     answer = _joined(text, boxes)
     return answer and (bare(answer) or answer)
-
-
-class _Span(NamedTuple):
-    """A box or formula of a text."""
-
-    start: int
-    end: int
-    content: str
 
 
 def _joined(text: str, spans: Sequence[_Span]) -> str | None:
     """The content of the last span, and of those before it with nothing but "and" or a comma between them."""
     contents: list[str] = []
     start = len(text)
-    for span in reversed(spans):
-        if contents and not _JOINED.fullmatch(text, span.end, start):
+    for begin, end, content in reversed(spans[-MAX_JOINED:]):
+        if contents and not _JOINED.fullmatch(text, end, start):
             break
-        contents.insert(0, span.content)
-        start = span.start
-        if len(contents) == MAX_JOINED:
-            break
+        contents.insert(0, content)
+        start = begin
     return ", ".join(filter(None, contents)) or None
 
 
@@ -214,16 +202,13 @@ def marked(text: str) -> str | None:
 def _behind_marks(text: str) -> Iterator[str]:
     """What follows the marks of a text, the last first, where that is not blank."""
     answers = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
-    answers += [(match.start(), _sentence(match["answer"])) for match in _MARKED.finditer(text)]
+    answers += [
+        (match.start(), _SENTENCE_END.split(match["answer"], 1)[0])
+        for match in _MARKED.finditer(text)
+    ]
     for _, answer in sorted(answers, reverse=True):
         if shown := bare(answer):
             yield shown
-
-
-def _sentence(text: str) -> str:
-    """A text up to the end of its first sentence."""
-    end = _SENTENCE_END.search(text)
-    return text[: end.start()] if end else text
 
 
 def _shown(answer: str) -> str:
@@ -247,14 +232,9 @@ def is_answer(text: str) -> bool:
     if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
         return False
     inside = bare(text)
-    formulas = list(_FORMULA.finditer(inside))
-    if formulas and not _JOINED.fullmatch(_FORMULA.sub("", inside)):
-        return False
-    if (
-        _SENTENCE_END.search(inside.rstrip("!"))
-        or _SENTENCE.search(inside)
-        or _PREFIX.match(inside)
-    ):
+    beside = _FORMULA.sub("", inside)
+    is_sentence = _SENTENCE_END.search(inside.rstrip("!")) or _SENTENCE.search(inside)
+    if is_sentence or (beside != inside and not _JOINED.fullmatch(beside)):
         return False
     ends_sentence = len(words) >= FEW_WORDS and text.endswith((".", "!"))
     return not ends_sentence or not _NUMBER.search(inside) or bool(_OF_A_NAME.search(inside))
@@ -275,21 +255,15 @@ def last_number(text: str) -> str | None:
     last, end = None, -1
     for match in _NUMBER.finditer(text):
         last, end = match[0], match.end()
-    formulas = [
-        _Span(match.start(), match.end(), _result(next(filter(None, match.groups()))))
-        for match in _FORMULA.finditer(text)
-    ]
-    while formulas and not _MEANS_SOMETHING.search(formulas[-1].content):
-        formulas.pop()
-    if formulas and formulas[-1].end >= end:
-        is_percent = _PERCENT_BEHIND.match(text, formulas[-1].end)
-        last = f"{_joined(text, formulas)}{'%' if is_percent else ''}"
-    return None if last is None else bare(last) or None
-
-
-def _result(formula: str) -> str:
-    """What a formula equals: its part behind the last equals sign."""
-    return _EQUALS.split(formula)[-1].strip().rstrip(".,")
+    formulas: list[_Span] = []
+    for match in _FORMULA.finditer(text):
+        result = _EQUALS.split(match[match.lastindex or 0])[-1].strip().rstrip(".,")
+        if _MEANS_SOMETHING.search(result):
+            formulas.append((match.start(), match.end(), result))
+    if formulas and formulas[-1][1] >= end:
+        percent = re.match(PERCENT, text[formulas[-1][1] :][:20])
+        last = f"{_joined(text, formulas)}{'%' if percent else ''}"
+    return last and (bare(last) or None)
 
 
 def short_text(text: str) -> str | None:
@@ -299,11 +273,8 @@ def short_text(text: str) -> str | None:
     ('Paris', 'Yes', None)
     """
     shown = bare(text)
-    word = yes_or_no(shown)
-    if word is not None:
-        return word
     is_short = len(shown) <= SHORT_CHARACTERS and len(shown.split()) <= SHORT_WORDS
-    return _shown(shown) or None if is_short else None
+    return yes_or_no(shown) or (_shown(shown) if is_short else None) or None
 
 
 _STEPS: Mapping[Rule, Find] = {
