@@ -48,10 +48,7 @@ DATE = (
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
     r"|\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?m\b)?"
 )
-_WHOLE_DATE = re.compile(DATE, re.IGNORECASE)
-_WRAPPED = re.compile(
-    r"\\(?:text|textbf|textit|textnormal|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
-)
+_WRAPPED = r"\\(?:text(?:bf|it|normal)?|math(?:rm|bf)|mbox|operatorname)\s*\{([^{}]*)\}"
 _AROUND = " \t\n\r\"'`*_“”‘’«»「」『』【】"
 _WIDE = str.maketrans("（）［］，：；", "()[],:;")
 _EXCLAIMED = re.compile(r"(?<![\d)nkm!])!+$")  # not a factorial
@@ -106,7 +103,7 @@ _SPELLED: Mapping[str, str] = {
     r"\\{2}(?=[a-zA-Z])": r"\\",
     PERCENT: "%",
     r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))": "",  # thousands
-    _WRAPPED.pattern: r"\1",
+    _WRAPPED: r"\1",
     r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)": "",
     r"\\[,!;: ]|\\q?quad": " ",
     r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
@@ -158,7 +155,13 @@ def bare(answer: str) -> str:
     before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
-        text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:。、،")
+        text = (
+            re.sub(_WRAPPED, r"\1", text)
+            .strip()
+            .strip(_AROUND)
+            .removesuffix(".")
+            .rstrip(",;:。、،")
+        )
         text = _EXCLAIMED.sub("", text)
         wrapped = _IN_BRACKETS.fullmatch(text)
         if wrapped and wrapped.lastindex and letter_of(text) is None:
@@ -211,7 +214,7 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
     text = unhedged(_GLOSS.sub("", bare(answer)))
     text = letter_of(text) or yes_or_no(text) or text
     key = None
-    if len(text) <= MAX_FORMULA and not _WHOLE_DATE.fullmatch(text):
+    if len(text) <= MAX_FORMULA and not re.fullmatch(DATE, text, re.IGNORECASE):
         if comma := _DECIMAL_COMMA.fullmatch(text):
             text = f"{comma[1].replace('.', '')}.{comma[2]}"
         written, text = text, _notation(text)

@@ -68,9 +68,7 @@ class Vote(Metric):
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
-        reasons=(
-            "answer and reference_answer: what was taken for the answer of either text, - where there is none"
-        ),
+        reasons="answer and reference_answer: the answer of either text, - where there is none",
         papers=("wang2023selfconsistency",),
         bounds=(0, 1),
         symmetric=True,
@@ -83,12 +81,11 @@ class Vote(Metric):
         for place, name in (("pattern", "pattern"), ("json", "path")):
             is_needed = self.answer == place
             if is_needed != bool(getattr(self, name)):
-                without, beside = (
-                    f'answer="{place}" without {name}',
-                    f'{name} beside answer="{self.answer}"',
-                )
+                found = f'answer="{place}" without {name}'
+                if not is_needed:
+                    found = f'{name} beside answer="{self.answer}"'
                 fix = f'Give {name}="..." with answer="{place}", and with it alone'
-                raise InputError(without if is_needed else beside, where="vote", fix=fix)
+                raise InputError(found, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
         if self.agree and kind not in KEYS:
@@ -214,13 +211,11 @@ class VoteScorer(Scorer):
         """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
         answers = list(map(self.answer_of, texts))
-        columns: dict[str, list[Any]] = {
-            "text": texts,
-            "answer": answers,
-            "key": list(map(self._key_of, answers)),
-        }
+        columns = (texts, answers, list(map(self._key_of, answers)))
         lengths = np.array([len(str(text)) for text in texts], np.int64)
-        return Reps({name: _objects(values) for name, values in columns.items()}), lengths
+        return Reps(
+            dict(zip(("text", "answer", "key"), map(_objects, columns), strict=True))
+        ), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""

@@ -113,13 +113,11 @@ _DIGITS = (
     r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:(?:,|\s?\{,\s?\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+,\d\d(?![\d,])"
     r"|\d+(?:\.\d+)?|\.\d+"
 )
-_FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}\n]{1,40}\}|\d)\s*(?:\{[^{}\n]{1,40}\}|\d)"
 _ROOT = r"(?:\\sqrt\s*(?:\{[^{}\n]{1,40}\}|\d)|√\s?\d+|\\pi\b|π)"
 _NUMBER = re.compile(
     rf"(?:{DATE})|(?<![\w.])(?:(?<=[\s(=:*$])[-\u2212]|^[-\u2212])?[$€£]?"
-    rf"(?:{_FRACTION}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
-    rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?"
-    r"(?:\s?(?:\\times|\\cdot|[×x*])\s?10\^(?:\{-?\d{1,3}\}|-?\d{1,3}))?"
+    rf"(?:\\[dt]?frac\s*(?:\{{[^{{}}\n]{{1,40}}\}}|\d){{2}}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
+    rf"(?:\s?{_ROOT})?(?:\s?(?:\\times|\\cdot|[×x*])\s?10)?(?:\^\{{?-?\d+\}}?)?"
     rf"(?:{PERCENT}|\s?(?:{'|'.join(SCALES)}))?",
     re.IGNORECASE,
 )
@@ -206,9 +204,7 @@ def _behind_marks(text: str) -> Iterator[str]:
         (match.start(), _SENTENCE_END.split(match["answer"], 1)[0])
         for match in _MARKED.finditer(text)
     ]
-    for _, answer in sorted(answers, reverse=True):
-        if shown := bare(answer):
-            yield shown
+    yield from filter(None, (bare(answer) for _, answer in sorted(answers, reverse=True)))
 
 
 def _shown(answer: str) -> str:
@@ -428,11 +424,10 @@ def _json_in(text: str) -> Iterator[Any]:
 
 def _inside(value: Any, step: str | int) -> Any:
     """The value at a key of an object, or at an index of an array; None where there is none."""
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
-        return value[step]
-    return None
+    try:
+        return None if isinstance(value, str) else value[step]
+    except (LookupError, TypeError):
+        return None
 
 
 def finder(place: Place, pattern: str | None, path: str | None) -> Find:
