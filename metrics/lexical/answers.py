@@ -28,7 +28,6 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
-from unicodedata import decimal
 from zlib import crc32
 
 from ..errors import ModelLoadError
@@ -39,26 +38,24 @@ Number = Fraction | float | complex
 
 MAX_CHARACTERS = 1_000  # of an answer whose marks are removed
 MAX_FORMULA = 400
-MAX_EXPONENT, MAX_BITS = 400, 4_000
+MAX_BITS = 4_000
 MAX_UNIT_WORDS = 4
 POINTS = (1, 2, 3)
 
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
+_MONTH = r"(?:(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber)"
 DATE = (
     rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{2,4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
     r"|\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?m\b)?"
 )
-_WHOLE_DATE = re.compile(DATE, re.IGNORECASE)
-_WRAPPED = re.compile(
-    r"\\(?:text|textbf|textit|textnormal|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
-)
+_WRAPPED = r"\\(?:text(?:bf|it|normal)?|math(?:rm|bf)|mbox|operatorname)\s*\{([^{}]*)\}"
 _AROUND = " \t\n\r\"'`*_“”‘’«»「」『』【】"
 _WIDE = str.maketrans("（）［］，：；", "()[],:;")
 _EXCLAIMED = re.compile(r"(?<![\d)nkm!])!+$")  # not a factorial
-_PAIRS = {"(": ")", "[": "]", "$": "$", "\\(": "\\)", "\\[": "\\]"}
+# brackets around a text, but a tuple or an interval
+_IN_BRACKETS = re.compile(
+    r"\(([^(,]*)\)|\[([^\[,]*)\]|\$+([^$]*)\$+|\\[(\[]((?:(?!\\[(\[]).)*)\\[)\]]", re.DOTALL
+)
 _CHOICE = re.compile(
     r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])[).:](?=\s|$)|([A-J])(?=$|[,。:;](?!\s*[A-J]|\s))|\[([A-J])\])"
     r"(?:\s*[:.)-]?\s.*|[,。:;].*)?$|\(?([a-j])[.)]\s+\S.*$",
@@ -67,101 +64,84 @@ _CHOICE = re.compile(
 _NAMED_CHOICE = re.compile(r"(?:option|choice)\s+([A-J])\b.*$", re.IGNORECASE | re.DOTALL)
 _YES_NO = re.compile(
     r"(yes|no|ja|nein|oui|non|sí|si|sì|sim|não|nee|да|нет|はい|いいえ|是的?|不是|否|ndiyo|hapana|네|아니요|evet|hayır)"
-    r"(?=$|[\s,.;:!—–-]|[、。,])",
+    r"(?=$|[,.;:!—–、。-])",
     re.IGNORECASE,
 )
-_SEPARATED = ",.;:!—–-、。,"
 _HEDGE = re.compile(
-    r"(?:I\s+(?:think|believe|guess)(?:\s+that)?|(?:it|the\s+answer)\s+is|it's|probably|likely|maybe"
-    r"|approximately|about|around|roughly|nearly|ca\.?)\s+(?=\S)|(?:≈|~|\\approx)\s*(?=\S)",
+    r"^(?:(?:I\s+(?:think|believe|guess)(?:\s+that)?|(?:it|the\s+answer)\s+is|it's|probably|likely|maybe"
+    r"|approximately|about|around|roughly|nearly|ca\.?)\s+(?=\S)|(?:≈|~|\\approx)\s*(?=\S))+",
     re.IGNORECASE,
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
-_PERCENT = re.compile(
-    r"\s*(?:\\?%|\b(?:percentage|percent|per\s?cent|pct|prozent|pour\s?cent|por\s?ciento|por\s?cento|per\s?cento"
-    r"|процент(?:а|ов)?)\b|パーセント|퍼센트|프로|百分之)",
-    re.IGNORECASE,
-)
-_SCALES = {
-    **{"thousand": 3, "million": 6, "millions": 6, "billion": 9, "trillion": 12},
-    **{"万": 4, "萬": 4, "億": 8, "亿": 8, "만": 4, "억": 8},
-}
-_SCALED = re.compile(rf"(?<=\d)\s*({'|'.join(_SCALES)})(?![^\W\d_])", re.IGNORECASE)
+PERCENT = r"\s*(?i:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to|процент\w*)\b|パーセント|퍼센트)"
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
-    r"(?P<number>.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))"
-    r"(?P<unit>(?:(?![a-zA-Z]\b)[^\W\d_]|[mgshlLWVAJNKCF]\b|/)[^\d=(\\^]*(?:\^?\{?[23]\}?|[²³])?)$"
-)
-_BETWEEN_THOUSANDS = re.compile(
-    r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))"
+    r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
+    r"((?:(?![a-zA-Z]\b)[^\W\d_]|[mgshlLWVAJNKCF]\b|/)[^\d=(\\^]*(?:\^?\{?[23]\}?)?)"
 )
 # a comma before decimals, where it cannot be between thousands or parts of a list
 _DECIMAL_COMMA = re.compile(
     r"([-+]?[$€£]?\s?(?:\d{1,3}(?:\.\d{3})+|0|\d+(?=,\d\d(?!\d)))),(\d+(?:\D.*)?)"
 )
-_DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)")
-_MIXED = re.compile(
-    r"(?<![\d.,}^])(\d+)(?:\s*\\frac\s*\{?(\d+)\}?\s*\{?(\d+)\}?|\s+(\d+)/(\d+)(?!\d))"
-)
-# commands and signs of a formula, and what each is read as
-_COMMANDS: Mapping[str, str] = {
-    **dict.fromkeys(("left", "right", "displaystyle", "limits"), ""),
-    **dict.fromkeys(("quad", "qquad"), " "),
-    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac"),
-    **dict.fromkeys(("cdot", "times", "ast"), "*"),
-    **dict.fromkeys(("le", "leq", "leqslant"), "≤"),
-    **dict.fromkeys(("ge", "geq", "geqslant"), "≥"),
-    **{"div": "/", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "≈"},
-    **{"cup": "∪", "infty": "∞", "pm": "±", "in": "∈"},
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    **{name: getattr(cmath, name) for name in ("sin", "cos", "tan", "exp", "log")},
+    "ln": cmath.log,
+    "frac": operator.truediv,
+    "sqrt": lambda value: _power(value, Fraction(1, 2)),
+    "root": lambda degree, value: _power(value, 1 / degree),
 }
-_COMMAND = re.compile(r"\\{1,2}(q?quad|[a-zA-Z]+)")
-_SIGNS = str.maketrans(
-    {"×": "*", "·": "*", "∙": "*", "⋅": "*", "÷": "/", "π": r"\pi ", "√": r"\sqrt ", "²": "^2"}
+_LATEX = (
+    "cdot* times* ast* div/ le≤ leq≤ leqslant≤ lt< ge≥ geq≥ geqslant≥ gt> ne≠ neq≠ cup∪ pm± in∈"
 )
-_SIGNS |= str.maketrans({"³": "^3", "\u2212": "-", "–": "-", "$": " ", "~": " "})
-_SPELLED: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(pattern), as_read)
-    for pattern, as_read in (
-        (r"\\[,!;: ]", " "),
-        (r"(?<=\d)\s+x\s+(?=\d)", "*"),
-        (r"\*\*", "^"),
-        (r"<=", "≤"),
-        (r">=", "≥"),
-        (r"!=", "≠"),
-        (r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])", r"\\\1"),
-        (r"\\\{", "⦃"),
-        (r"\\\}", "⦄"),
-        (r"\s*(?:,\s*)?\b(?:and|or)\b\s*", ", "),
-    )
+_COMMANDS = {name[:-1]: name[-1] for name in _LATEX.split()}
+_COMMAND = re.compile(rf"\\({'|'.join(_COMMANDS)})(?![a-zA-Z])")
+_SIGNS = str.maketrans("×·∙⋅÷\u2212–$~€£", "****/--    ") | str.maketrans(
+    {"∞": r"\infty ", "²": "^2", "³": "^3", "√": r"\sqrt ", "π": r"\pi "}
 )
-_SUBSCRIPT = re.compile(r"_(?:\w|\{\w+\})")
-_NAME = re.compile(
-    r"\s*(?:(?:[A-Za-z]|[A-Z]{2,4}|\|[A-Z]{2}\||\\[a-z]+)(?:_(?:\w|\{\w+\}))?(?::[A-Z](?:_(?:\w|\{\w+\}))?)?"
-    r"(?:\([a-z](?:\s*,\s*[a-z])*\))?|\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\))?\s*"
+# spellings, and how each is read, in this order
+_SPELLED: Mapping[str, str] = {
+    r"\\{2}(?=[a-zA-Z])": r"\\",
+    PERCENT: "%",
+    r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))": "",  # thousands
+    _WRAPPED: r"\1",
+    r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)": "",
+    r"\\[,!;: ]|\\q?quad": " ",
+    r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
+    r"(?<=\d)\s+x\s+(?=\d)": "*",
+    r"<=": "≤",
+    r">=": "≥",
+    r"!=": "≠",
+    r"\*\*": "^",
+    r"(?<=[\d)}])\s*(?:\\approx|≈).*": "",
+    r"\\approx|≈": "=",
+    r"\\\{": "⦃",
+    r"\\\}": "⦄",
+    r"\s*(?:,\s*)?\b(?:and|or)\b\s*": ", ",
+    r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])": r"\\\1",
+    r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))": r"\\\1{\2}",
+    r"(\\frac\s*\{[^{}]*\})\s*(\w)": r"\1{\2}",
+    r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\1{\2}",
+    r"(?<![\d.,}^])(\d+)(?:\s+|\s*\\frac\s*\{(?=\d+\}))(\d+)(?:/|\}\s*\{)(\d+)\}?(?!\d)": r"(\1+\2/\3)",
+    r"\\sqrt\s*\[(\d)\]\s*\{": r"root{\1,",
+    r"\}\s*\{": ", ",
+    r"^\{(.*,.*)\}$": r"\1",
+}
+_SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(SCALES)})s?(?![^\W\d_])")
+# a name in front of what it equals, without a number or a sign of arithmetic
+_NAMED = re.compile(
+    rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\|[A-Z]+\||\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
 )
+_PROSE = re.compile(
+    r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
+)
+_PYTHON = "+ - * / ( ) , < > , ( ) { } ** == <= >= != | ('[', ,']') /'100'"
+_IN_PYTHON = dict(zip("+-*/(),<>;{}⦃⦄^=≤≥≠∪[]%", _PYTHON.split(), strict=True))
 _TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?|\\[a-zA-Z]+|\S"
-)
-# how arguments of commands are grouped before a formula is read as an expression of Python
-_GROUPED: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(pattern), as_read)
-    for pattern, as_read in (
-        (r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))", r"\\\1{\2}"),
-        (r"(\\frac\s*\{[^{}]*\})\s*(\w)", r"\1{\2}"),
-        (r"\\sqrt\s*\[(\d)\]\s*\{", r"root{\1,"),
-        (r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)", r"\1{\2}"),
-        (r"(\d+)!", r"factorial{\1}"),
-        (r"\}\s*\{", ","),
-    )
-)
-_WORD = re.compile(r"(?<!\\)(?<![a-zA-Z])[^\W\d_]{2,}")
-_SYMBOLS = re.compile(r"[abnpqrtxyz]{2,3}|sin|cos|tan|log|ln|exp|pi")
-_LETTER = re.compile(
-    r"[^\W\d_]|\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|rho|sigma|tau|phi|psi|omega|pi)"
+    r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d*)?(?!\d)|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?)"
+    rf"|\\?(?P<function>{'|'.join(_FUNCTIONS)})\s*[({{]|(?P<letter>[^\W\d_]|\\(?:alpha|beta|gamma|delta|epsilon|theta"
+    r"|lambda|mu|nu|rho|sigma|tau|phi|psi|omega|pi|infty)(?![a-zA-Z]))|(?P<sign>\S)"
 )
 _CONSTANTS: Mapping[str, Number] = {"_pi": math.pi, "_e": math.e, "_i": 1j}
-_IN_PYTHON = {"{": "(", "}": ")", "[": "(", "]": ")", "^": "**", "%": "/'100'"}
-_CLOSING = {"(": ")", "[": "]", "{": "}", "⦃": "⦄"}
-_RELATIONS = re.compile(r"[<>≤≥≠]")
 _FORMULA_MARKS = re.compile(r"[\\^_=<>≤≥∪∈+*/|]|\d\s*[a-z]|[(\[{⦃].*,")
 
 
@@ -175,14 +155,17 @@ def bare(answer: str) -> str:
     before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
-        text = _WRAPPED.sub(r"\1", text).strip().strip(_AROUND).removesuffix(".").rstrip(",;:。、،")
+        text = (
+            re.sub(_WRAPPED, r"\1", text)
+            .strip()
+            .strip(_AROUND)
+            .removesuffix(".")
+            .rstrip(",;:。、،")
+        )
         text = _EXCLAIMED.sub("", text)
-        for left, right in _PAIRS.items():
-            is_wrapped = len(text) > len(left) and text.startswith(left) and text.endswith(right)
-            inside = text[len(left) : -len(right)].strip("$" if left == "$" else "")
-            is_plain = left in ("(", "[") and "," in inside  # a tuple or an interval
-            if is_wrapped and not is_plain and letter_of(text) is None and left not in inside:
-                text = inside
+        wrapped = _IN_BRACKETS.fullmatch(text)
+        if wrapped and wrapped.lastindex and letter_of(text) is None:
+            text = wrapped[wrapped.lastindex]
     return text
 
 
@@ -199,16 +182,12 @@ def letter_of(answer: str) -> str | None:
 def yes_or_no(answer: str) -> str | None:
     """The yes or no that an answer is, or begins with before a comma or a full stop."""
     match = _YES_NO.match(answer)
-    if match is None or answer[match.end() : match.end() + 1] not in _SEPARATED:
-        return None
-    return match[1]
+    return match and match[1]
 
 
 def unhedged(answer: str) -> str:
     """An answer without "I think it is", "about" and the like in front."""
-    while match := _HEDGE.match(answer):
-        answer = answer[match.end() :]
-    return answer
+    return _HEDGE.sub("", answer)
 
 
 def number_key(answer: str) -> str:
@@ -217,11 +196,7 @@ def number_key(answer: str) -> str:
     >>> number_key("1,000"), number_key(r"$\frac{2}{4}$"), number_key("50 %"), number_key("Paris")
     ('#1000', '#1/2', '#1/2', "'paris")
     """
-    text = _notation(answer.strip().removesuffix("."))
-    values = None if _WORD.search(text) else _values(text.strip("€£ "))
-    if values is None or not isinstance(values[0], Fraction) or len(set(values)) > 1:
-        return f"'{answer.casefold()}"
-    return f"#{values[0]}"
+    return _tried(_number, _notation(answer.strip().removesuffix("."))) or f"'{answer.casefold()}"
 
 
 def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -> str:
@@ -236,240 +211,146 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
     >>> value_key(r"\dfrac{\sqrt3}{2}") == value_key(r"\frac{1}{2} \sqrt{3}")
     True
     """
-    text = _GLOSS.sub("", _DEGREES.sub("", bare(answer)))
-    if _WHOLE_DATE.fullmatch(text):
-        return f"'{_folded(text)}"
-    text = unhedged(text)
-    word = letter_of(text) or yes_or_no(text)
-    if word is not None:
-        return f"'{word.casefold()}"
-    if len(text) > MAX_FORMULA:
-        return f"'{_folded(text)}"
-    if comma := _DECIMAL_COMMA.fullmatch(text):
-        text = f"{comma[1].replace('.', '')}.{comma[2]}"
-    key = _formula_key(_notation(text))
-    if key is None and formula is not None and _FORMULA_MARKS.search(text):
-        key = formula(text)
+    text = unhedged(_GLOSS.sub("", bare(answer)))
+    text = letter_of(text) or yes_or_no(text) or text
+    key = None
+    if len(text) <= MAX_FORMULA and not re.fullmatch(DATE, text, re.IGNORECASE):
+        if comma := _DECIMAL_COMMA.fullmatch(text):
+            text = f"{comma[1].replace('.', '')}.{comma[2]}"
+        written, text = text, _notation(text)
+        if len(set(_NAMED.findall(text))) == 1:
+            text = _NAMED.sub("", text).strip()
+        key = _formula_key(text)
+        if key is None and formula is not None and _FORMULA_MARKS.search(written):
+            key = formula(written)
     return key or f"'{_folded(text)}"
+
+
+def _folded(text: str) -> str:
+    """A text without case, spaces around signs, and braces around single letters and digits."""
+    return re.sub(
+        r"\s*([^\w\s'])\s*", r"\1", re.sub(r"\{(\w)\}", r"\1", " ".join(text.split()))
+    ).casefold()
 
 
 def _notation(text: str) -> str:
     """A formula in one notation."""
-    if not text.isascii():
-        text = "".join(str(decimal(character, character)) for character in text)
-    text = _PERCENT.sub("%", _BETWEEN_THOUSANDS.sub("", text))
-    text = text.replace("\\$", "").replace("\\%", "%")
-    text = _COMMAND.sub(lambda m: _COMMANDS.get(m[1], f"\\{m[1]}"), text.translate(_SIGNS))
-    for pattern, as_read in _SPELLED:
-        text = pattern.sub(as_read, text)
-    text = _MIXED.sub(
-        lambda m: f"({m[1]}+{m[2] or m[4]}/{m[3] or m[5]})", _WRAPPED.sub(r"\1", text)
-    )
-    return _SCALED.sub(lambda m: f"*10^{_SCALES[m[1].casefold()]}", text).strip()
+    text = _COMMAND.sub(lambda m: _COMMANDS[m[1]], text.translate(_SIGNS))
+    for pattern, as_read in _SPELLED.items():
+        text = re.sub(pattern, as_read, text)
+    return _SCALED.sub(lambda m: f"*10^{SCALES[m[1].casefold()]}", text).strip()
 
 
-def _formula_key(text: str, level: int = 0) -> str | None:  # noqa: C901  a case per kind of formula
-    """A key of a formula; None of what is none."""
-    if level > 3 or not text or (len(text) == 1 and text.isalpha()):
-        return None
-    if text.lstrip("+-") == "∞":
-        return f"#{text}"
-    nested = partial(_formula_key, level=level + 1)
-    if len(parts := _split(text, "∪")) > 1:
-        return _of_parts("∪", parts, nested, ordered=False)
-    if len(parts := _split(text, "∈")) > 1:
-        return nested(parts[-1]) if _NAME.fullmatch(parts[0]) else None
-    if len(parts := _split(text, ",;")) > 1 and not _TOKEN.fullmatch(text):
-        return _of_parts("{}", parts, nested, ordered=False)
+def _formula_key(text: str) -> str | None:
+    """A key of a formula, or of a number with a unit behind it; None of anything else."""
     if "±" in text:
-        both = [text.replace("±", sign) for sign in "+-"]
-        return _of_parts("{}", both, nested, ordered=False)
-    if len(parts := _split(text, "=≈")) > 1:
-        return _of_chain(text, parts, nested)
-    inside = _split(text[1:-1].replace(",", ", "), ",;")  # no thousands in brackets
-    if text[0] in "([{⦃" and text[-1] in ")]}⦄" and len(inside) > 1:
-        is_set = text[0] in "{⦃"
-        return _of_parts("{}" if is_set else text[0] + text[-1], inside, nested, not is_set)
-    if len(parts := _RELATIONS.split(text)) > 1:
-        return _of_relation(parts, _RELATIONS.findall(text))
-    return (None if level else _of_unit(text)) or _of_values(_values(text))
+        text = f"{text.replace('±', '+')}, {text.replace('±', '-')}"
+    if text.startswith(("(", "[", "⦃")):
+        text = text.replace(",", ", ")  # no thousands in brackets
+    unit = _UNIT.fullmatch(text)
+    if unit and len(unit[2].split()) <= MAX_UNIT_WORDS:
+        number = _tried(_key, unit[1])
+        return number if number and re.fullmatch("#[^~]*", number) else None
+    return _tried(_key, text)
 
 
-def _split(text: str, marks: str) -> list[str]:
-    """The parts of a formula between marks that are outside of brackets; commas between thousands are not marks."""
-    parts, start, depth = [], 0, 0
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        depth += (token in _CLOSING) - (token in _CLOSING.values())
-        if not depth and token in marks:
-            parts.append(text[start : match.start()].strip())
-            start = match.end()
-    return [*parts, text[start:].strip()]
-
-
-def _of_parts(
-    kind: str, parts: Sequence[Any], key_of: Callable[[Any], str | None], ordered: bool
-) -> str | None:
-    """A key of several formulas; the order of a set is not kept."""
-    keys = [key_of(part) for part in parts]
-    names = {
-        _SUBSCRIPT.sub("", part.partition("=")[0]).strip()
-        for part in map(str, parts)
-        if "=" in part
-    }
-    if len(names) > 1:  # x = 1, y = 2 is not x = 2, y = 1
-        keys = [
-            key and f"{part.partition('=')[0].strip()}={key}"
-            for part, key in zip(parts, keys, strict=True)
-        ]
-    known = [key for key in keys if key is not None]
-    if len(known) < len(keys):
-        return None
-    return f"{kind}{' '.join(known if ordered else sorted(set(known)))}"
-
-
-def _of_chain(text: str, parts: list[str], key_of: Callable[[str], str | None]) -> str | None:
-    """A key of equations: the last part where a name or arithmetic equals it, else the equation up to a factor."""
-    exact = parts[: len(_split(text.partition("≈")[0], "="))]  # before it is rounded
-    if _NAME.fullmatch(exact[0]):
-        last = (exact[1:] or parts[1:])[-1]
-        return key_of(last) or f"'{_folded(last)}"
-    numbers = [_of_unit(part) or _of_values(_values(part)) for part in exact]
-    if all(key is not None and key[0] == "#" for key in numbers):
-        return numbers[-1]
-    if len(exact) > 2:
-        return numbers[-1]
-    if len(exact) < 2:
-        return None
-    return _of_values(_values(f"({exact[0]})-({exact[1]})"), "=")
-
-
-def _of_relation(parts: Sequence[str], signs: Sequence[str]) -> str | None:
-    """A key of an inequality up to a positive factor; a name between two bounds is the interval."""
-    if len(parts) == 3 and _NAME.fullmatch(parts[1]) and not {*signs} - {*"<≤"}:
-        ends = [_of_values(_values(part)) for part in (parts[0], parts[2])]
-        kind = ("(" if signs[0] == "<" else "[") + (")" if signs[1] == "<" else "]")
-        return None if None in ends else f"{kind}{ends[0]} {ends[1]}"
-    if len(parts) != 2:
-        return None
-    less, more = reversed(parts) if signs[0] in ">≥" else parts
-    kind = {">": "<", "≥": "≤"}.get(signs[0], signs[0])
-    return _of_values(_values(f"({less})-({more})"), kind)
-
-
-def _of_unit(text: str) -> str | None:
-    """A key of a number with a unit behind it, or with a currency around it."""
-    text = text.strip("€£ ")
-    match = _UNIT.fullmatch(text)
-    if match is None:
-        return _of_values(_values(text))
-    words = match["unit"].split()
-    if len(words) > MAX_UNIT_WORDS or _SYMBOLS.fullmatch(words[0]):
-        return None
-    number = _of_values(_values(match["number"].strip("€£ ")))
-    return number if number and number[0] == "#" else None
-
-
-def _of_values(values: Sequence[Number] | None, kind: str = "") -> str | None:
-    """A key of a formula by its values; of an equation or inequality by those of the difference of its sides."""
-    if values is None:
-        return None
-    if not kind:
-        keys = [_rounded(value) for value in values]
-        if None in keys:
-            return None
-        return f"#{keys[0]}" if len(set(keys)) == 1 else f"~{' '.join(map(str, keys))}"
-    scale = complex(values[0]) if kind in "=≠" else abs(complex(values[0]))
-    if not scale:
-        return None
-    ratios = [complex(value) / scale for value in values]
-    return f"{kind}{' '.join(str(_rounded(ratio)) for ratio in ratios)}"
-
-
-def _rounded(value: Number) -> str | None:
-    """A number to six digits, integers exactly; None where it is not finite."""
-    if isinstance(value, Fraction) and value.denominator == 1:
-        return str(value)
-    try:
-        number = complex(value)
-    except OverflowError:
-        return None
-    if not cmath.isfinite(number):
-        return None
-    parts = []
-    for part in (number.real, number.imag):
-        part = 0.0 if abs(part) < 1e-9 * abs(number) else part
-        shown = f"{part:.6f}" if abs(part) >= 0.1 else f"{part:.6g}"
-        parts.append(shown.rstrip("0").rstrip(".") if "." in shown and "e" not in shown else shown)
-    return parts[0] if parts[1] == "0" else f"{parts[0]} {parts[1]}i"
-
-
-def _values(text: str) -> list[Number] | None:
-    """The values of a formula at fixed points of its symbols; None of what is none."""
-    words = _WORD.findall(text)
-    if not all(map(_SYMBOLS.fullmatch, words)) or (words and not re.search(r"[\d+*/^\\(-]", text)):
+def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
+    """The key of a formula as the set of its parts between commas; None of what is not a formula."""
+    if _PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
         return None
     try:
-        tree = ast.parse(_in_python(text), mode="eval").body
-        return [_evaluated(tree, point) for point in POINTS]
+        return key_of(ast.parse(f"{{{_in_python(text)}}}", mode="eval").body)
     except (ValueError, ArithmeticError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
 def _in_python(text: str) -> str:
-    """A formula as an expression of Python: numbers as strings, symbols with a _ in front, products with a sign.
-
-    Raises:
-        ValueError: it is not a formula.
-    """
-    for pattern, as_read in _GROUPED:
-        text = pattern.sub(as_read, text)
-    source = ""
-    for token in re.findall(rf"{'|'.join(_FUNCTIONS)}|{_TOKEN.pattern}", text):
-        piece = _piece(token)
-        if re.search(r"(?:[)']|_\w+)$", source) and re.match(r"['(\w]", piece):
-            if piece[0] == "'":
-                raise ValueError("a number behind another factor")
-            piece = f"*{piece}"
-        source += piece
-    return source
+    """A formula in Python: numbers as strings, a _ in front of symbols, signs between factors, ? for anything else."""
+    pieces = []
+    for match in _TOKEN.finditer(text):
+        part = match[match.lastgroup or 0]
+        forms = {"number": f"'{part.replace(',', '')}'", "function": f"{part}("}
+        forms["letter"] = "_" + part.removeprefix("\\")
+        pieces.append(forms.get(match.lastgroup or "") or _IN_PYTHON.get(part, "?"))
+    source = " ".join(pieces)
+    if re.search(r"[\w')] '", source):
+        raise ValueError("a number behind another factor")
+    return re.sub(r"(?<=[\w')]) (?=[\w(])", " * ", source)
 
 
-def _piece(part: str) -> str:
-    """A token of a formula in Python."""
-    name = part.removeprefix("\\")
-    if re.match(r"\.?\d", part):
-        return f"'{part}'"
-    if _LETTER.fullmatch(part):
-        return f"_{name}"
-    if name not in _FUNCTIONS and part not in "+-*/(),{}[]^%":
-        raise ValueError(f"no formula has {part}")
-    return _IN_PYTHON.get(part, name)
+def _number(formula: ast.Set) -> str:
+    """The key of a number that is exact; ValueError of anything else."""
+    ((value,),) = ({_value(part, point) for point in POINTS} for part in formula.elts)
+    if not isinstance(value, Fraction):
+        raise ValueError("not exact")
+    return f"#{value}"
 
 
-def _evaluated(node: ast.expr, point: int) -> Number:
+def _key(node: ast.expr) -> str:
+    """A key of a formula: of tuples, sets, unions and relations by their parts, else by its values at `POINTS`."""
+    match node:
+        case ast.Constant(value="[" | "]" as bracket):
+            return bracket
+        case ast.Tuple(elts=parts):
+            return f"({' '.join(map(_key, parts))})"
+        case ast.Set(elts=parts):
+            keys = sorted({*map(_key, parts)})
+            return keys[0] if len(keys) == 1 else f"{{{' '.join(keys)}}}"
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return " ∪ ".join(sorted([*_key(left).split(" ∪ "), _key(right)]))
+        case ast.Compare(left=left, ops=signs, comparators=others):
+            return _of_relation([left, *others], list(map(type, signs)))
+    values = (_rounded(_value(node, point)) for point in POINTS)
+    return f"#{'~'.join(dict.fromkeys(values))}"
+
+
+def _of_relation(sides: Sequence[ast.expr], signs: Sequence[type[ast.cmpop]]) -> str:
+    """A key of equations and inequalities up to a factor; of arithmetic its result, of bounds of a name an interval."""
+    if (
+        {*signs} <= {ast.Lt, ast.LtE}
+        and len(sides) == 3
+        and not any(isinstance(part, ast.Constant) for part in ast.walk(sides[1]))
+    ):
+        left, right = (
+            [ast.Constant(mark)] * (sign is ast.LtE) for mark, sign in zip("[]", signs, strict=True)
+        )
+        return _key(ast.Tuple([*left, sides[0], sides[2], *right]))
+    if {*signs} == {ast.Eq}:
+        keys = list(map(_key, sides))
+        if len(keys) > 2 or "~" not in "".join(keys):
+            return keys[-1]
+    (less, more), (sign,) = sides, signs
+    if sign in (ast.Gt, ast.GtE):
+        less, more, sign = more, less, {ast.Gt: ast.Lt, ast.GtE: ast.LtE}[sign]
+    differences = [complex(_value(less, point) - _value(more, point)) for point in POINTS]
+    scale = differences[0] if sign in (ast.Eq, ast.NotEq) else abs(differences[0])
+    return f"{sign.__name__}{'~'.join(_rounded(value / scale) for value in differences)}"
+
+
+def _rounded(value: Number) -> str:
+    """A number to six digits, integers exactly; ValueError or OverflowError where it is not finite."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value)
+    number = complex(value)
+    parts = (0.0 if abs(part) < 1e-9 * abs(number) else part for part in (number.real, number.imag))
+    return "i".join(f"{part:.{len(str(int(abs(part)))) + 5}g}" for part in parts).removesuffix("i0")
+
+
+def _value(node: ast.expr, point: int) -> Number:
     """The value of an expression, its symbols at one point; ValueError for anything but arithmetic."""
     match node:
         case ast.Constant(value=str(digits)):
-            return _fraction(digits)
+            return Fraction(digits)
         case ast.Name(id=name):
             return _CONSTANTS.get(name, 0.5 + 7 * crc32(f"{name}{point}".encode()) / 2**32)
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            value = _evaluated(operand, point)
+            value = _value(operand, point)
             return -value if isinstance(node.op, ast.USub) else value
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_evaluated(left, point), _evaluated(right, point))
+            return _OPERATORS[type(sign)](_value(left, point), _value(right, point))
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluated(argument, point) for argument in arguments))
+            return _FUNCTIONS[name](*(_value(argument, point) for argument in arguments))
     raise ValueError(ast.unparse(node))
-
-
-def _fraction(token: str) -> Fraction:
-    """A decimal number."""
-    digits, _, exponent = token.replace(",", "").lower().partition("e")
-    if abs(int(exponent or 0)) > MAX_EXPONENT:
-        raise ValueError(f"the exponent of {token}")
-    return Fraction(digits.removesuffix(".")) * Fraction(10) ** int(exponent or 0)
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -482,12 +363,6 @@ def _power(base: Number, exponent: Number) -> Number:
     return value
 
 
-def _factorial(value: Number) -> Fraction:
-    if not isinstance(value, Fraction) or value > MAX_EXPONENT:
-        raise ValueError("!")
-    return Fraction(math.factorial(int(value)))
-
-
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -495,30 +370,6 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Number]] = {
     ast.Div: operator.truediv,
     ast.Pow: _power,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    **{name: getattr(cmath, name) for name in ("sin", "cos", "tan", "exp", "log")},
-    "ln": cmath.log,
-    "frac": operator.truediv,
-    "sqrt": partial(_power, exponent=Fraction(1, 2)),
-    "root": lambda degree, value: _power(value, 1 / degree),
-    "factorial": _factorial,
-}
-
-
-_FOLDS: Sequence[tuple[re.Pattern[str], str]] = (
-    (re.compile(r"\\(?:left|right)(?![a-zA-Z])|\\[,!;: ]|~|\s+"), " "),
-    (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
-    (re.compile(r"\{(\w)\}"), r"\1"),
-    (re.compile(r"\s*([^\w\s'])\s*"), r"\1"),
-)
-
-
-def _folded(text: str) -> str:
-    """A text without case, spaces around signs, and differences of LaTeX that do not show."""
-    text = text.strip().casefold()
-    for pattern, as_read in _FOLDS:
-        text = pattern.sub(as_read, text)
-    return text
 
 
 def math_version() -> str | None:
@@ -541,21 +392,10 @@ def math_key(text: str) -> str | None:
 
     It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
     """
-    if (
-        len(text) > MAX_PARSED
-        or len(_BRANCHING.findall(text)) > MAX_BRANCHES
-        or _COSTLY.search(text)
-    ):
-        return None
-    parser = math_parser()
+    is_costly = len(_BRANCHING.findall(text)) > MAX_BRANCHES or _COSTLY.search(text)
+    parser = None if is_costly or len(text) > MAX_PARSED else math_parser()
     parsed = parser(f"${text.strip('$')}$") if parser else []
-    if not parsed:
-        return None
-    try:
-        expression = parsed[0].doit() if getattr(parsed[0], "is_Matrix", False) else parsed[0]
-    except (ValueError, ArithmeticError, TypeError):  # matrices that do not fit
-        return None
-    return _formula_key(_notation(f"{expression}")) or f"%{expression}"
+    return _formula_key(_notation(f"{parsed[0]}")) or f"%{parsed[0]}" if parsed else None
 
 
 @lru_cache(1)
@@ -580,12 +420,8 @@ def math_parser() -> Callable[[str], list[Any]] | None:
     )
 
 
-def _exact(answer: str) -> str:
-    return answer
-
-
 KEYS: Mapping[Agreement, Callable[[str], str]] = {
-    "exact": _exact,
+    "exact": str,
     "casefold": str.casefold,
     "number": number_key,
     "value": value_key,

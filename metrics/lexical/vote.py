@@ -20,10 +20,10 @@ version the rules are plain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal, Self, cast
+from functools import lru_cache
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -34,58 +34,13 @@ from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import KEYS, Agreement, math_parser, math_version
-from .written_answers import (
-    RULES,
-    Rule,
-    boxed,
-    compiled,
-    json_value,
-    last_line,
-    matched,
-    of_label,
-    rule_of,
-    steps_of,
-    whole,
-    written,
-)
-
-Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
-Find = Callable[[str], str | None]
+from .answers import KEYS, Agreement, math_version
+from .written_answers import RULES, Find, Place, Rule, finder, of_label, rule_of, whole
 
 # texts whose answers a scorer remembers, as they are asked for more than once; longer ones are read again
 REMEMBERED_TEXTS = 1_024
 REMEMBERED_CHARACTERS = 1 << 14
-# the rules of `written_answers` by which a list is read, as places
-_PLACE_OF_RULE: Mapping[Rule, Place] = {
-    "boxed": "boxed",
-    "marked": "marked",
-    "number": "number",
-    "text": "auto",
-}
 _BY_VALUE = ("auto", "boxed", "marked", "number")
-_BY_RULE: Mapping[Place, Rule] = {"auto": "text", "marked": "marked", "number": "number"}
-
-
-def finder(place: Place, pattern: str | None, path: str | None) -> Find:
-    """A finder of the answer of a text, None where it has none.
-
-    Args:
-        place: where it stands.
-        pattern: the regular expression, for "pattern".
-        path: the JSON path, for "json".
-
-    Raises:
-        InputError: a pattern or a path that cannot be read.
-    """
-    if place in _BY_RULE:
-        return partial(written, _BY_RULE[place])
-    if place == "pattern":
-        return partial(matched, compiled(pattern or ""))
-    if place == "json":
-        return partial(json_value, steps_of(path or ""))
-    plain: dict[Place, Find] = {"text": whole, "last-line": last_line, "boxed": boxed}
-    return plain[place]
 
 
 @settings
@@ -113,9 +68,7 @@ class Vote(Metric):
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
-        reasons=(
-            "answer and reference_answer: what was taken for the answer of either text, - where there is none"
-        ),
+        reasons="answer and reference_answer: the answer of either text, - where there is none",
         papers=("wang2023selfconsistency",),
         bounds=(0, 1),
         symmetric=True,
@@ -125,14 +78,14 @@ class Vote(Metric):
     users_own: ClassVar[tuple[str, ...]] = ("pattern",)
 
     def __post_init__(self) -> None:
-        for place, setting in (("pattern", self.pattern), ("json", self.path)):
-            name = "path" if place == "json" else place
-            if self.answer == place and not setting:
-                fix = f'Give {name}="..."'
-                raise InputError(f'answer="{place}" without {name}', where="vote", fix=fix)
-            if self.answer != place and setting is not None:
-                fix = f'Set answer="{place}"'
-                raise InputError(f'{name} beside answer="{self.answer}"', where="vote", fix=fix)
+        for place, name in (("pattern", "pattern"), ("json", "path")):
+            is_needed = self.answer == place
+            if is_needed != bool(getattr(self, name)):
+                found = f'answer="{place}" without {name}'
+                if not is_needed:
+                    found = f'{name} beside answer="{self.answer}"'
+                fix = f'Give {name}="..." with answer="{place}", and with it alone'
+                raise InputError(found, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
         if self.agree and kind not in KEYS:
@@ -144,13 +97,10 @@ class Vote(Metric):
             raise InputError(problem, where="vote", fix=fix)
         if self.agreement == "math" and installed:
             object.__setattr__(self, "agree", f"math@{installed}")
-        elif kind == "math":
-            math_parser()
-            object.__setattr__(self, "agree", "value")
 
     @property
     def agreement(self) -> Agreement:
-        """When answers agree; math is value where math-verify is not installed."""
+        """When answers agree."""
         if self.agree:
             return cast(Agreement, self.agree.partition("@")[0])
         return "math" if self.answer in _BY_VALUE else "exact"
@@ -169,7 +119,7 @@ class Vote(Metric):
         return self._by(rule_of(list(map(_lines, texts))))
 
     def _by(self, rule: Rule) -> Self:
-        return replace(self, answer=_PLACE_OF_RULE[rule])
+        return replace(self, answer="auto" if rule == "text" else rule)
 
     def load(self) -> VoteScorer:
         """The scorer with its search."""
@@ -200,13 +150,11 @@ class Vote(Metric):
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
         if any(isinstance(text, Document) for text in texts):
             return None
-        answers = []
-        for text in texts:
-            shown = self.answer_of(text)
-            answers.append(
-                None if shown is None else WrittenAnswer(shown, KEYS[self.agreement](shown))
-            )
-        return answers
+        answers = map(self.answer_of, texts)
+        return [
+            shown if shown is None else WrittenAnswer(shown, KEYS[self.agreement](shown))
+            for shown in answers
+        ]
 
     @property
     def answer_rule(self) -> str:
@@ -220,9 +168,8 @@ class Vote(Metric):
             if self._lacks_answer(part.hypotheses):
                 remarks.append("no-answer")
             is_square = part.references is part.hypotheses
-            are_labels = (
-                len(part.hypotheses) == 1
-            )  # else texts of a list, compared with pseudo-references
+            # else texts of a list, compared with pseudo-references
+            are_labels = len(part.hypotheses) == 1
             if not is_square and self._lacks_answer(part.references, are_labels):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))
@@ -264,13 +211,11 @@ class VoteScorer(Scorer):
         """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
         answers = list(map(self.answer_of, texts))
-        columns: dict[str, Sequence[Any]] = {
-            "text": texts,
-            "answer": answers,
-            "key": list(map(self._key_of, answers)),
-        }
+        columns = (texts, answers, list(map(self._key_of, answers)))
         lengths = np.array([len(str(text)) for text in texts], np.int64)
-        return Reps({name: _objects(values) for name, values in columns.items()}), lengths
+        return Reps(
+            dict(zip(("text", "answer", "key"), map(_objects, columns), strict=True))
+        ), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""

@@ -24,16 +24,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from math import ceil
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal
 
 import regex
 
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
-from .answers import DATE, bare, letter_of, unhedged, yes_or_no
+from .answers import DATE, PERCENT, SCALES, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
+Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
+Find = Callable[[str], str | None]
+_Span = tuple[int, int, str]  # of a box or formula: where it begins and ends, and its content
 
 MOST = 0.75
 SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
@@ -45,26 +49,21 @@ MAX_PATTERN = 1_000  # characters of a pattern or a path
 MAX_TRIED = 1 << 22  # characters that are read in vain in search of JSON within a text
 
 # words in front of an answer, by language: those of MGSM in lm-eval, and some more
-MARKS: Mapping[str, str] = {
-    "English": r"(?:the\s+)?(?:(?:final|correct|right|best)\s+){0,2}(?:answer|choice|option)\s+"
+_ENGLISH = (
+    r"(?:the\s+)?(?:(?:final|correct|right|best)\s+){0,2}(?:answer|choice|option)\s+"
     r"(?:is|would\s+be|must\s+be|should\s+be|will\s+be|=)(?!\s+not\b)(?:\s+(?:therefore|thus|then|simply|option|choice)){0,2}"
-    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]",
-    "German": r"(?:die\s+)?(?:endgültige\s+|richtige\s+)?antwort\s+(?:ist|lautet)|(?:endgültige\s+)?antwort\s*:",
-    "French": r"(?:la\s+)?(?:bonne\s+)?réponse\s+(?:finale\s+|correcte\s+)?(?:est|serait)|réponse\s*(?:finale\s*)?:",
-    "Spanish": r"(?:la\s+)?respuesta\s+(?:final\s+|correcta\s+)?es|respuesta\s*(?:final\s*)?:",
-    "Portuguese": r"(?:a\s+)?resposta\s+(?:final\s+|correta\s+)?é|resposta\s*(?:final\s*)?:",
-    "Italian": r"(?:la\s+)?risposta\s+(?:finale\s+|corretta\s+)?è|risposta\s*(?:finale\s*)?:",
-    "Dutch": r"(?:het\s+)?(?:juiste\s+)?antwoord\s+is|antwoord\s*:",
-    "Polish": r"(?:poprawna\s+)?odpowied(?:ź|zią)\s*(?:to|jest|brzmi|:)",
-    "Russian, Ukrainian": r"(?:окончательный\s+|правильный\s+)?ответ\s*(?:[:—–-]|равен|будет)|відповідь\s*[:—–-]",
-    "Greek": r"(?:η\s+)?(?:σωστή\s+)?απάντηση\s+είναι|απάντηση\s*:",
-    "Swahili": r"jibu\s+(?:ni|la\s+mwisho\s+ni)|jibu\s*:",
-    "Turkish": r"(?:doğru\s+)?(?:cevap|yanıt)\s*:",
-    "Vietnamese": r"(?:đáp\s+án|câu\s+trả\s+lời)\s*(?:đúng\s*|cuối\s+cùng\s*)?(?:là|:)",
-    "Indonesian": r"jawaban(?:nya)?\s*(?:akhir\s*|yang\s+benar\s*)?(?:adalah|:)",
-}
+    r"|(?:final\s+)?answer\s*[:=]|final\s*[:=]"
+)
+# an answer in German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Ukrainian, Greek, Swahili, Turkish,
+# Vietnamese and Indonesian, perhaps a final or correct one, and what leads to it
+_ANSWER = (
+    r"antwort|réponse|respuesta|resposta|risposta|antwoord|odpowied(?:ź|zią)|ответ|відповідь|απάντηση|jibu|cevap|yanıt"
+    r"|đáp\s+án|câu\s+trả\s+lời|jawaban(?:nya)?"
+)
+_FINAL = r"finale?|corr[ei]c?t[ae]|correta|corretta|la\s+mwisho|đúng|cuối\s+cùng|akhir|yang\s+benar"
+_LEADS = r"ist|lautet|est|serait|es|é|è|is|to|jest|brzmi|равен|будет|είναι|ni|là|adalah"
 # of scripts without blanks, or whose words take prefixes: they are found within words too
-MARKS_WITHIN: Mapping[str, str] = {
+_WITHIN: Mapping[str, str] = {
     "Chinese": r"答案(?:应该|應該|应|應|就)?(?:是|为|為|选|選)(?:选项|選項)?(?!不|错|錯|什么)"
     r"|答案(?=\s*[:：*(（A-J\d\\$])"
     r"|(?<!不)(?:选择?|選擇?)(?=\s*[(（]?[A-J](?![a-zA-Z]))",
@@ -82,7 +81,7 @@ MARKS_WITHIN: Mapping[str, str] = {
 }
 _TAGGED = re.compile(rf"<answer>(.{{0,{MAX_ANSWER}}}?)</answer>", re.IGNORECASE | re.DOTALL)
 _MARKED = re.compile(
-    rf"(?:(?<!\w)(?:{'|'.join(MARKS.values())})|{'|'.join(MARKS_WITHIN.values())})"
+    rf"(?:(?<!\w)(?:{_ENGLISH}|(?:{_ANSWER})(?:\s+(?:{_FINAL}))?(?:\s+(?:{_LEADS})\b|\s*[:—–]|\s+-))|{'|'.join(_WITHIN.values())})"
     rf"[\s*_`]{{0,9}}[:：]?[\s*_`]{{0,9}}(?=(?P<answer>[^\n]{{1,{MAX_ANSWER}}}))",
     re.IGNORECASE,
 )
@@ -97,14 +96,12 @@ _REASON = re.compile(
 _COPULA = re.compile(
     r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
 )
-_PREFIX = re.compile(
-    r"[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|[=≈]\s*(?=\S)"
-)
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
 _SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
-    r"^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
+    r"^[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|^[=≈]\s*(?=\S)"
+    r"|^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
     r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
     r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
     r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
@@ -116,14 +113,12 @@ _DIGITS = (
     r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:(?:,|\s?\{,\s?\}|\\,|[\u00a0\u202f'])\d{3})+(?:\.\d+)?|\d+,\d\d(?![\d,])"
     r"|\d+(?:\.\d+)?|\.\d+"
 )
-_FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}\n]{1,40}\}|\d)\s*(?:\{[^{}\n]{1,40}\}|\d)"
 _ROOT = r"(?:\\sqrt\s*(?:\{[^{}\n]{1,40}\}|\d)|√\s?\d+|\\pi\b|π)"
 _NUMBER = re.compile(
     rf"(?:{DATE})|(?<![\w.])(?:(?<=[\s(=:*$])[-\u2212]|^[-\u2212])?[$€£]?"
-    rf"(?:{_FRACTION}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
-    rf"(?:\s?{_ROOT}){{0,3}}(?:\^(?:\{{[^{{}}\n]{{1,20}}\}}|\d+))?"
-    r"(?:\s?(?:\\times|\\cdot|[×x*])\s?10\^(?:\{-?\d{1,3}\}|-?\d{1,3}))?"
-    r"(?:\s?(?:\\?%|percent\b|per\s?cent\b|pct\b|(?:thousand|million|billion|trillion)\b))?",
+    rf"(?:\\[dt]?frac\s*(?:\{{[^{{}}\n]{{1,40}}\}}|\d){{2}}|{_ROOT}|(?:{_DIGITS})(?:\s?/\s?\d+)?(?:[eE][+-]?\d{{1,3}})?)"
+    rf"(?:\s?{_ROOT})?(?:\s?(?:\\times|\\cdot|[×x*])\s?10)?(?:\^\{{?-?\d+\}}?)?"
+    rf"(?:{PERCENT}|\s?(?:{'|'.join(SCALES)}))?",
     re.IGNORECASE,
 )
 # a formula that LaTeX sets apart; the $ of currencies is none
@@ -139,7 +134,6 @@ _BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|[{}]", re.DOTALL)
 _JOINED = re.compile(
     r"(?:[\s,;&$]|\\[()\[\]]|\\q?quad|\\text\s*\{[^{}]*\b(?:and|or)\b[^{}]*\}|\b(?:and|or)\b|[a-z]_?\d?\s*=)*"
 )
-_PERCENT_BEHIND = re.compile(r"\s?(?:\\?%|percent\b|pct\b)")
 _KEY, _INDEX = r"[^.\[\]]+", r"\[(-?\d{1,9})\]"
 _PATH = re.compile(rf"(?:{_KEY}|{_INDEX})(?:\.{_KEY}|{_INDEX})*")
 _STEP = re.compile(rf"({_KEY})|{_INDEX}")
@@ -152,8 +146,7 @@ def whole(text: str) -> str | None:
 
 def last_line(text: str) -> str | None:
     """The last line that is not blank."""
-    lines = text.strip().splitlines()
-    return lines[-1].strip() or None if lines else None
+    return whole(text.strip().rpartition("\n")[2])
 
 
 def boxed(text: str) -> str | None:
@@ -173,31 +166,22 @@ def boxed(text: str) -> str | None:
             open_braces.append((match.start() if "boxed" in mark else -1, match.end()))
         elif mark == "}" and open_braces:
             start, content = open_braces.pop()
-            is_outer = bool(boxes) and boxes[-1].start > start
+            is_outer = bool(boxes) and boxes[-1][0] > start
             if start >= 0 and not is_outer:
-                boxes.append(_Span(start, match.end(), text[content : match.start()].strip()))
-    return _joined(text, boxes)
-
-
-class _Span(NamedTuple):
-    """A box or formula of a text."""
-
-    start: int
-    end: int
-    content: str
+                boxes.append((start, match.end(), text[content : match.start()].strip()))
+    answer = _joined(text, boxes)
+    return answer and (bare(answer) or answer)
 
 
 def _joined(text: str, spans: Sequence[_Span]) -> str | None:
     """The content of the last span, and of those before it with nothing but "and" or a comma between them."""
     contents: list[str] = []
     start = len(text)
-    for span in reversed(spans):
-        if contents and not _JOINED.fullmatch(text, span.end, start):
+    for begin, end, content in reversed(spans[-MAX_JOINED:]):
+        if contents and not _JOINED.fullmatch(text, end, start):
             break
-        contents.insert(0, span.content)
-        start = span.start
-        if len(contents) == MAX_JOINED:
-            break
+        contents.insert(0, content)
+        start = begin
     return ", ".join(filter(None, contents)) or None
 
 
@@ -216,16 +200,11 @@ def marked(text: str) -> str | None:
 def _behind_marks(text: str) -> Iterator[str]:
     """What follows the marks of a text, the last first, where that is not blank."""
     answers = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
-    answers += [(match.start(), _sentence(match["answer"])) for match in _MARKED.finditer(text)]
-    for _, answer in sorted(answers, reverse=True):
-        if shown := bare(answer):
-            yield shown
-
-
-def _sentence(text: str) -> str:
-    """A text up to the end of its first sentence."""
-    end = _SENTENCE_END.search(text)
-    return text[: end.start()] if end else text
+    answers += [
+        (match.start(), _SENTENCE_END.split(match["answer"], 1)[0])
+        for match in _MARKED.finditer(text)
+    ]
+    yield from filter(None, (bare(answer) for _, answer in sorted(answers, reverse=True)))
 
 
 def _shown(answer: str) -> str:
@@ -249,10 +228,9 @@ def is_answer(text: str) -> bool:
     if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
         return False
     inside = bare(text)
-    formulas = list(_FORMULA.finditer(inside))
-    if formulas and not _JOINED.fullmatch(_FORMULA.sub("", inside)):
-        return False
-    if _SENTENCE_END.search(inside) or _SENTENCE.search(inside) or _PREFIX.match(inside):
+    beside = _FORMULA.sub("", inside)
+    is_sentence = _SENTENCE_END.search(inside.rstrip("!")) or _SENTENCE.search(inside)
+    if is_sentence or (beside != inside and not _JOINED.fullmatch(beside)):
         return False
     ends_sentence = len(words) >= FEW_WORDS and text.endswith((".", "!"))
     return not ends_sentence or not _NUMBER.search(inside) or bool(_OF_A_NAME.search(inside))
@@ -273,21 +251,15 @@ def last_number(text: str) -> str | None:
     last, end = None, -1
     for match in _NUMBER.finditer(text):
         last, end = match[0], match.end()
-    formulas = [
-        _Span(match.start(), match.end(), _result(next(filter(None, match.groups()))))
-        for match in _FORMULA.finditer(text)
-    ]
-    while formulas and not _MEANS_SOMETHING.search(formulas[-1].content):
-        formulas.pop()
-    if formulas and formulas[-1].end >= end:
-        is_percent = _PERCENT_BEHIND.match(text, formulas[-1].end)
-        last = f"{_joined(text, formulas)}{'%' if is_percent else ''}"
-    return None if last is None else bare(last) or None
-
-
-def _result(formula: str) -> str:
-    """What a formula equals: its part behind the last equals sign."""
-    return _EQUALS.split(formula)[-1].strip().rstrip(".,")
+    formulas: list[_Span] = []
+    for match in _FORMULA.finditer(text):
+        result = _EQUALS.split(match[match.lastindex or 0])[-1].strip().rstrip(".,")
+        if _MEANS_SOMETHING.search(result):
+            formulas.append((match.start(), match.end(), result))
+    if formulas and formulas[-1][1] >= end:
+        percent = re.match(PERCENT, text[formulas[-1][1] :][:20])
+        last = f"{_joined(text, formulas)}{'%' if percent else ''}"
+    return last and (bare(last) or None)
 
 
 def short_text(text: str) -> str | None:
@@ -297,20 +269,12 @@ def short_text(text: str) -> str | None:
     ('Paris', 'Yes', None)
     """
     shown = bare(text)
-    word = yes_or_no(shown)
-    if word is not None:
-        return word
     is_short = len(shown) <= SHORT_CHARACTERS and len(shown.split()) <= SHORT_WORDS
-    return _shown(shown) or None if is_short else None
+    return yes_or_no(shown) or (_shown(shown) if is_short else None) or None
 
 
-def _boxed(text: str) -> str | None:
-    answer = boxed(text)
-    return answer and (bare(answer) or answer)
-
-
-_STEPS: Mapping[Rule, Callable[[str], str | None]] = {
-    "boxed": _boxed,
+_STEPS: Mapping[Rule, Find] = {
+    "boxed": boxed,
     "marked": marked,
     "number": last_number,
     "text": short_text,
@@ -388,22 +352,17 @@ def matched(pattern: Any, text: str) -> str | None:
     Raises:
         MetricError: the search takes more than `PATTERN_SECONDS`.
     """
-    last = None
-    try:
-        # other threads run on meanwhile
-        for match in pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True):
-            last = match if match[0] else last
+    try:  # other threads run on meanwhile
+        matches = pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True)
+        last = [match for match in matches if match[0]][-1:]
     except TimeoutError:
         raise MetricError(
             f"more than {PATTERN_SECONDS:g} s on a text of {len(text)} characters",
             where=f"pattern {excerpt(pattern.pattern)}",
             fix="Write one that backtracks less: no repetition within a repetition",
         ) from None
-    if last is None:
-        return None
-    groups = [group for group in last.groups() if group is not None]
-    answer = groups[0] if groups else last[0]
-    return answer.strip() or None
+    found = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
+    return whole(next(found, ""))
 
 
 def steps_of(path: str) -> tuple[str | int, ...]:
@@ -435,56 +394,58 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     """
     limits().check("json_bytes", len(text), "text")
     limits().check("json_values", sum(map(text.count, "[{,:")), "text")
-    for value in _json_in(text):
-        for step in steps:
-            value = _inside(value, step)
-        if value is not None:
-            break
-    else:
-        return None
-    if isinstance(value, str):
-        return value.strip() or None
+    found = (reduce(_inside, steps, value) for value in _json_in(text))
+    value = next((value for value in found if value is not None), None)
+    if value is None or isinstance(value, str):
+        return value and whole(value)
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     except RecursionError:
         return None
 
 
-def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-# numbers stay as they are written
-_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refused)
+# numbers stay as they are written; int refuses NaN and Infinity, which are not JSON
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)
 
 
 def _json_in(text: str) -> Iterator[Any]:
-    """The JSON that a text is, or the arrays and objects in it, the last first."""
-    try:
-        yield _JSON.decode(text)
-        return
-    except (ValueError, RecursionError):
-        pass
-    text = _end(text)
-    values, at, tried = [], 0, 0
+    """The arrays and objects in a text that end behind its thought, the last first."""
+    values, at, tried, thought = [], 0, 0, text.rfind("</think>")
     for match in re.finditer(r"[\[{]", text):
         start = match.start()
-        if start < at or tried > MAX_TRIED:
-            continue
-        try:
-            value, at = _JSON.raw_decode(text, start)
-            values.append(value)
-        except json.JSONDecodeError as error:
-            tried += error.pos - start
-        except (ValueError, RecursionError):
-            tried += len(text) - start
+        if start >= at and tried <= MAX_TRIED:
+            try:
+                value, at = _JSON.raw_decode(text, start)
+                values += [value] * (at > thought)
+            except (ValueError, RecursionError) as error:
+                tried += getattr(error, "pos", len(text)) - start
     yield from reversed(values)
 
 
 def _inside(value: Any, step: str | int) -> Any:
     """The value at a key of an object, or at an index of an array; None where there is none."""
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
-        return value[step]
-    return None
+    try:
+        return None if isinstance(value, str) else value[step]
+    except (LookupError, TypeError):
+        return None
+
+
+def finder(place: Place, pattern: str | None, path: str | None) -> Find:
+    """A finder of the answer of a text, None where it has none.
+
+    Args:
+        place: where the answer is; "auto" is the last of the rules.
+        pattern: the regular expression, for "pattern".
+        path: the JSON path, for "json".
+
+    Raises:
+        InputError: a pattern or a path that cannot be read.
+    """
+    if place == "pattern":
+        return partial(matched, compiled(pattern or ""))
+    if place == "json":
+        return partial(json_value, steps_of(path or ""))
+    if place == "marked" or place == "number":
+        return partial(written, place)
+    plain: dict[Place, Find] = {"text": whole, "last-line": last_line, "boxed": boxed}
+    return plain.get(place, partial(written, "text"))

@@ -500,7 +500,7 @@ def test_without_math_verify_the_rules_are_plain_and_it_is_said_once(
     with pytest.warns(UserWarning, match=r"plain rules.*discorank\[math\]") as warned:
         assert metric.pairwise(matrix, matrix).tolist() == [[1, 0], [0, 1]]
     assert len(warned) == 1
-    assert Vote(agree="math").agreement == "value"
+    assert Vote(agree="math").signature() == 'vote(agree="math")'
     answers.math_parser.cache_clear()
     answers.math_key.cache_clear()
 
