@@ -10,6 +10,7 @@ as taking it away would let two processes in.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from filelock import FileLock, Timeout
 
-from ..errors import InputError, ResourceError, ResumeError
+from ..errors import DiscorankError, InputError, ResourceError, ResumeError
 
 try:
     import fcntl
@@ -154,8 +155,19 @@ def _disk_errors(path: Path) -> Iterator[None]:
         cause = _disk_error(error)
         if cause is None:
             raise
-        problem = f"cannot be written: {cause.strerror or cause}"
-        raise ResourceError(problem, where=str(path)) from error
+        raise unwritable(path, cause) from error
+
+
+# the file that was named is at fault, not the disk
+OF_THE_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR})
+
+
+def unwritable(path: Path, error: OSError) -> DiscorankError:
+    """The error for a file that the system refuses to write: an InputError if its name is at fault."""
+    problem = f"cannot be written: {error.strerror or error}"
+    if error.errno in OF_THE_FILE:
+        return InputError(problem, where=str(path), fix="Choose another output")
+    return ResourceError(problem, where=str(path))
 
 
 def _disk_error(error: BaseException) -> OSError | None:

@@ -20,9 +20,9 @@ from platform import python_version
 from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
-from ...metrics.errors import InputError, ResourceError, ResumeError
+from ...metrics.errors import InputError, ResumeError
 from ...metrics.optional_packages import require
-from ...metrics.storage.atomic_files import locked
+from ...metrics.storage.atomic_files import locked, unwritable
 from ..engines.status import amounts
 from .run_file import (
     Measured,
@@ -190,9 +190,7 @@ class Checkpoint:
                 made["table"] = self.write_table(self.sinks["rows"], self.out)
             self._write(complete, made)
         except OSError as error:
-            raise ResourceError(
-                f"cannot be written ({error.strerror})", where=str(self.out)
-            ) from error
+            raise unwritable(self.out, error) from error
         self.saved_at = monotonic()
 
     def close(self) -> None:
@@ -221,9 +219,7 @@ class Checkpoint:
                 self.files[name] = open(self.sinks[name], "ab")  # noqa: SIM115  closed by close()
             self.files[name].write(data)
         except OSError as error:
-            raise ResourceError(
-                f"cannot be written ({error.strerror})", where=str(self.sinks[name])
-            ) from error
+            raise unwritable(self.sinks[name], error) from error
 
     def _write(self, complete: bool, made: Mapping[str, WrittenBytes]) -> None:
         """Writes the run file; `made` are the outputs that were made of others."""
