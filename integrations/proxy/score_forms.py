@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Text
 from ...rerank.engines.text_scores import ScoreOutcome
-from ...rerank.lists import read_candidate
+from ...rerank.lists import read_candidate, with_digits
 from .api_errors import bad, shown
 
 Body = Mapping[str, Any]
@@ -216,11 +216,12 @@ def _one_or_more(body: Body, key: str) -> list[Any]:
 
 
 def _several(value: Any, where: str) -> list[Text]:
-    """One text, or an array of texts."""
+    """One text, or an array of texts; a number is the text of its digits."""
+    value = with_digits(value)
     if isinstance(value, str):
         return [value]
     texts = _array(value, where, "a text or an array of texts")
-    return _texts(texts, where)
+    return _texts(list(map(with_digits, texts)), where)
 
 
 def _texts(value: Any, where: str) -> list[Text]:
