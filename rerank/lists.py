@@ -339,11 +339,19 @@ def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> T
         raise InputError(f"annotations that cannot be read ({error})", where=where) from None
 
 
+def with_digits(value: Any) -> Any:
+    """A number as a text, a whole one in digits alone, as answers are often numbers; anything else as it is."""
+    number = finite(value)
+    return value if number is None else str(int(value) if number.is_integer() else value)
+
+
 def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
-    given = data.get("references", [])
+    given = with_digits(data.get("references", []))
     if isinstance(given, str):
         return (given,)
-    references = _candidates(data, "references")
+    if isinstance(given, list | tuple):
+        given = list(map(with_digits, given))
+    references = _candidates({"references": given}, "references")
     for i, reference in enumerate(references):
         if reference.fields or reference.logprob is not None:
             raise InputError(

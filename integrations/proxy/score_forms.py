@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Text
 from ...rerank.engines.text_scores import ScoreOutcome
-from ...rerank.lists import read_candidate
+from ...rerank.lists import read_candidate, with_digits
 from .api_errors import shown
 
 Body = Mapping[str, Any]
@@ -256,11 +256,12 @@ def _one_or_more(body: Body, key: str) -> list[Any]:
 
 
 def _several(value: Any, where: str) -> list[Text]:
-    """One text, or an array of texts."""
+    """One text, or an array of texts; a number is the text of its digits."""
+    value = with_digits(value)
     if isinstance(value, str):
         return [_string(value, where)]
     texts = _array(value, where, "a text or an array of texts")
-    return [_text(text, f"{where}[{i}]") for i, text in enumerate(texts)]
+    return [_text(text, f"{where}[{i}]") for i, text in enumerate(map(with_digits, texts))]
 
 
 def _text(value: Any, where: str) -> Text:

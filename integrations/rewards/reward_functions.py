@@ -37,7 +37,7 @@ from ...rerank.engines.text_scores import (
     score_of,
     score_tasks,
 )
-from ...rerank.lists import finite, list_of, read_candidate
+from ...rerank.lists import list_of, read_candidate, with_digits
 from ...rerank.mbr import MBRDecoder
 from ...rerank.messages import is_reply, reply_text, user_text, value_at
 from .served_scores import Scores
@@ -490,20 +490,14 @@ def _references(value: Any, name: str | None) -> list[Any]:
     if not values:
         raise InputError("found none, expected a text or a list of texts", where=f"{name}")
     places = [f"{name}[{i}]" if is_list else f"{name}" for i in range(len(values))]
-    return [read_candidate(_as_text(one), at).text for one, at in zip(values, places, strict=True)]
+    return [
+        read_candidate(with_digits(one), at).text for one, at in zip(values, places, strict=True)
+    ]
 
 
 def _is_conversation(value: Sequence[Any]) -> bool:
     """Whether a list is a conversation, and not references that are messages each."""
     return is_reply(value) and len({value_at(message, "role") for message in value}) > 1
-
-
-def _as_text(value: Any) -> Any:
-    """A number as a text, a whole one in digits alone: columns of answers are numbers; anything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    number = finite(value)
-    return value if number is None else str(int(value) if value == int(value) else value)
 
 
 def _own_source(value: Any, name: str | None) -> str:

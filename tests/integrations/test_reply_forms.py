@@ -237,3 +237,11 @@ def test_columns_of_answers_are_numbers_arrays_and_conversations(column: Any) ->
 def test_one_bad_reference_costs_itself(bad: Any) -> None:
     reward = discorank.reward("vote", reference="answer", on_error="mask")
     assert reward(["It is 4", "It is 4"], answer=[bad, 4]) == [None, 1.0]
+
+
+@pytest.mark.parametrize("references", [4, [4], [4.0], "4", ["4"]])
+def test_references_of_lists_may_be_numbers(references: Any) -> None:
+    record = read_list({"id": "a", "candidates": ["4"], "references": references})
+    assert record.references == ("4",)
+    with pytest.raises(InputError, match=r"references\[0\]: found true"):
+        read_list({"id": "a", "candidates": ["4"], "references": [True]})

@@ -31,7 +31,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.checksums import DIGEST_BYTES
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.lists import NOTHING, Candidate, read_list
+from ....rerank.lists import NOTHING, Candidate, read_list, with_digits
 from ....rerank.messages import user_text, value_at
 from ....rerank.runs.row_loop import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
@@ -393,7 +393,7 @@ def _said(row: Mapping[str, Any]) -> dict[str, Any]:
     if prompt is not None:
         keys["source"] = prompt
     target = row.get("target")
-    targets = target if isinstance(target, list) else [target]
+    targets = list(map(with_digits, target if isinstance(target, list) else [target]))
     if targets and all(isinstance(text, str) for text in targets):
         keys["references"] = targets
     if "doc" in row:

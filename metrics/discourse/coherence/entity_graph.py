@@ -7,8 +7,8 @@ The first is what Guinaudeau and Strube define and Zhao et al. computed, the sec
 A is A_u, or A_w if ``weighted`` (see `foci`). Sentences are joined by a noun that they share (EntityGraph), with
 ``focus="entity"`` by nouns that mean about the same (LexicalGraph). Similar nouns are chained into components, as in
 the code of Zhao et al. (see `entities`); Mesgar and Strube join two sentences only by a pair of similar nouns, so that
-their graph has fewer edges. Both read the hypothesis alone. 0 for a text of one sentence, without nouns or without sentences; at most 1/2 + ... + 1/n for A_u: it grows with the
-length of the text.
+their graph has fewer edges. Both read the hypothesis alone. 0 for a text of one sentence, without nouns or without
+sentences; at most 1/2 + ... + 1/n for A_u: it grows with the length of the text.
 """
 
 from __future__ import annotations

@@ -220,6 +220,8 @@ def test_the_forms_of_arguments(tmp_path: Path, arguments: Any) -> None:
         write(tmp_path / "s", [sample(0, "a", arguments=arguments, target=["x", "y"])]), "lm-eval"
     )
     assert (record.source, record.references) == ("Q", ("x", "y"))
+    (record,) = good(write(tmp_path / "t", [sample(0, "a", target=42)]), "lm-eval")
+    assert record.references == ("42",)
 
 
 @pytest.mark.parametrize(

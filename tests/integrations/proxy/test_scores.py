@@ -146,6 +146,8 @@ def test_rewards_of_openrlhf() -> None:
         assert post(url, "/get_reward", **body)["rewards"] == expected
         ter = -discorank.load_metric("ter").score(["a cat"], ["a cat sat"]).item()
         assert post(url, "/get_reward?model=ter", **body)["rewards"][0] == ter
+        number = {"query": ["Say: 42"], "prompts": ["Say: "], "labels": [42]}
+        assert post(url, "/get_reward", **number)["rewards"] == [100]
         lost = post(url, "/get_reward", 400, query=["a cat"], prompts=["Say: "], labels=["x"])
         assert lost["error"]["param"] == "prompts[0]"
 

@@ -34,7 +34,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.text.texts import Text
-from ....rerank.lists import plain, read_candidate
+from ....rerank.lists import plain, read_candidate, with_digits
 from ....rerank.runs.row_forms import as_line
 from ....rerank.runs.run_file import check_beside
 from ....tables import Table, decimals, metric_names, printed_rows, whole, words
@@ -515,7 +515,10 @@ def _segment(row: Any, where: str, number: int) -> Segment:
 
 def _references(texts: Any) -> tuple[Text, ...]:
     """The references of a segment: a text or an array of them."""
+    texts = with_digits(texts)
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list):
         raise InputError(f"found {excerpt(texts)}, expected an array", where="references")
-    return tuple(read_candidate(text, f"references[{i}]").text for i, text in enumerate(texts))
+    return tuple(
+        read_candidate(with_digits(text), f"references[{i}]").text for i, text in enumerate(texts)
+    )
