@@ -170,7 +170,7 @@ def test_unfinished_candidates_have_no_end(tmp_path: Path) -> None:
     assert [text.ends for text in meter.asked] == [True, False]
     meter = Meter()
     scored(source, tmp_path / "b.jsonl", meter, prompts(end_text="\n"))
-    assert [text[1:] for text in meter.asked] == [("a", False, "\n"), ("a", False, "")]
+    assert [text[1:4] for text in meter.asked] == [("a", False, "\n"), ("a", False, "")]
 
 
 def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:

@@ -329,11 +329,11 @@ def _sample_entry(lines: ListLines, name: str) -> ListEntry:
             in_file = placed(error, f"{name}:{number}")
             return Entry(None, in_file, lines.first, lines.raw, list_id)
     try:
-        texts = _one(responses)
-        found = [text for text in texts if text is not None]
+        every = _one(responses)
+        texts = [text for text in every if text is not None]
         null = InputError("found no text", where="resps[0]")
-        missing = missing_keys([null] * (len(texts) - len(found)))
-        record = read_list({**_keys(rows), "id": list_id, "candidates": found, **missing})
+        missing = missing_keys([null] * (len(every) - len(texts)))
+        record = read_list({**_keys(rows), "id": list_id, "candidates": texts, **missing})
     except InputError as error:
         return error_entry(error, name, lines.first, lines.raw, list_id)
     return list_entry(record, lines.first, lines.raw)

@@ -77,7 +77,6 @@ def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace
 
 _BESIDE = ("sources", "documents")  # options that need --hypotheses
 _OF_SYSTEMS_FILES = ("include", "columns", "language_pair", "tasks", "primary")
-_OF_TASKS = ("human_scores", "outliers", "close_references")  # what the statistics of WMT read
 
 
 def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
@@ -101,17 +100,7 @@ def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
         _refuse("--from")
     if values["statistics"] == "wmt":
         _refuse("--statistics wmt")
-    _refuse_task_options(values)
     return files
-
-
-def _refuse_task_options(values: Mapping[str, Any]) -> None:
-    """Raises InputError for what the statistics of WMT alone read."""
-    for name in _OF_TASKS:
-        if values[name]:
-            fix = "Name files of people's scores with --human, such as --human mqm.csv:lower"
-            problem = "is of folders of mt-metrics-eval, and has no effect beside --hypotheses"
-            raise InputError(problem, where=f"--{name.replace('_', '-')}", fix=fix)
 
 
 def _refuse(flag: str) -> None:
