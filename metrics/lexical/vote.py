@@ -211,11 +211,10 @@ class VoteScorer(Scorer):
         """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
         answers = list(map(self.answer_of, texts))
-        columns = (texts, answers, list(map(self._key_of, answers)))
+        keys = list(map(self._key_of, answers))
         lengths = np.array([len(str(text)) for text in texts], np.int64)
-        return Reps(
-            dict(zip(("text", "answer", "key"), map(_objects, columns), strict=True))
-        ), lengths
+        reps = {"text": _objects(texts), "answer": _objects(answers), "key": _objects(keys)}
+        return Reps({**reps}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""
