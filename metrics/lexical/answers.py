@@ -129,7 +129,8 @@ _SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(SCALES)})s?(?![^\W\d_])")
 _NAMED = re.compile(
     rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\|[A-Z]+\||\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
 )
-_PROSE = re.compile(
+# a word, but symbols of a formula that are written together
+PROSE = re.compile(
     r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
 )
 _PYTHON = "+ - * / ( ) , < > , ( ) { } ** == <= >= != | ('[', ,']') /'100'"
@@ -249,7 +250,7 @@ def _formula_key(text: str) -> str | None:
 
 def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
     """The key of a formula as the set of its parts between commas; None of what is not a formula."""
-    if _PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
+    if PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
         return None
     try:
         return key_of(ast.parse(f"{{{_in_python(text)}}}", mode="eval").body)

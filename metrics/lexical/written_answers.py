@@ -32,7 +32,7 @@ import regex
 
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
-from .answers import DATE, PERCENT, SCALES, bare, letter_of, unhedged, yes_or_no
+from .answers import DATE, PERCENT, PROSE, SCALES, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
@@ -225,9 +225,11 @@ def is_answer(text: str) -> bool:
     """
     text = text.strip()
     words = text.split()
-    if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
-        return False
     inside = bare(text)
+    is_formula = len(text) <= MAX_ANSWER and not PROSE.search(inside)
+    is_short = len(text) <= SHORT_CHARACTERS and len(words) <= SHORT_WORDS
+    if "\n" in text or not (is_short or is_formula):
+        return False
     beside = _FORMULA.sub("", inside)
     is_sentence = _SENTENCE_END.search(inside.rstrip("!")) or _SENTENCE.search(inside)
     if is_sentence or (beside != inside and not _JOINED.fullmatch(beside)):
