@@ -131,7 +131,7 @@ _NAMED = re.compile(
 )
 # a word, but symbols of a formula that are written together
 PROSE = re.compile(
-    r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
+    r"(?<!\\)(?<!\\begin\{)(?<!\\end\{)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
 )
 _PYTHON = "+ - * / ( ) , < > , ( ) { } ** == <= >= != | ('[', ,']') /'100'"
 _IN_PYTHON = dict(zip("+-*/(),<>;{}⦃⦄^=≤≥≠∪[]%", _PYTHON.split(), strict=True))

@@ -4,7 +4,7 @@ A reply is read by one of four rules, each of which includes those before it:
 
 * boxed: the content of the last ``\boxed{...}``
 * marked: else what follows the last mark: "the answer is", "final answer:", "Answer:", "####", ``<answer>``, and their
-  like in other languages (`MARKS`)
+  like in some 25 other languages
 * number: else the whole of a reply that is nothing but an answer with a number in it ("iPhone 11", "(1, 5)"), or the
   last number or formula, with its sign, currency or percent sign; of a date or a time all of it
 * text: else a first yes or no, or the whole of a text of up to `SHORT_WORDS` words
@@ -13,7 +13,7 @@ A list is read by the first rule by which `MOST` of its texts have an answer (`r
 precedes the last ``</think>`` is read only if nothing follows it.
 
 A label is read by its box, its mark, or as a whole: it is never reduced to a number. What was read from a reply is read
-as itself if it is a label.
+as itself if it is a label, and so is a formula if it is a reply.
 
 The other places: all of a text, its last line, a match of a pattern, a JSON value. Every search is bounded: a box is
 found in one pass, JSON values by reading at most `MAX_TRIED` characters in vain, and a pattern has `PATTERN_SECONDS`.
@@ -97,7 +97,9 @@ _COPULA = re.compile(
     r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
 )
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
-_SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
+_SENTENCE_END = re.compile(
+    r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))(?<!\\)[.!?](?=[\s*\"']|$)|[。！？।]"
+)
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
     r"^[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|^[=≈]\s*(?=\S)"
