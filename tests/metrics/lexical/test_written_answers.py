@@ -73,6 +73,7 @@ def test_cases(kind: str) -> None:
         ("1.000,50", "1,000.5"),
         ("3万", "30000"),
         ("2/3", "0.666667"),
+        (r"\sin x", r"\sin(x)"),
         ("5 km/h", "5"),
         (r"\text{Paris}", "Paris"),
     ],
