@@ -81,11 +81,11 @@ class Vote(Metric):
         for place, name in (("pattern", "pattern"), ("json", "path")):
             is_needed = self.answer == place
             if is_needed != bool(getattr(self, name)):
-                found = f'answer="{place}" without {name}'
+                problem = f'answer="{place}" without {name}'
                 if not is_needed:
-                    found = f'{name} beside answer="{self.answer}"'
+                    problem = f'{name} beside answer="{self.answer}"'
                 fix = f'Give {name}="..." with answer="{place}", and with it alone'
-                raise InputError(found, where="vote", fix=fix)
+                raise InputError(problem, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
         if self.agree and kind not in KEYS:

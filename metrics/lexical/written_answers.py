@@ -365,8 +365,8 @@ def matched(pattern: Any, text: str) -> str | None:
             where=f"pattern {excerpt(pattern.pattern)}",
             fix="Write one that backtracks less: no repetition within a repetition",
         ) from None
-    found = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
-    return whole(next(found, ""))
+    groups = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
+    return whole(next(groups, ""))
 
 
 def steps_of(path: str) -> tuple[str | int, ...]:
@@ -398,8 +398,8 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     """
     limits().check("json_bytes", len(text), "text")
     limits().check("json_values", sum(map(text.count, "[{,:")), "text")
-    found = (reduce(_inside, steps, value) for value in _json_in(text))
-    value = next((value for value in found if value is not None), None)
+    values = (reduce(_inside, steps, value) for value in _json_in(text))
+    value = next((value for value in values if value is not None), None)
     if value is None or isinstance(value, str):
         return value and whole(value)
     try:
