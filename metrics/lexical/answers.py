@@ -90,9 +90,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "sqrt": lambda value: _power(value, Fraction(1, 2)),
     "root": lambda degree, value: _power(value, 1 / degree),
 }
-_LATEX = (
-    "cdot* times* ast* div/ le≤ leq≤ leqslant≤ lt< ge≥ geq≥ geqslant≥ gt> ne≠ neq≠ cup∪ pm± in∈"
-)
+_LATEX = "cdot* times* div/ le≤ leq≤ leqslant≤ lt< ge≥ geq≥ geqslant≥ gt> ne≠ neq≠ cup∪ pm± in∈"
 _COMMANDS = {name[:-1]: name[-1] for name in _LATEX.split()}
 _COMMAND = re.compile(rf"\\({'|'.join(_COMMANDS)})(?![a-zA-Z])")
 _SIGNS = str.maketrans("×·∙⋅÷\u2212–$~€£", "****/--    ") | str.maketrans(
@@ -105,7 +103,7 @@ _SPELLED: Mapping[str, str] = {
     r"(?<=\d)(?:[ \u00a0\u202f']|,?\\,|\s?\{,\s?\}|,?\\!)\s?(?=\d{3}(?!\d))": "",  # thousands
     _WRAPPED: r"\1",
     r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])|\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)": "",
-    r"\\[,!;: ]|\\q?quad": " ",
+    r"(?:\\[,!;: ]|\\q?quad|\s)+": " ",
     r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
     r"(?<=\d)\s+x\s+(?=\d)": "*",
     r"<=": "≤",
@@ -120,7 +118,7 @@ _SPELLED: Mapping[str, str] = {
     r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])": r"\\\1",
     r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))": r"\\\1{\2}",
     r"(\\frac\s*\{[^{}]*\})\s*(\w)": r"\1{\2}",
-    r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\1{\2}",
+    r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\\\1{\2}",
     r"(?<![\d.,}^])(\d+)(?:\s+|\s*\\frac\s*\{(?=\d+\}))(\d+)(?:/|\}\s*\{)(\d+)\}?(?!\d)": r"(\1+\2/\3)",
     r"\\sqrt\s*\[(\d)\]\s*\{": r"root{\1,",
     r"\}\s*\{": ", ",
@@ -131,8 +129,9 @@ _SCALED = re.compile(rf"(?i)(?<=\d)\s*({'|'.join(SCALES)})s?(?![^\W\d_])")
 _NAMED = re.compile(
     rf"(?:^|(?<=,))\s*((?:[^\d,=∈+*/^<>≤≥≠()!|\\-]|\|[A-Z]+\||\\(?!{'|'.join(_FUNCTIONS)})|\([^()\d]*\))*?)(?:_\w|_\{{\w+\}})?\s*[=∈]"
 )
-_PROSE = re.compile(
-    r"(?<!\\)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
+# a word, but symbols of a formula that are written together
+PROSE = re.compile(
+    r"(?<!\\)(?<!\\begin\{)(?<!\\end\{)(?<![a-zA-Z])(?!(?:[abnpqrtxyz]{2,3}|sqrt|root|sin|cos|tan|log|ln|exp|pi)(?![^\W\d_]))[^\W\d_]{2}"
 )
 _PYTHON = "+ - * / ( ) , < > , ( ) { } ** == <= >= != | ('[', ,']') /'100'"
 _IN_PYTHON = dict(zip("+-*/(),<>;{}⦃⦄^=≤≥≠∪[]%", _PYTHON.split(), strict=True))
@@ -155,14 +154,8 @@ def bare(answer: str) -> str:
     before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
-        text = (
-            re.sub(_WRAPPED, r"\1", text)
-            .strip()
-            .strip(_AROUND)
-            .removesuffix(".")
-            .rstrip(",;:。、،")
-        )
-        text = _EXCLAIMED.sub("", text)
+        text = re.sub(_WRAPPED, r"\1", text).strip().strip(_AROUND)
+        text = _EXCLAIMED.sub("", text.removesuffix(".").rstrip(",;:。、،"))
         wrapped = _IN_BRACKETS.fullmatch(text)
         if wrapped and wrapped.lastindex and letter_of(text) is None:
             text = wrapped[wrapped.lastindex]
@@ -196,7 +189,9 @@ def number_key(answer: str) -> str:
     >>> number_key("1,000"), number_key(r"$\frac{2}{4}$"), number_key("50 %"), number_key("Paris")
     ('#1000', '#1/2', '#1/2', "'paris")
     """
-    return _tried(_number, _notation(answer.strip().removesuffix("."))) or f"'{answer.casefold()}"
+    text = answer.strip().removesuffix(".")
+    key = _tried(_number, _notation(text)) if len(text) <= MAX_FORMULA else None
+    return key or f"'{answer.casefold()}"
 
 
 def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -> str:
@@ -228,9 +223,8 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
 
 def _folded(text: str) -> str:
     """A text without case, spaces around signs, and braces around single letters and digits."""
-    return re.sub(
-        r"\s*([^\w\s'])\s*", r"\1", re.sub(r"\{(\w)\}", r"\1", " ".join(text.split()))
-    ).casefold()
+    text = re.sub(r"\{(\w)\}", r"\1", " ".join(text.split()))
+    return re.sub(r"\s*([^\w\s'])\s*", r"\1", text).casefold()
 
 
 def _notation(text: str) -> str:
@@ -256,7 +250,7 @@ def _formula_key(text: str) -> str | None:
 
 def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
     """The key of a formula as the set of its parts between commas; None of what is not a formula."""
-    if _PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
+    if PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
         return None
     try:
         return key_of(ast.parse(f"{{{_in_python(text)}}}", mode="eval").body)
@@ -306,11 +300,8 @@ def _key(node: ast.expr) -> str:
 
 def _of_relation(sides: Sequence[ast.expr], signs: Sequence[type[ast.cmpop]]) -> str:
     """A key of equations and inequalities up to a factor; of arithmetic its result, of bounds of a name an interval."""
-    if (
-        {*signs} <= {ast.Lt, ast.LtE}
-        and len(sides) == 3
-        and not any(isinstance(part, ast.Constant) for part in ast.walk(sides[1]))
-    ):
+    has_number = any(isinstance(part, ast.Constant) for part in ast.walk(sides[1]))
+    if len(sides) == 3 and {*signs} <= {ast.Lt, ast.LtE} and not has_number:
         left, right = (
             [ast.Constant(mark)] * (sign is ast.LtE) for mark, sign in zip("[]", signs, strict=True)
         )

@@ -81,11 +81,11 @@ class Vote(Metric):
         for place, name in (("pattern", "pattern"), ("json", "path")):
             is_needed = self.answer == place
             if is_needed != bool(getattr(self, name)):
-                found = f'answer="{place}" without {name}'
+                problem = f'answer="{place}" without {name}'
                 if not is_needed:
-                    found = f'{name} beside answer="{self.answer}"'
+                    problem = f'{name} beside answer="{self.answer}"'
                 fix = f'Give {name}="..." with answer="{place}", and with it alone'
-                raise InputError(found, where="vote", fix=fix)
+                raise InputError(problem, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
         if self.agree and kind not in KEYS:
@@ -211,11 +211,10 @@ class VoteScorer(Scorer):
         """Texts, answers and keys, and the lengths of the texts."""
         texts = [item.text for item in items]
         answers = list(map(self.answer_of, texts))
-        columns = (texts, answers, list(map(self._key_of, answers)))
+        keys = list(map(self._key_of, answers))
         lengths = np.array([len(str(text)) for text in texts], np.int64)
-        return Reps(
-            dict(zip(("text", "answer", "key"), map(_objects, columns), strict=True))
-        ), lengths
+        reps = {"text": _objects(texts), "answer": _objects(answers), "key": _objects(keys)}
+        return Reps({**reps}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""

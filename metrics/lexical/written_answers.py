@@ -4,7 +4,7 @@ A reply is read by one of four rules, each of which includes those before it:
 
 * boxed: the content of the last ``\boxed{...}``
 * marked: else what follows the last mark: "the answer is", "final answer:", "Answer:", "####", ``<answer>``, and their
-  like in other languages (`MARKS`)
+  like in some 25 other languages
 * number: else the whole of a reply that is nothing but an answer with a number in it ("iPhone 11", "(1, 5)"), or the
   last number or formula, with its sign, currency or percent sign; of a date or a time all of it
 * text: else a first yes or no, or the whole of a text of up to `SHORT_WORDS` words
@@ -13,7 +13,7 @@ A list is read by the first rule by which `MOST` of its texts have an answer (`r
 precedes the last ``</think>`` is read only if nothing follows it.
 
 A label is read by its box, its mark, or as a whole: it is never reduced to a number. What was read from a reply is read
-as itself if it is a label.
+as itself if it is a label, and so is a formula if it is a reply.
 
 The other places: all of a text, its last line, a match of a pattern, a JSON value. Every search is bounded: a box is
 found in one pass, JSON values by reading at most `MAX_TRIED` characters in vain, and a pattern has `PATTERN_SECONDS`.
@@ -32,7 +32,7 @@ import regex
 
 from ..errors import InputError, MetricError, excerpt
 from ..storage.limits import limits
-from .answers import DATE, PERCENT, SCALES, bare, letter_of, unhedged, yes_or_no
+from .answers import DATE, PERCENT, PROSE, SCALES, bare, letter_of, unhedged, yes_or_no
 
 Rule = Literal["boxed", "marked", "number", "text"]
 Place = Literal["auto", "marked", "number", "text", "last-line", "boxed", "pattern", "json"]
@@ -97,7 +97,9 @@ _COPULA = re.compile(
     r"\s*(?:です|である|だ|となります|になります|입니다|이다|है|हैं|होगा|আছে|হবে|টি|ครับ|ค่ะ)\s*[.。।]?$"
 )
 # where a sentence ends: not between the digits of a number, nor behind the letter of a choice
-_SENTENCE_END = re.compile(r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))[.!?](?=[\s*\"']|$)|[。！？।]")
+_SENTENCE_END = re.compile(
+    r"(?<!^[A-Ja-j])(?<!\b(?:Dr|Mr|St|No))(?<!\\)[.!?](?=[\s*\"']|$)|[。！？।]"
+)
 # words by which a short text with a number is a sentence around it, and not a name or term
 _SENTENCE = re.compile(
     r"^[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|^[=≈]\s*(?=\S)"
@@ -225,9 +227,11 @@ def is_answer(text: str) -> bool:
     """
     text = text.strip()
     words = text.split()
-    if len(text) > SHORT_CHARACTERS or len(words) > SHORT_WORDS or "\n" in text:
-        return False
     inside = bare(text)
+    is_formula = len(text) <= MAX_ANSWER and not PROSE.search(inside)
+    is_short = len(text) <= SHORT_CHARACTERS and len(words) <= SHORT_WORDS
+    if "\n" in text or not (is_short or is_formula):
+        return False
     beside = _FORMULA.sub("", inside)
     is_sentence = _SENTENCE_END.search(inside.rstrip("!")) or _SENTENCE.search(inside)
     if is_sentence or (beside != inside and not _JOINED.fullmatch(beside)):
@@ -361,8 +365,8 @@ def matched(pattern: Any, text: str) -> str | None:
             where=f"pattern {excerpt(pattern.pattern)}",
             fix="Write one that backtracks less: no repetition within a repetition",
         ) from None
-    found = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
-    return whole(next(found, ""))
+    groups = (group for match in last for group in [*match.groups(), match[0]] if group is not None)
+    return whole(next(groups, ""))
 
 
 def steps_of(path: str) -> tuple[str | int, ...]:
@@ -394,8 +398,8 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     """
     limits().check("json_bytes", len(text), "text")
     limits().check("json_values", sum(map(text.count, "[{,:")), "text")
-    found = (reduce(_inside, steps, value) for value in _json_in(text))
-    value = next((value for value in found if value is not None), None)
+    values = (reduce(_inside, steps, value) for value in _json_in(text))
+    value = next((value for value in values if value is not None), None)
     if value is None or isinstance(value, str):
         return value and whole(value)
     try:

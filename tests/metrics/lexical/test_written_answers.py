@@ -73,6 +73,7 @@ def test_cases(kind: str) -> None:
         ("1.000,50", "1,000.5"),
         ("3万", "30000"),
         ("2/3", "0.666667"),
+        (r"\sin x", r"\sin(x)"),
         ("5 km/h", "5"),
         (r"\text{Paris}", "Paris"),
     ],
@@ -294,6 +295,21 @@ SIGNS = [
 @given(st.lists(st.sampled_from(SIGNS), max_size=24).map("".join))
 def test_any_formula_has_a_key_that_blanks_do_not_change(text: str) -> None:
     assert value_key(text) == value_key(f" {text} ") == value_key(f"${text}$")
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "5!",
+        r"32,\! 349",
+        "(4, 0, 6), (4, -2, 6), (0, 0, 6), (0, -2, 6), (4, 0, 0), (4, -2, 0), (0, 0, 0)",
+        r"\begin{pmatrix} 0 & 3 \\ 0 & -1 \end{pmatrix}",
+        r"[-1, -\tfrac12) \cup (-\tfrac12, 0) \cup (0, 1) \cup (1, \infty)",
+        r"-2(x - 1)^2 + 5, 3(x + 2)^2 - 2",
+    ],
+)
+def test_a_formula_that_is_read_again_as_a_reply_is_the_same(formula: str) -> None:
+    assert written("text", rf"so \boxed{{{formula}}}.") == written("text", formula) == formula
 
 
 LABELS = [
