@@ -126,7 +126,11 @@ def from_rewards(message: Any, folder: Path) -> list[str]:
 
 def from_lists(message: Any, folder: Path) -> list[str]:
     said = {"role": "assistant", **message}
-    row = {"id": "1", "prompt": [{"role": "user", "content": "hi"}], "responses": [[said], said]}
+    row: dict[str, Any] = {
+        "id": "1",
+        "prompt": [{"role": "user", "content": "hi"}],
+        "responses": [[said], said],
+    }
     row["responses"] += [[{"role": "assistant", "content": GOOD}]]
     record = read_list(row)
     assert (record.source, len(record.candidates)) == ("hi", 3)
@@ -172,7 +176,7 @@ def test_the_last_message_of_the_model_is_the_text(conversation: Any) -> None:
     assert is_reply(conversation)
     assert reply_text(conversation) == TEXT
     assert discorank.reward("chrf")([conversation], reference=[TEXT]) == [100]
-    array = np.empty(1, dtype=object)
+    array: Any = np.empty(1, dtype=object)
     array[0] = np.array(conversation, dtype=object)
     assert discorank.reward("chrf")(array, reference=[TEXT]) == [100]
     texts = [one.text for one in list_of([conversation, GOOD], 0).candidates]

@@ -462,7 +462,7 @@ def test_a_text_that_is_too_long_is_an_error_in_its_place() -> None:
 
 def test_documents_with_a_text_that_cannot_be_read_have_no_scores() -> None:
     """Their other texts would have another context than they say."""
-    body = {
+    body: dict[str, list[Any]] = {
         "hypotheses": ["a cat sat", None, "the dog", "the mat", "a cat"],
         "references": ["a cat", "cats", "the dog", "mat", "a cat"],
         "documents": ["one", "one", "one", "two", "two"],
