@@ -8,6 +8,7 @@ same; it reads over what is done, whose choices are context of what follows.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, islice
@@ -98,10 +99,13 @@ def run_lists(
     if shared is not None:
         shared.load()
     else:
-        first = list(islice(entries, 1))
-        entries = chain(first, entries)
-        # a run that stops at its first list needs no model
-        if run.max_errors or not _stops(decider, first):
+        # a run that stops at its first list needs no model; a pipe is not waited for
+        is_stopped = False
+        if os.path.isfile(name) and not run.max_errors:
+            first = list(islice(entries, 1))
+            entries = chain(first, entries)
+            is_stopped = _stops(decider, first)
+        if not is_stopped:
             engine.load(decider.metrics)
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     if files:
