@@ -163,7 +163,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 # No test is judged by the clock: a busy machine is no fault of the code.
-hypothesis.settings.register_profile("untimed", deadline=None, max_examples=20)
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=12)
 # every property with as many examples as hypothesis has by default: pytest --hypothesis-profile thorough
 hypothesis.settings.register_profile("thorough", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -1,6 +1,6 @@
 """CPU time of the test suite, per folder and for its most expensive tests.
 
-    python -m benchmarks.structure.suite_cost [--top 40] [pytest arguments]
+    python -m benchmarks.structure.suite_cost [--top 40] [-- PYTEST ARGUMENTS]
 
 Runs pytest with its arguments (by default the suite on two workers) and counts the CPU seconds of each test: those of
 its worker, and of the processes that it started and waited for. Daemons that outlive a test, such as Ray's, count only
@@ -86,9 +86,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--top", default="40", help="number of files and tests to print")
-    options, words = parser.parse_known_args()
+    parser.add_argument("words", nargs="*", metavar="PYTEST ARGUMENTS", help="after --")
+    options = parser.parse_args()
     os.environ["SUITE_COST_TOP"] = options.top
-    code = pytest.main(["-p", PLUGIN, "-q", *(words or ["-n", "2"])])
+    code = pytest.main(["-p", PLUGIN, "-q", *(options.words or ["-n", "2"])])
     print(f"whole run: {cpu_seconds() / 60:.2f} CPU minutes")
     return int(code)
 

@@ -37,7 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # a command line, its exit code, and words of its message
 MISTAKES: tuple[tuple[str, int, str], ...] = (
-    ("", 2, "subcommand"),
     ("decod x", 2, "'decod' 'decode'"),
     ("--verson", 2, "--verson --version"),
     ("train rts", 2, "'rts' 'rst'"),
@@ -134,6 +133,12 @@ def test_a_mistake_has_its_place_and_its_fix(
     assert found
     assert [fact for fact in facts.split() if fact not in message[0]] == [], message
     assert "Traceback" not in err
+
+
+def test_no_subcommand_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert all(name in printed.out for name in ("decode", "rerank", "compare"))
 
 
 def advice(arguments: list[str], begin: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -35,13 +35,14 @@ from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
+from discorank.metrics.lexical.answers import math_version
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.registry import BUILT_IN, as_typed, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
-from discorank.metrics.text.texts import Item
+from discorank.metrics.text.texts import Item, is_blank
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.worker import Share
 
@@ -726,7 +727,7 @@ def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_
         )
     # empty texts come after all others
     places = [place for place in ranking.ranking if place.utility is not None]
-    are_empty = [not str(place.text).strip() for place in places]
+    are_empty = [is_blank(place.text) for place in places]
     assert are_empty == sorted(are_empty)
     for is_empty in (False, True):
         of_kind = zip(places, are_empty, strict=True)
@@ -802,7 +803,7 @@ FROZEN: dict[str, str] = {
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
-    "vote": "vote",
+    "vote": "vote" if math_version() is None else f'vote(agree="math@{math_version()}")',
 }
 
 

@@ -111,10 +111,9 @@ def test_no_bound_of_the_ratchet_is_exceeded() -> None:
     assert counted().exceeded() == []
 
 
-def test_the_ratchet_counts_every_line() -> None:
+def test_imports_are_a_small_share_of_the_counted_lines() -> None:
     product = list(masses(ROOT, FOLDERS))
     assert sum(part.lines for part in counted().parts) == sum(module.lines for module in product)
-    assert counted().modules == len(product)
     assert import_share(product) <= MAX_IMPORT_SHARE
 
 

@@ -245,7 +245,7 @@ def test_refused_features(features: Any, message: str) -> None:
         (
             {"logprob": 1.0},
             ["a", "b"],
-            r"list 'x': candidates\[0\]: no logprob. Leave the feature 'logprob' out",
+            r"list 'x': candidates\[0\]: no logprob. .*discorank logprobs",
         ),
         (
             {"logprob/length": 1.0},

@@ -156,7 +156,6 @@ def test_a_label_of_a_vote_is_never_reduced() -> None:
     label = r"2\sqrt{5}"
     with scoring("vote") as (_, url):
         for response, value in ((r"so \boxed{5}", 0.0), (rf"so \boxed{{{label}}}", 1.0)):
-            assert post(url, "/v1/reward", prompt="p", response=response, label=label) == value
             body = {"query": [f"p {response}"], "prompts": ["p "], "labels": [label]}
             assert post(url, "/get_reward", **body)["rewards"] == [value]
 

@@ -306,7 +306,9 @@ def in_ways(kind: str, ways: Sequence[tuple[int, int]]) -> Iterator[tuple[str, M
         yield f"{tokens} tokens, {count} threads", tiny(**KINDS[kind], batch_tokens=tokens)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "unite")) for kind in KINDS]
+)
 def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None:
     torch.set_num_threads(1)
     texts = [*TEXTS[1:], "near the river the old mill turns"]

@@ -349,7 +349,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
 def test_a_training_that_is_killed_ends_in_the_same_files(work: Path, tmp_path: Path) -> None:
     def command(name: str) -> list[str]:
         folders = ["-o", str(tmp_path / name / "model"), "--work", str(tmp_path / name / "work")]
-        small = ["--backbone", ENCODER, "--epochs", "12", "--batch-size", "4", "--device", "cpu"]
+        small = ["--backbone", ENCODER, "--epochs", "6", "--batch-size", "4", "--device", "cpu"]
         often = ["--save-every-seconds", "0", "--quiet"]
         return ["train", "sescore2", "fit", "texts.txt", *folders, *small, *often]
 
@@ -462,7 +462,7 @@ def test_a_finished_training_is_used_again(
     assert not all(torch.equal(second[name], third[name]) for name in second)
     smaller = Training(**{**settings.__dict__, "batch_size": 4})
     with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
-        fit(work, tmp_path / "two", smaller, "cpu", folder="kept")
+        fit(work, tmp_path / "two", smaller, "cpu", folder="used again")
 
 
 def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() -> None:

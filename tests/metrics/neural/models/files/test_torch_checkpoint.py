@@ -360,7 +360,13 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HARMFUL)
+MANY_VALUES = ("many marks over many values", "instructions without end")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in MANY_VALUES)) for name in HARMFUL],
+)
 def test_files_that_mean_harm(tmp_path: Path, name: str) -> None:
     data, problem = HARMFUL[name]
     path = tmp_path / "pytorch_model.bin"
