@@ -73,7 +73,8 @@ def ran(
     assert shown.code.startswith("discorank "), f"neither run nor excepted: {shown.code}"
     words = words_of(shown.with_stand_ins(models))[1:]
     capsys.readouterr()
-    is_drawn = not is_checked and "--statistics" not in words  # those of WMT draw nothing
+    of_wmt = {"--statistics", "--tasks"} & set(words)  # which read no draws
+    is_drawn = not is_checked and not of_wmt
     code = main([*words, *further(shown.code), *(LESS_WORK.get(words[0], []) if is_drawn else [])])
     printed = capsys.readouterr()
     assert code == 0, f"{shown.code}\n{printed.err}"
