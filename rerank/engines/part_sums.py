@@ -50,7 +50,9 @@ def _in_order(scaled: FloatArray, given: FloatArray) -> FloatArray:
     """
     order = [i for i in np.argsort(-given, kind="stable").tolist() if np.isfinite(given[i])]
     for higher, lower in pairwise(order):
-        if given[higher] - given[lower] > TIE * abs(given[higher]):
+        if given[higher] / 2 - given[lower] / 2 > TIE * abs(
+            given[higher] / 2
+        ):  # halves do not overflow
             apart = 4 * TIE * max(1.0, abs(scaled[higher]))
             scaled[lower] = min(scaled[lower], scaled[higher] - apart)
         elif given[lower] == given[higher]:
