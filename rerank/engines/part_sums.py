@@ -50,15 +50,12 @@ def _in_order(scaled: FloatArray, given: FloatArray) -> FloatArray:
     """
     order = [i for i in np.argsort(-given, kind="stable").tolist() if np.isfinite(given[i])]
     for higher, lower in pairwise(order):
-        if given[higher] / 2 - given[lower] / 2 > TIE * abs(
-            given[higher] / 2
-        ):  # halves do not overflow
-            apart = 4 * TIE * max(1.0, abs(scaled[higher]))
-            scaled[lower] = min(scaled[lower], scaled[higher] - apart)
-        elif given[lower] == given[higher]:
-            scaled[lower] = scaled[higher]
-        else:
-            scaled[lower] = min(scaled[lower], scaled[higher])
+        with np.errstate(over="ignore"):
+            difference = given[higher] - given[lower]
+        apart = 4 * TIE * max(1.0, abs(scaled[higher]))
+        is_apart = difference > TIE * abs(given[higher])
+        limit = scaled[higher] - (apart if is_apart else 0.0)
+        scaled[lower] = min(scaled[lower], limit) if difference else limit
     return scaled
 
 
