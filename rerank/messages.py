@@ -34,7 +34,7 @@ class NoTextError(InputError):
 
 
 def value_at(data: Any, key: str) -> Any:
-    """The value of a key; None where there is none."""
+    """The value of a key; None if it is missing."""
     return data.get(key) if isinstance(data, Mapping) else None
 
 
@@ -57,7 +57,7 @@ def content_text(content: Any, between: str = "") -> str | None:
 
 
 def user_text(messages: Any, between: str = "") -> str | None:
-    """The text of the last message of the user; None where there is none."""
+    """The text of the last message of the user; None without one."""
     listed = messages if isinstance(messages, list | tuple) else ()
     contents = [value_at(one, "content") for one in listed if value_at(one, "role") == "user"]
     return content_text(contents[-1], between) if contents else None

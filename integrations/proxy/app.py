@@ -383,7 +383,7 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        panel: the servers upstream; None where there is none.
+        panel: the upstreams; None without one.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.

@@ -99,7 +99,7 @@ class Upstream:
         name: of its model among others; empty where there is one server without a name.
         model: what the server calls it; empty for what a request says.
         report: takes what is worth telling people, if anybody is to be told.
-        clock: tells the time, in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(

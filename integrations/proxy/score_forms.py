@@ -6,7 +6,7 @@
     /get_reward   {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
 
 A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
-`sources` (one `source` where there is one query or one text), `model`, the name of a metric, and `errors`: with "each"
+`sources` (one `source` for one query or one text), `model`, the name of a metric, and `errors`: with "each"
 a text that cannot be read or scored has an error in its place, where otherwise the whole request has (`request`). A
 text is a string, or an array of strings, the sentences of a document.
 """
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 
 class Columns(NamedTuple):
-    """What is scored, [n] each; a text that cannot be read has its error in `faults`, and is blank."""
+    """The texts to score, [n] each; a text that cannot be read has its error in `faults`, and is blank."""
 
     hypotheses: Sequence[Text]
     references: Sequence[Sequence[Text]] | None = None
@@ -218,7 +218,7 @@ def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
 
 
 def _sources(body: Body, faults: Faults) -> list[Text | None] | None:
-    """The column of sources, None where there is none."""
+    """The column of sources; None without one."""
 
     def read(value: Any, where: str) -> Text | None:
         return None if value is None else _text(value, where)
@@ -229,7 +229,7 @@ def _sources(body: Body, faults: Faults) -> list[Text | None] | None:
 def _column(
     body: Body, key: str, read: Callable[[Any, str], V], blank: Any, faults: Faults
 ) -> list[V] | None:
-    """A column of a request, None where there is none; arguments as `_read`."""
+    """A column of a request, None if it is missing; arguments as `_read`."""
     if body.get(key) is None:
         return None
     return _read(_array(body[key], key), key, read, blank, faults)

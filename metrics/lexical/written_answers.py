@@ -200,7 +200,7 @@ def marked(text: str) -> str | None:
 
 
 def _behind_marks(text: str) -> Iterator[str]:
-    """What follows the marks of a text, the last first, where that is not blank."""
+    """The texts behind the marks, the last first, without blank ones."""
     answers = [(match.start(), match[1]) for match in _TAGGED.finditer(text)]
     answers += [
         (match.start(), _SENTENCE_END.split(match["answer"], 1)[0])
@@ -427,7 +427,7 @@ def _json_in(text: str) -> Iterator[Any]:
 
 
 def _inside(value: Any, step: str | int) -> Any:
-    """The value at a key of an object, or at an index of an array; None where there is none."""
+    """The value at a key of an object, or at an index of an array; None if it is missing."""
     try:
         return None if isinstance(value, str) else value[step]
     except (LookupError, TypeError):

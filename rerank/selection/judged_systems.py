@@ -116,7 +116,7 @@ class JudgedScored(Scored):
 
     @property
     def _values(self) -> FloatArray:
-        """Scores [S, rows], 0 where there is none."""
+        """Scores [S, rows], 0 for a missing one."""
         return self.parts[0].rows[:, :, 0]
 
     @property
@@ -264,7 +264,7 @@ def _scores_of(
     name: str,
     rows_of: Sequence[int],
 ) -> FloatArray:
-    """One system's scores [rows], NaN where there is none; each segment has the score of a wholly judged document."""
+    """One system's scores [rows], NaN for a missing one; each segment has the score of a wholly judged document."""
     values: list[float] = []
     for scores, num_rows in zip(judged, rows_of, strict=True):
         judgements = scores.get(name)

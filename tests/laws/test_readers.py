@@ -43,7 +43,7 @@ ALONE = {name: sample for name, sample in SAMPLES.items() if name not in FOLDER_
 
 
 class Reading(NamedTuple):
-    """What a reader makes of a file: records by key, errors, and the lines of both.
+    """The result of reading a file: records by key, errors, and the lines of both.
 
     Args:
         is_refused: the file was not read to its end.
@@ -419,7 +419,7 @@ print(int(status.partition("VmHWM:")[2].split()[0]) // 1024)
 
 
 def read_apart(path: Path) -> str:
-    """What a process of its own finds in a file of lists, after its bounds are asserted."""
+    """The result of reading a file of lists in a process of its own, after its bounds are asserted."""
     command = [sys.executable, "-c", READER, str(path), str(LIMIT_CPU_SECONDS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]  # -SIGXCPU or -SIGKILL: too much work

@@ -223,7 +223,7 @@ def _asked(body: Any) -> dict[str, Any]:
 
 
 def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None) -> ListEntry:
-    """The list of the lines of one id; what failed is left out and counted, and is the error where all failed."""
+    """The list of the lines of one id; failed lines are left out and counted; if all failed, the list is an error."""
     candidates: list[Candidate] = []
     faults: list[tuple[InputError, int]] = []
     list_id: str | None = None

@@ -481,7 +481,7 @@ class BERTScore(ContextModelMetric):
 
     @property
     def _targets(self) -> Targets:
-        """What a token may match."""
+        """The tokens that a token may match."""
         match = self.match or ("all" if self.compat else "sentence")
         if match == "all" or self.context == 0:
             return "all"

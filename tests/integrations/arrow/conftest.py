@@ -1,4 +1,4 @@
-"""What tests of tables share."""
+"""Fixtures of the tests of tables."""
 
 from __future__ import annotations
 

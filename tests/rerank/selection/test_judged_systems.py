@@ -20,7 +20,7 @@ from discorank.rerank.selection.system_scores import DocumentOutputs, Scored
 
 
 def documents_of(values: FloatArray, sizes: list[int]) -> list[DocumentOutputs]:
-    """Documents of some numbers of segments with the scores [S, segments], NaN where there is none."""
+    """Documents of some numbers of segments with the scores [S, segments], NaN for a missing one."""
     names = [chr(ord("A") + s) for s in range(len(values))]
     documents = []
     for d, (start, size) in enumerate(zip(np.cumsum([0, *sizes]), sizes, strict=False)):

@@ -44,7 +44,7 @@ BINS = 5  # of roles
 
 @settings
 class FeaturesOptions:
-    """The input, and what features are of.
+    """The input and the texts whose features are computed.
 
     Args:
         input: a systems file, a document per line.
