@@ -1,8 +1,8 @@
 """The client of `discorank serve`: scores by a metric on a server, with retries.
 
 Failures that may pass (connections, 429, 503 and their like) are tried again, after the time that the server names.
-Other failures raise a `ResourceError`, where the server is at fault, or an `InputError`, where the request is. A text that
-the server cannot score has an error of its own; no number stands for a failure.
+Other failures raise a `ResourceError` if the server is at fault, or an `InputError` if the request is. A text that the
+server cannot score has an error of its own; no number stands for a failure.
 """
 
 from __future__ import annotations
