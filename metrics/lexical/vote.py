@@ -68,7 +68,7 @@ class Vote(Metric):
     name: ClassVar[str] = "vote"
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
-        reasons="answer and reference_answer: the answer of either text, - where there is none",
+        reasons="answer and reference_answer: the answer of either text, - if it has none",
         papers=("wang2023selfconsistency",),
         bounds=(0, 1),
         symmetric=True,
