@@ -22,7 +22,7 @@ in the set for one outside, the best swap first, until none gains. Sums over the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, cast
@@ -201,6 +201,23 @@ class Ranking(Generic[TextT]):
         """
         of_text = {ranked.text: ranked.utility for ranked in self.ranking}
         return [of_text.get(candidate.text) for candidate in self.candidates]
+
+    def with_votes(self, votes: Votes, decide: bool) -> Ranking:
+        """The ranking with the votes of its list.
+
+        Args:
+            votes: the votes.
+            decide: whether they alone are the utility, so that the gap is that between answers.
+
+        Raises:
+            InputError: the list has a key by the name of one that votes have in a row.
+        """
+        for key in votes.as_json():
+            if key in self.extra:
+                fix = "Give the input's key another name"
+                raise InputError("is a key that a vote writes", where=key, fix=fix)
+        gap = votes.gap if decide and votes.gap is not None else self.gap
+        return replace(self, votes=votes, gap=gap, flags=(*self.flags, *votes.flags))
 
     def to_dict(self) -> dict[str, Any]:
         """The row that a run writes of it, as values of JSON, with the list's other keys."""

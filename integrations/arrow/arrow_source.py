@@ -24,7 +24,7 @@ from ...metrics.optional_packages import require
 from ...metrics.storage.bounded_files import check_regular
 from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import Line
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 from ..files.entries import placed
 from .columns import ColumnNames, RowKind
 

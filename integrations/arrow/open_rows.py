@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ...metrics.storage.line_source import LineSource, NumberedLines
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 from ...rerank.runs.run_file import is_table
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import Line, LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 
 RECENT = 1 << 12
 Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted

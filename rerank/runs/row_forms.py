@@ -15,7 +15,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Document, Text
 from ..choice import Ranking
 from ..lists import CandidateList
-from ..scheduler import accept_all
+from ..scheduler import Outcome, accept_all
 
 
 class RowForm(Protocol):
@@ -56,13 +56,11 @@ class JsonRows:
         """Its name."""
         return {"format": "jsonl"}
 
+    accept = staticmethod(accept_all)
+
     def row(self, ranking: Ranking) -> bytes:
         """The row of a list."""
         return json_row(ranking)
-
-    def accept(self, ranking: Ranking) -> object:
-        """Every decision can be written."""
-        return accept_all(ranking)
 
     def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
         """The chosen text of the next row."""
@@ -129,6 +127,29 @@ class AnswerRows:
 
     def resume(self, lines: Iterator[str], counts: Mapping[str, int]) -> None:
         """No line depends on another."""
+
+
+Written = tuple[
+    dict[str, bytes], dict[str, int]
+]  # what is added to every output, and to the counts
+
+
+def written_row(outcome: Outcome, form: RowForm) -> Written:
+    """The row of an outcome and what it counts; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    row = form.row(outcome)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {
+        "rows": 1,
+        "candidates": len(outcome.candidates),
+        "duplicates": len(outcome.candidates) - distinct,
+    }
+    if not form.one_line:
+        counts["row_lines"] = row.count(b"\n")
+    return {"rows": row}, counts | dict.fromkeys(outcome.flags, 1)
 
 
 FORMS: Mapping[str, type[JsonRows | TextRows | AnswerRows]] = {

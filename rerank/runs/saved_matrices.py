@@ -32,7 +32,7 @@ from ...metrics.storage.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
 from ..engines.interface import Result, Task
-from ..engines.part_values import reduced, result_of
+from ..engines.local import reduced, result_of
 from ..engines.status import Status
 from .row_forms import as_line
 

@@ -24,7 +24,7 @@ import numpy as np
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ....rerank.lists import Candidate, CandidateList, check_logprob
-from ....rerank.runs.row_loop import Entry
+from ....rerank.runs.resumable import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, list_entry
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
 from .flat import count_lines

@@ -33,7 +33,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, read_list, with_digits
 from ....rerank.messages import user_text, value_at
-from ....rerank.runs.row_loop import Entry
+from ....rerank.runs.resumable import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
 from ...files.reply_choices import candidate_of
 from ..format_table import Format, ListOptions, OpenedFiles, one_file

@@ -24,8 +24,8 @@ from ....integrations.formats.system_texts import OutputFiles, is_plain
 from ....metrics.base import Metric
 from ....metrics.errors import InputError, excerpt
 from ....metrics.execution import segment_scores
-from ....metrics.execution.by_sentence import compared
 from ....metrics.execution.cache import Cache
+from ....metrics.execution.evaluate import compared
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Store
