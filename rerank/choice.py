@@ -79,10 +79,8 @@ class Spent(NamedTuple):
     Args:
         pairs: how many pairs were computed.
         of: how many there are.
-        confidence: the probability that all of them would choose the same.
-        at_least: what that is also of utilities of a kind that is not known.
-        regret: the expected loss in expected utility by what was chosen.
-        at_most: what that is also of utilities of a kind that is not known.
+        confidence: the least probability that all of them would choose the same.
+        regret: the most that is expected to be lost in expected utility by what was chosen.
         spread: the standard deviation of the candidates' expected utilities, as estimated.
         computed: which pairs were, [distinct candidates, distinct pseudo-references].
     """
@@ -90,9 +88,7 @@ class Spent(NamedTuple):
     pairs: int
     of: int
     confidence: float
-    at_least: float
     regret: float
-    at_most: float
     spread: float
     computed: NDArray[np.bool_]
 
@@ -105,7 +101,7 @@ class Spent(NamedTuple):
         """All pairs were computed, so that the expected utilities [H] are known."""
         finite = values[np.isfinite(values)]
         spread = float(finite.std()) if len(finite) else np.nan
-        return cls(pairs, pairs, 1.0, 1.0, 0.0, 0.0, spread, computed)
+        return cls(pairs, pairs, 1.0, 0.0, spread, computed)
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
@@ -113,9 +109,7 @@ class Spent(NamedTuple):
             "pairs": self.pairs,
             "of": self.of,
             "confidence": float(self.confidence),
-            "at_least": float(self.at_least),
             "regret": float(self.regret),
-            "at_most": float(self.at_most),
             "spread": float(self.spread),
         }
 

@@ -29,7 +29,7 @@ from ..engines.part_sums import combined_matrix, combined_values
 from ..estimator import Expected, with_flags
 from .plan import num_pairs, plan
 from .requests import Estimate, Request
-from .settings import Budget, asked_parts, kind_of, two_texts_are_one_pair
+from .settings import Budget, asked_parts, two_texts_are_one_pair
 
 Part = tuple[float, Metric]
 
@@ -76,7 +76,6 @@ def estimated(
         square=square,
         symmetric=is_symmetric,
         addend=known.of_parts,
-        kind=kind_of(whole.metric, budget.force),
     )
     flags = with_flags(flags, known.flags)
     try:

@@ -17,11 +17,11 @@ def state(observed: Observed, result: Found) -> Statement:
     """The statement on the `nbest` hypotheses with the highest values; after too few pairs the regret is NaN."""
     problem = observed.problem
     if problem.nbest == problem.num_rows:
-        return Statement(1.0, 1.0, 0.0, 0.0, np.nan)
+        return Statement(1.0, 0.0, np.nan)
     if result.evidence is None or observed.known.sum() < FEWEST:
         chance = problem.nbest / problem.num_rows
-        return Statement(chance, chance, np.nan, np.nan, np.nan)
-    return stated(result.evidence, problem.kind, stopped=result.stopped)
+        return Statement(chance, np.nan, np.nan)
+    return stated(result.evidence, problem.of_scores, stopped=result.stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:

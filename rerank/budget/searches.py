@@ -46,7 +46,7 @@ def adaptive(observed: Observed) -> Search:
         draws = possible(known.draws(DRAWS), observed.broken)
         if problem.target.is_set:
             evidence = _evidence(observed, known, draws)
-            if problem.target.met(evidence, problem.kind):
+            if problem.target.met(evidence, problem.of_scores):
                 return Found(_choosable(observed, known.mean), evidence, stopped=True)
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
