@@ -27,7 +27,7 @@ from .capabilities import (
     Needs,
 )
 from .choice import Spent
-from .engines.part_sums import Normalize
+from .engines.expectation import Normalize
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:

@@ -26,8 +26,8 @@ from ..metrics.text.texts import Context
 from .capabilities import check_together
 from .choice import Choice, choose
 from .decider import Decider
+from .engines.expectation import combined_matrix, combined_values
 from .engines.interface import Result, Task
-from .engines.part_sums import combined_matrix, combined_values
 from .estimator import Estimator, Expected, with_flags
 from .lists import CandidateList, Distinct
 from .order import Order

@@ -28,8 +28,8 @@ from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Ranking, Spent, choose
 from .decider import Decider
+from .engines.expectation import Normalize, normalized
 from .engines.interface import Engine, Result, Task
-from .engines.part_sums import Normalize, normalized
 from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number_field
 from .mbr import MBRDecoder
 from .order import Order

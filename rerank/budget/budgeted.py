@@ -23,9 +23,9 @@ from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Comparison
 from ..choice import Spent
+from ..engines.expectation import combined_matrix, combined_values
 from ..engines.interface import Result, Task
 from ..engines.local import NOT_FINITE
-from ..engines.part_sums import combined_matrix, combined_values
 from ..estimator import Expected, with_flags
 from .plan import num_pairs, plan
 from .requests import Estimate, Request

@@ -19,10 +19,9 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..engines.expectation import NO_WEIGHT, expected_utility
-from .evidence import state
 from .posterior import Observed, Problem
 from .requests import Estimate, Found, Plan, Request, Search
-from .searches import adaptive
+from .searches import adaptive, state
 from .statement import Target
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.evidence import figures_of, leaders, smallest_step
 from discorank.rerank.budget.posterior import (
     USUAL,
     Observed,
@@ -19,7 +18,7 @@ from discorank.rerank.budget.posterior import (
     regressors_of,
     scale_of,
 )
-from discorank.rerank.budget.searches import adaptive
+from discorank.rerank.budget.searches import adaptive, figures_of, leaders, smallest_step
 from discorank.rerank.budget.statement import Target
 
 from .lists import blocks_of, drive, estimate_of, matrices
