@@ -114,6 +114,19 @@ class Spent(NamedTuple):
         }
 
 
+class Expected(NamedTuple):
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+
+    Under a budget also what was computed, and which hypotheses were given up.
+    """
+
+    values: FloatArray
+    flags: tuple[str, ...]
+    matrix: FloatArray | None
+    spent: Spent | None = None
+    given_up: Sequence[int] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class RankedText:
     """A rank of an n-best list: a distinct text, how often it stands in the list, and its expected utility.
@@ -370,6 +383,11 @@ def choose(
         record.references,
         context,
     )
+
+
+def with_flags(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    """The flags with those of others that are not there yet."""
+    return (*flags, *(flag for flag in more if flag not in flags))
 
 
 def with_empty(flags: Sequence[str], distinct: Distinct) -> tuple[str, ...]:

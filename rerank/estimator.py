@@ -8,12 +8,10 @@ a sum are those of its parts, each normalised within its list if asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
-from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Converted, Field, settings
 from .budget.settings import Budget, load_budget
 from .capabilities import (
@@ -26,25 +24,11 @@ from .capabilities import (
     Costs,
     Needs,
 )
-from .choice import Spent
 from .engines.expectation import Normalize
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
     return None if spec is None else load_metric(spec)
-
-
-class Expected(NamedTuple):
-    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
-
-    Under a budget also what was computed, and which hypotheses were given up.
-    """
-
-    values: FloatArray
-    flags: tuple[str, ...]
-    matrix: FloatArray | None
-    spent: Spent | None = None
-    given_up: Sequence[int] = ()
 
 
 @settings
@@ -111,8 +95,3 @@ class Estimator:
         budget = self.loaded_budget
         if budget is not None:
             budget.check(utility)
-
-
-def with_flags(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
-    """The flags with those of others that are not there yet."""
-    return (*flags, *(flag for flag in more if flag not in flags))

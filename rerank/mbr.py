@@ -24,11 +24,11 @@ from ..metrics.representations import IntArray
 from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
-from .choice import Choice, choose
+from .choice import Choice, Expected, choose, with_flags
 from .decider import Decider
 from .engines.expectation import combined_matrix, combined_values
 from .engines.interface import Result, Task
-from .estimator import Estimator, Expected, with_flags
+from .estimator import Estimator
 from .lists import CandidateList, Distinct
 from .order import Order
 from .pool import Pool

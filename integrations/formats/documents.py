@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 
 Row = dict[str, Any]
 

@@ -22,11 +22,10 @@ from ...metrics.execution.evaluate import is_joined, is_square, lift
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Comparison
-from ..choice import Spent
+from ..choice import Expected, Spent, with_flags
 from ..engines.expectation import combined_matrix, combined_values
 from ..engines.interface import Result, Task
 from ..engines.local import NOT_FINITE
-from ..estimator import Expected, with_flags
 from .plan import num_pairs, plan
 from .requests import Estimate, Request
 from .settings import Budget, asked_parts, two_texts_are_one_pair

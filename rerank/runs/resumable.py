@@ -30,7 +30,6 @@ from ...metrics.execution.meter import Meter
 from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import locked, unwritable
 from ..engines.status import amounts
-from .row_forms import Written, error_row
 from .run_file import (
     Measured,
     RecordedRun,
@@ -49,6 +48,12 @@ EVERY_SECONDS = 1.0
 BESIDE = ("errors", "waiting")
 
 
+Written = tuple[
+    dict[str, bytes], dict[str, int]
+]  # what is added to every output, and to the counts
+_STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -494,6 +499,34 @@ def completing(
     checkpoint.save(complete=True)
 
 
+def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:
+    """An error record: where, which list, why, and what to do."""
+    reason = {
+        "where": error.where,
+        "reason": error.problem,
+        "fix": error.fix,
+        "kind": type(error).__name__,
+    }
+    return as_line({"file": file, "line": line, "id": identity, **reason})
+
+
+def as_line(row: dict[str, Any]) -> bytes:
+    """A JSON object as one UTF-8 line.
+
+    A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
+    null.
+    """
+    try:
+        text = _STRICT.encode(row)
+    except ValueError:
+        text = json.dumps(row, ensure_ascii=False)
+        text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)
+    try:
+        return text.encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
 @dataclass(frozen=True)
 class RowLoop:
     """How the rows of a run are written.
@@ -505,6 +538,7 @@ class RowLoop:
         on_progress: called with the number of entries done and of error records.
         meter: counts the seconds of reading and writing.
         on_row: called with the lines that are written of a list.
+        begins_late: whether outputs are opened when the first outcome is there: a run that cannot begin leaves none.
     """
 
     checkpoint: Checkpoint | Stream
@@ -513,6 +547,7 @@ class RowLoop:
     on_progress: Callable[[int, int], None]
     meter: Meter = field(default_factory=Meter)
     on_row: Callable[[bytes], object] = lambda row: None
+    begins_late: bool = False
 
     def run(
         self,
@@ -542,7 +577,7 @@ class RowLoop:
                 replay(entry)
             self.checkpoint.check_input(self.name)
             with closing(outcomes(source)) as pairs:
-                first = list(islice(pairs, 1))  # a run that cannot begin leaves no outputs
+                first = list(islice(pairs, int(self.begins_late)))
                 with completing(self.checkpoint, measured):
                     for entry, outcome in chain(first, pairs):
                         with self.meter.stage("write"):

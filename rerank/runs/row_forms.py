@@ -7,7 +7,6 @@ them, as a resumed run with context needs it. Error records are JSON lines in ev
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from ...metrics.text.texts import Document, Text
 from ..choice import Ranking
 from ..lists import CandidateList
 from ..scheduler import Outcome, accept_all
+from .resumable import Written, as_line
 
 
 class RowForm(Protocol):
@@ -129,11 +129,6 @@ class AnswerRows:
         """No line depends on another."""
 
 
-Written = tuple[
-    dict[str, bytes], dict[str, int]
-]  # what is added to every output, and to the counts
-
-
 def written_row(outcome: Outcome, form: RowForm) -> Written:
     """The row of an outcome and what it counts; raises the error that it ended in."""
     if isinstance(outcome, DiscorankError):
@@ -164,11 +159,6 @@ def row_form(name: str) -> RowForm:
     return FORMS[name]()
 
 
-_STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
-_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-_SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
-
-
 def json_row(ranking: Ranking) -> bytes:
     """One strict-JSON line: id, choice, places, what the list's reader should know, and the list's other keys."""
     return as_line(ranking.to_dict())
@@ -188,31 +178,3 @@ def text_row(ranking: Ranking) -> bytes:
             fix="Write --format jsonl" + ", or --format answers" * (ranking.votes is not None),
         )
     return text.encode("utf-8") + b"\n"
-
-
-def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:
-    """An error record: where, which list, why, and what to do."""
-    reason = {
-        "where": error.where,
-        "reason": error.problem,
-        "fix": error.fix,
-        "kind": type(error).__name__,
-    }
-    return as_line({"file": file, "line": line, "id": identity, **reason})
-
-
-def as_line(row: dict[str, Any]) -> bytes:
-    """A JSON object as one UTF-8 line.
-
-    A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
-    null.
-    """
-    try:
-        text = _STRICT.encode(row)
-    except ValueError:
-        text = json.dumps(row, ensure_ascii=False)
-        text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)
-    try:
-        return text.encode("utf-8") + b"\n"
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace") + b"\n"

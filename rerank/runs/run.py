@@ -26,8 +26,8 @@ from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
-from .resumable import Checkpoint, Entry, RowLoop, Stream, outputs
-from .row_forms import JsonRows, RowForm, Written, row_form, written_row
+from .resumable import Checkpoint, Entry, RowLoop, Stream, Written, outputs
+from .row_forms import JsonRows, RowForm, row_form, written_row
 from .run_file import Measured, is_table
 
 
@@ -86,7 +86,8 @@ def run_lists(
     """
     form = form or row_form(run.format)
     meter = meter or Meter()
-    if not os.path.isfile(name):  # while a pipe has nothing yet
+    is_file = os.path.isfile(name)
+    if not is_file:  # while a pipe has nothing yet
         engine.load(decider.metrics)
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     if files:
@@ -94,7 +95,7 @@ def run_lists(
     checkpoint = _outputs(decider, about, out, run, form, reading)
     with closing(checkpoint):
         replay = _Replay(decider, checkpoint, form)
-        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row)
+        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row, is_file)
 
         written = partial(written_row, form=form)
         if run.save_utilities:

@@ -33,7 +33,7 @@ from ..choice import Ranking
 from ..engines.interface import Result, Task
 from ..engines.local import reduced, result_of
 from ..engines.status import Status
-from .row_forms import as_line
+from .resumable import as_line
 
 KIND = "discorank-utilities"
 _BEFORE_CHECKSUM = b', "checksum": "'

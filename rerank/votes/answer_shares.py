@@ -75,7 +75,7 @@ def votes_of(
     """
     texts = [reference.text for reference in references]
     parts = [part for weight, part in utility.parts if weight]
-    ((part, answers),) = [(part, found) for part in parts if (found := part.answers_of(texts))]
+    ((part, answers),) = [(part, written) for part in parts if (written := part.answers_of(texts))]
     total = float(weights.sum())
     shares: dict[str, AnswerShare] = {}
     for answer, weight in zip(answers, weights.tolist(), strict=True):

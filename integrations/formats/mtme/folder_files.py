@@ -22,7 +22,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import finite, finite_of
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
     DocumentPlace,

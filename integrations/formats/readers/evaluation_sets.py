@@ -23,7 +23,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, NumberedLines, without_trailing_blanks
 from ....rerank.lists import finite
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ...files.entries import TextLines, in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of
 from ..format_table import DocumentFormat, Format, ListOptions

@@ -20,7 +20,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import NumberedLines, without_trailing_blanks
 from ....rerank.lists import CandidateList, read_list
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.system_scores import DocumentOutputs
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, SeenKeys, error_entry, list_entry, placed

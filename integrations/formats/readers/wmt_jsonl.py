@@ -28,7 +28,7 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import finite, finite_of
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.system_scores import TextRating
 from ...files.entries import in_line, json_object
 from ..documents import DocumentRows, Row, segments_of, texts_of

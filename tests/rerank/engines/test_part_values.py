@@ -13,7 +13,7 @@ from discorank.metrics.execution.meter import Meter
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
-from discorank.rerank.engines import part_values
+from discorank.rerank.engines import local as part_values
 from discorank.rerank.engines.expectation import (
     combined_values,
     expected_utilities,

@@ -33,8 +33,7 @@ from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
-from ...rerank.runs.resumable import stopped
-from ...rerank.runs.row_forms import error_row
+from ...rerank.runs.resumable import error_row, stopped
 from ..options import EngineOptions, Options, ReadingOptions, needed
 from ..options.inputs import InputOptions, open_input
 from ..options.output_formats import OutputFormatOptions, list_writer_in

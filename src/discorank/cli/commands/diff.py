@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...report.differences import difference_data, difference_lines
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ..options import EngineOptions, Options, ReadingOptions
 from ..options.inputs import InputOptions
 from .report import compared_runs

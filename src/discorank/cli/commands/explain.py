@@ -22,7 +22,7 @@ from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input

@@ -25,7 +25,7 @@ from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....printable import printable
 from ....report.compared_texts import answer_lines
 from ....report.comparison_tables import agreement_table, comparison_tables
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.comparison import (
     MetaEvaluation,
     SystemComparison,

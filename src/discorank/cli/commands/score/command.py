@@ -35,7 +35,7 @@ from ....metrics.spec.checked_settings import settings
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.text.texts import Text
 from ....rerank.lists import plain, read_candidate, with_digits
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.runs.run_file import check_beside
 from ....tables import Table, decimals, metric_names, printed_rows, whole, words
 from ...options import Options, needed

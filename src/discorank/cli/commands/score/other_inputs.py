@@ -32,7 +32,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.storage.line_source import LineSource
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.answer_accuracy import Answers, answers_of, majority_at, pass_at
 from ....rerank.selection.contrastive import (
     Accuracy,
