@@ -9,7 +9,7 @@ metrics on servers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -523,15 +523,43 @@ def explain(candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSetti
     decoder = MBRDecoder(**{"utility": utility, "nbest": 3, **own, "keep_matrix": True})
     records, is_one = lists_in(candidates, of_lists)
     lists = [list_of(record, number) for number, record in enumerate(records)]
+    explanations = explained(decoder, lists, of_lists.get("engine"))
+    return next(explanations) if is_one else list(explanations)
+
+
+def explained(
+    decider: MBRDecoder | Reranker,
+    lists: Sequence[CandidateList],
+    engine: Engine | None = None,
+    reasons: int | None = None,
+) -> Iterator[Explanation]:
+    """Why lists are decided so, one after the other.
+
+    Args:
+        decider: what decides; an MBRDecoder that keeps matrices.
+        lists: of ids of their own.
+        engine: what computes utilities.
+        reasons: for how many places of a list the metrics say why; for all if not given.
+    """
     by_id = {record.id: record for record in lists}
-    parts = [metric for _, metric in decoder.loaded_utility.parts]
-    meaning = legend(parts, decoder.estimator.normalize_parts != "none")
-    explained = []
-    for ranking in decoder.decode(lists, of_lists.get("engine")):
-        data = explanation(ranking, by_id[ranking.id], parts, context=ranking.context)
-        signature_of = decoder.loaded_utility.signature()
-        explained.append(Explanation(ranking, data, signature_of, meaning))
-    return explained[0] if is_one else explained
+    parts, is_scaled = deciding_metrics(decider)
+    meaning = legend(parts, is_scaled)
+    utility = " + ".join(metric.signature() for metric in _deciding(decider))
+    for ranking in decider.decode(lists, engine):
+        data = explanation(ranking, by_id[ranking.id], parts, reasons, ranking.context)
+        yield Explanation(ranking, data, utility or "the sum of features", meaning)
+
+
+def deciding_metrics(decider: MBRDecoder | Reranker) -> tuple[list[Any], bool]:
+    """The metrics of a decider that say why a text is good, and whether their values are scaled within lists."""
+    parts = [part for utility in _deciding(decider) for _, part in utility.parts]
+    is_scaled = isinstance(decider, MBRDecoder) and decider.estimator.normalize_parts != "none"
+    return parts, is_scaled
+
+
+def _deciding(decider: MBRDecoder | Reranker) -> Sequence[Utility]:
+    """The features of a reranker, but the utility alone of a decoder with a shortlist."""
+    return decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
 
 
 @dataclass(frozen=True, repr=False)

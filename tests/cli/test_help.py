@@ -22,7 +22,7 @@ def test_every_option_has_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         parsed.append(self)
         raise SystemExit(0)
 
-    monkeypatch.setattr(Options, "parse", parse)
+    monkeypatch.setattr(Options, "given_in", parse)
     for command in COMMANDS:
         parsed: list[Options] = []
         assert main(command) == 0

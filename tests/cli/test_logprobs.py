@@ -428,11 +428,11 @@ def test_a_noisy_channel_is_two_runs_and_a_sum(models: Path, tmp_path: Path) -> 
     [
         ("", "--generator"),
         ("--generator LLAMA", "--prompt"),
-        ("--generator BART --model x", "--model: "),
+        ("--generator BART --model x", "--model"),
         ("--generator BART --base-url x", "--base-url: "),
         ("--generator BART --end --end-text x", "--end-text: "),
         ("--generator BART --field text", "'text'"),
-        ("--generator BART --target-lang de_DE", "target_lang: "),
+        ("--generator BART --target-lang de_DE", "--target-lang: "),
         ("--backend server --generator m", "--prompt"),
         ("--generator BART -o IN", "lists.jsonl"),
     ],

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..metrics.storage.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
+from .terminal.console import own_quiet
 from .terminal.standard_streams import (
     Stop,
     repair,
@@ -35,6 +36,9 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
+    "testset": "score the outputs of a test set, and write them as mt-metrics-eval does",
+    "accuracy": "count how often metrics rank a correct text before contrastive ones",
+    "pass-at": "pass@k and maj@k of candidate lists with references",
     "compare": "compare whole systems, with significance and human scores",
     "features": "compare discourse features of good, bad and reference texts",
     "report": "write an HTML page on compared systems, or on what was chosen and why",
@@ -165,14 +169,16 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     if arguments and arguments[0] in SUBCOMMANDS:
+        name = arguments[0].replace("-", "_")
         # there are libraries that panic when they are half imported
         with put_off(), _uncollected():
             from ..metrics.execution.close_at_end import close_all_at_end
             from ..metrics.storage.limits import use_limits
 
-            module: Any = import_module(f".commands.{arguments[0]}", __package__)
-        with use_limits(), close_all_at_end():  # this command's limits and caches end with it
-            return int(module.run(arguments[1:]))
+            module: Any = import_module(f".commands.{name}", __package__)
+        # this command's limits, caches and quiet end with it
+        with use_limits(), close_all_at_end(), own_quiet():
+            return int(_runner(module, name)(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = PrintableParser(
         "discorank",
@@ -197,6 +203,11 @@ def _run(arguments: list[str]) -> int:
     parser.parse_known(arguments)
     parser.print_help()
     return 2
+
+
+def _runner(module: Any, name: str) -> Any:
+    """What runs the command in a module: the command of the module's name, or a function `run`."""
+    return getattr(module, name, module).run
 
 
 def _failed(error: BaseException, debug: bool) -> int:

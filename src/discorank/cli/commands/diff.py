@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...report.differences import difference_data, difference_lines
 from ...rerank.runs.row_forms import as_line
-from ..options import EngineOptions, Options, ReadingOptions
+from ..options import command
 from ..options.inputs import InputOptions
 from .report import compared_runs
 
@@ -30,10 +29,8 @@ class DiffOptions:
     format: Literal["text", "json"] = "text"
 
 
-OPTIONS = Options(
-    "diff",
+@command(
     "Show the choices in which two runs of the same lists differ, words marked, with the sentences before.",
-    [DiffOptions, InputOptions],
     positional={"runs": "*"},
     short={"num_candidates": "n"},
     first=["runs", "limit", "input", "format"],
@@ -42,20 +39,15 @@ OPTIONS = Options(
         "diff first.jsonl second.jsonl --limit all",
         "diff first.jsonl second.jsonl --input examples:context.jsonl --format json",
     ],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Compares; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    if len(values["runs"]) != 2:
-        problem = f"{len(values['runs'])} files, expected two"
+def diff(options: DiffOptions, input: InputOptions) -> None:
+    """Compares."""
+    if len(options.runs) != 2:
+        problem = f"{len(options.runs)} files, expected two"
         raise InputError(problem, where="RUNS", fix="discorank diff A.jsonl B.jsonl")
-    two_runs = compared_runs(tuple(values["runs"]), values)
-    if values["format"] == "json":
+    two_runs = compared_runs(options.runs, input)
+    if options.format == "json":
         lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
         sys.stdout.writelines(lines)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, values["limit"]))
-    return 0
+        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))

@@ -41,8 +41,8 @@ from ...rerank.reranker import EXPECTED, Reranker
 from ...rerank.shrinkage import Shrinkage
 from ...rerank.votes.confidence import SIGNS
 from ..options import Options, build, flag_of, needed
-from ..options.engines import GROUPS, engine_in
-from ..options.inputs import CodeOptions, check_model, metric_in
+from ..options.engines import EngineSettings
+from ..options.metric_options import MetricOptions
 from ..terminal.console import say
 from .rerank import FeatureOptions, chosen_features
 
@@ -105,15 +105,20 @@ OPTIONS = Options(
         ScoreSettings,
         Connection,
         ProbeOptions,
-        CodeOptions,
+        EngineSettings,
+        MetricOptions,
     ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=["base_url", "system_field"],  # these are --upstream, and the name in it
+    hidden=[
+        "base_url",
+        "system_field",
+        "max_calls",
+        "max_tokens",
+    ],  # these are --upstream, and the name in it
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
     lacks=(SEVERAL_PLACES,),
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
-    groups=GROUPS,
     first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
@@ -133,7 +138,7 @@ def run(arguments: Sequence[str]) -> int:
     scoring = build(ScoreSettings, values)
     models = [PanelModel(spec, _connection(values, spec)) for spec in specs]
     panel = Panel(models, values["quorum"]) if models else None
-    with engine_in(values) as engine:
+    with build(EngineSettings, values).opened(build(MetricOptions, values).cache()) as engine:
         server = ProxyServer(panel, deciders, engine, drawing, door, say, utilities, scoring)
         if values["probe"]:
             asyncio.run(_probed(server, values["probe_model"]))
@@ -209,8 +214,8 @@ def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
         if name in _OF_UPSTREAM:
             problem = "is for a server upstream"
             raise InputError(problem, where=flag_of(name), fix="Leave it out, or add --upstream")
-    utilities = {name: metric_in(values, name) for name in dict.fromkeys(values["metric"])}
-    check_model(values, list(utilities.values()))
+    utilities = {name: _metrics(values).load(name) for name in dict.fromkeys(values["metric"])}
+    _metrics(values).check(list(utilities.values()))
     return utilities
 
 
@@ -233,27 +238,31 @@ def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
         problem = "is not kept of the candidates of a request"
         raise InputError(problem, where=f"--weights {values['weights']}", fix="Weigh by logprob")
     if values["metric"]:
-        features = chosen_features(values)
+        features = chosen_features(values["metric"], _metrics(values))
         if kept := SIGNS.keys() & set(features):
             problem = "is not kept of the candidates of a request"
             raise InputError(problem, where=f"-m {min(kept)}", fix="Leave it out")
         expected = _expected(values) if EXPECTED in features else None
-        check_model(values, [*features, *(expected.metrics if expected else ())])
+        _metrics(values).check([*features, *(expected.metrics if expected else ())])
         deciders[RERANK] = build(Reranker, values, features=features, decoder=expected, nbest=None)
         names = values["allow_utility"]
         if values["utility"] and expected is None:
             raise InputError("stands beside -m", where="--utility", fix=f"Add -m {EXPECTED}")
     else:
-        names = (needed(values, "utility", "--utility"), *values["allow_utility"])
+        names = (needed(values["utility"], "utility"), *values["allow_utility"])
     for name in dict.fromkeys(names):
-        utility = metric_in(values, name)
-        check_model(values, [utility])
-        shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
+        utility = _metrics(values).load(name)
+        _metrics(values).check([utility])
+        shortlist = values["shortlist"] and _metrics(values).load(values["shortlist"])
         deciders[name] = build(MBRDecoder, values, utility=utility, shortlist=shortlist, nbest=None)
     return deciders
 
 
+def _metrics(values: Mapping[str, Any]) -> MetricOptions:
+    return build(MetricOptions, values)
+
+
 def _expected(values: Mapping[str, Any]) -> MBRDecoder:
     """The decoder of the feature "expected"."""
-    utility = metric_in(values, needed(values, "utility", "--utility"))
+    utility = _metrics(values).load(needed(values["utility"], "utility"))
     return build(MBRDecoder, values, utility=utility, shortlist=None)

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         kind = arguments[0]
         name = "train_weights" if kind in _OF_WEIGHTS else "train_metrics"
         module: Any = import_module(f".{name}", __package__)
-        return int(getattr(module, f"run_{kind}")(arguments[1:]))
+        return int(getattr(module, kind).run(arguments[1:]))
     kinds = "\n".join(f"  {name:<11}  {about}" for name, about in KINDS.items())
     parser = PrintableParser(
         "discorank train",
