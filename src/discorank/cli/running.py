@@ -83,7 +83,6 @@ def run_decider(
                 identity,
                 watch.meter,
                 form,
-                lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
                 choices.note if is_counted else lambda row: None,
                 {**input.named_beside, **({"prior": prior} if prior else {})},
             )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Composed, settings
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from ...metrics.execution.cache import Cache
 
 RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
-# a worker is handed its pipe by number, which no process of Windows takes
-HAS_WORKERS = os.name == "posix"
 
 
 @settings
@@ -45,9 +41,6 @@ class EngineSettings:
                 yield engine
         elif self.workers.jobs == 1:
             yield LocalEngine(cache)
-        elif not HAS_WORKERS:
-            problem = "no processes share lists on Windows"
-            raise InputError(problem, where="--jobs", fix="Leave it out")
         else:
             from ...rerank.engines.processes import ProcessEngine
 
