@@ -379,12 +379,13 @@ def input_of(run: ChosenRun, given: InputOptions) -> InputOptions:
         InputOptions(**reading)
     except (TypeError, InputError) as error:
         raise unreadable(run, error) from None
-    files = {name: getattr(given, name) or _file_beside(run, name) for name in READ_BESIDE}
+    for name in READ_BESIDE:
+        reading[name] = getattr(given, name) or _file_beside(run, name)
     path = given.input or _input_of(run)
     if not os.path.exists(path):
         fix = "Give the file that the run read, where it is now: --input FILE"
         raise InputError("is not there", where=path, fix=fix)
-    return InputOptions(**reading, **files, input=path)
+    return InputOptions(**reading, input=path)
 
 
 def _file_beside(run: ChosenRun, name: str) -> str | None:
