@@ -557,7 +557,7 @@ def test_progress_counts_every_input_once(
             shown.append((done, self.bar.total))
 
     scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
-    monkeypatch.setitem(generate.BACKENDS, "huggingface", lambda values: next(scribes))
+    monkeypatch.setattr(generate, "_loaded", lambda *options: next(scribes))
     monkeypatch.setattr(generate, "Progress", Seen)
     monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
     rows_in = [{"id": f"{i:03}", "source": TEXTS[0]} for i in range(12)]

@@ -55,6 +55,7 @@ SUBCOMMANDS = {
 }
 
 
+MODULES = {"diff": "report"}  # of commands, where their names are others
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names
 # what people type for a subcommand, and what they mean
@@ -175,10 +176,10 @@ def _run(arguments: list[str]) -> int:
             from ..metrics.execution.close_at_end import close_all_at_end
             from ..metrics.storage.limits import use_limits
 
-            module: Any = import_module(f".commands.{name}", __package__)
+            module: Any = import_module(f".commands.{MODULES.get(name, name)}", __package__)
         # this command's limits, caches and quiet end with it
         with use_limits(), close_all_at_end(), own_quiet():
-            return int(_runner(module, name)(arguments[1:]))
+            return int(getattr(module, name, module).run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = PrintableParser(
         "discorank",
@@ -203,11 +204,6 @@ def _run(arguments: list[str]) -> int:
     parser.parse_known(arguments)
     parser.print_help()
     return 2
-
-
-def _runner(module: Any, name: str) -> Any:
-    """What runs the command in a module: the command of the module's name, or a function `run`."""
-    return getattr(module, name, module).run
 
 
 def _failed(error: BaseException, debug: bool) -> int:

@@ -208,7 +208,10 @@ def workers(folder: Path) -> list[str]:
     ("words", "message"),
     [
         (["score", "x", "-m", "chrf", "--jobs", "2"], "unknown option --jobs"),
-        (["decode", "x", "-u", "chrf", "--jobs", "2", "--engine", "ray"], "--jobs: cannot be combined with --engine ray"),
+        (
+            ["decode", "x", "-u", "chrf", "--jobs", "2", "--engine", "ray"],
+            "--jobs: cannot be combined with --engine ray",
+        ),
         (["decode", "x", "-u", "chrf", "--jobs", "0"], "--jobs: found 0"),
     ],
 )

@@ -1,5 +1,7 @@
 """``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices.
 
+``discorank diff A B`` shows the choices in which two runs differ, words marked, with their contexts.
+
 The first lists of a run of ``decode`` or ``rerank`` are decided again, by the decider and from the input in its run
 file, which may be somebody else's. Code that it names is imported only from modules that the user allows. The input
 that it names is opened only in the working directory and beside the run, or if the user names it.
@@ -15,7 +17,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ...functions import deciding_metrics, explained
 from ...integrations.formats.open_lists import Lists
@@ -27,7 +29,13 @@ from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
 from ...metrics.storage.bundled_files import bundled
 from ...report.choices import ChosenRun, read_run
 from ...report.choices import explained as shown_list
-from ...report.differences import Differences, differences, read_choices
+from ...report.differences import (
+    Differences,
+    difference_data,
+    difference_lines,
+    differences,
+    read_choices,
+)
 from ...report.explanation import FEATURES, ON_A_PAGE, meanings
 from ...report.page import differences_page, rendered
 from ...report.plots import plot_package, template_package
@@ -38,6 +46,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
+from ...rerank.runs.row_forms import as_line
 from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
@@ -132,6 +141,45 @@ def _write(text: str, output: str) -> None:
     with complete_or_absent(output) as file:
         file.write(page)
     say(f"{output}: {len(page) / 1e6:.1f} MB")
+
+
+@settings
+class DiffOptions:
+    """What is compared.
+
+    Args:
+        runs: what two runs of decode or rerank wrote, as JSON lines.
+        limit: how many differences are shown.
+        format: text, or json: a line per difference.
+    """
+
+    runs: tuple[str, ...] = ()
+    limit: Annotated[int, Field(ge=1)] | None = 20
+    format: Literal["text", "json"] = "text"
+
+
+@command(
+    "Show the choices in which two runs of the same lists differ, words marked, with the sentences before.",
+    positional={"runs": "*"},
+    short={"num_candidates": "n"},
+    first=["runs", "limit", "input", "format"],
+    examples=[
+        "diff first.jsonl second.jsonl",
+        "diff first.jsonl second.jsonl --limit all",
+        "diff first.jsonl second.jsonl --input examples:context.jsonl --format json",
+    ],
+)
+def diff(options: DiffOptions, input: InputOptions) -> None:
+    """Compares."""
+    if len(options.runs) != 2:
+        problem = f"{len(options.runs)} files, expected two"
+        raise InputError(problem, where="RUNS", fix="discorank diff A.jsonl B.jsonl")
+    two_runs = compared_runs(options.runs, input)
+    if options.format == "json":
+        lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
+        sys.stdout.writelines(lines)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))
 
 
 def compared_runs(paths: Sequence[str], input: InputOptions) -> Differences:
