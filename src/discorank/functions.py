@@ -2,16 +2,13 @@
 
 `compare` is in `report.compared_texts`. Each does what the command of its name does, of what stands in memory or in a
 file. Lists are texts, `CandidateList` objects, their JSON form, columns and arrays, data frames, datasets, or files;
-of one list comes one answer, of several a list of them. The forms ending in ``_async`` run beside an event loop, for
-metrics on servers.
+of one list comes one answer, of several a list of them.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from inspect import Parameter, Signature, signature
 from itertools import chain, islice
@@ -715,32 +712,3 @@ def generate(
     from .integrations.huggingface import generate as generate_with
 
     return generate_with(model, tokenizer, plain_value(texts), utility, **settings)
-
-
-async def decode_async(
-    candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSettings]
-) -> Any:
-    """As `decode`, beside an event loop: other tasks go on while a server is asked."""
-    return await asyncio.to_thread(partial(decode, candidates, utility, **settings))
-
-
-async def rerank_async(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any:
-    """As `rerank`, beside an event loop."""
-    return await asyncio.to_thread(partial(rerank, candidates, features, **settings))
-
-
-async def score_async(
-    hypotheses: Any,
-    references: Any = None,
-    metrics: MetricLike | Sequence[MetricLike] = "chrf",
-    *,
-    sources: Any = None,
-    documents: Any = None,
-) -> Any:
-    """As `score`, beside an event loop."""
-    call = partial(score, sources=sources, documents=documents)
-    return await asyncio.to_thread(call, hypotheses, references, metrics)

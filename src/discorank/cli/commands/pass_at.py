@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import CandidateList
 from ...rerank.runs.row_forms import as_line
-from ...rerank.selection.answer_accuracy import Answers, answers_of, majority_at
+from ...rerank.selection.answer_accuracy import answers_of, majority_at
 from ...rerank.selection.answer_accuracy import pass_at as chance_at
 from ...tables import Column, Table, decimals, metric_names, printed_rows, whole
 from ..options import command, needed
@@ -37,6 +37,7 @@ ANSWER_COLUMNS = (
     whole("lists", "lists"),
 )
 Z = 1.96  # of a normal interval of 95 %
+Scores = dict[str, dict[str, dict[str, float]]]  # of a list, by signature, k and kind
 
 
 @settings
@@ -60,13 +61,6 @@ class PassAtOptions:
     format: Literal["text", "json"] = "text"
 
 
-class _Chances(NamedTuple):
-    """Of one list under one metric."""
-
-    passes: float
-    majority: float
-
-
 @command(
     "Count how often k candidates hold a right answer (pass@k), and how often their vote is right (maj@k). The table "
     "goes to stdout, a row per list to -o.",
@@ -86,7 +80,7 @@ def pass_at(options: PassAtOptions, to: OutputOptions, loading: MetricOptions) -
     utilities = loading.load_all(needed(options.metric, "metric"))
     metrics = [_vote(utility) for utility in utilities]
     check_not_input(to.output, [path])
-    chances: list[list[list[_Chances]]] = []  # [list][metric][k]
+    scores: list[Scores] = []
     num_without = 0
     with (
         complete_rows(to.output) if to.output else nullcontext() as file,
@@ -98,16 +92,16 @@ def pass_at(options: PassAtOptions, to: OutputOptions, loading: MetricOptions) -
                 raise entry.error
             if entry.record is None or entry.record.context_only:
                 continue
-            answers, of_list = _counted(entry.record, metrics, at)
-            chances.append(of_list)
-            num_without += max(each.without for each in answers)
+            row, without = _counted(entry.record, metrics, at)
+            scores.append(row["scores"])
+            num_without += without
             if file:
-                file.write(as_line(_answers_row(entry.record, metrics, answers, of_list, at)))
-            progress(len(chances))
-    if not chances:
+                file.write(as_line(row))
+            progress(len(scores))
+    if not scores:
         raise InputError("no lists", where=path, fix="Give at least one line")
-    say(f"{path}: {len(chances)} lists, {num_without} candidates without an answer")
-    rows = _answer_means(metrics, at, np.array(chances))
+    say(f"{path}: {len(scores)} lists, {num_without} candidates without an answer")
+    rows = [_means(metric.signature(), k, scores) for metric in metrics for k in at]
     sys.stdout.write(printed_rows([Table("", ANSWER_COLUMNS, rows)], options.format))
 
 
@@ -121,34 +115,22 @@ def _vote(metric: Utility) -> Vote:
 
 def _counted(
     record: CandidateList, metrics: Sequence[Vote], at: Sequence[int]
-) -> tuple[list[Answers], list[list[_Chances]]]:
-    """The answers of a list under every metric, and the chances [metric][k]; errors name the list."""
+) -> tuple[dict[str, Any], int]:
+    """The list's line of the output, and how many candidates have no answer under some metric; errors name the list.
+
+    Counts in the line are those of the first metric.
+    """
     try:
         answers = [answers_of(record, metric) for metric in metrics]
-        chances = [
-            [_Chances(chance_at(own, k), majority_at(own, k)) for k in at] for own in answers
-        ]
+        scores: Scores = {}
+        for metric, own in zip(metrics, answers, strict=True):
+            scores[metric.signature()] = {
+                str(k): {"pass": chance_at(own, k), "majority": majority_at(own, k)} for k in at
+            }
     except DiscorankError as error:
         raise error.inside(f"list {record.id!r}") from None
-    return answers, chances
-
-
-def _answers_row(
-    record: CandidateList,
-    metrics: Sequence[Vote],
-    answers: Sequence[Answers],
-    chances: Sequence[Sequence[_Chances]],
-    at: Sequence[int],
-) -> dict[str, Any]:
-    """The list's line of the output; counts are those of the first metric."""
     first = answers[0]
-    scores = {}
-    for metric, of_metric in zip(metrics, chances, strict=True):
-        scores[metric.signature()] = {
-            str(k): {"pass": own.passes, "majority": own.majority}
-            for k, own in zip(at, of_metric, strict=True)
-        }
-    return {
+    row = {
         "id": record.id,
         "candidates": first.candidates,
         "right": sum(first.right),
@@ -156,30 +138,16 @@ def _answers_row(
         "answers": len(first.right) + len(first.wrong),
         "scores": scores,
     }
+    return row, max(own.without for own in answers)
 
 
-def _answer_means(
-    metrics: Sequence[Vote],
-    at: Sequence[int],
-    chances: FloatArray,  # [lists, metrics, k, 2]
-) -> list[dict[str, Any]]:
-    """A row per metric and k: means over lists, and their intervals."""
-    rows = []
-    for m, metric in enumerate(metrics):
-        for i, k in enumerate(at):
-            passes, majority = chances[:, m, i].T
-            rows.append(
-                {
-                    "metric": metric.signature(),
-                    "k": k,
-                    "pass": float(passes.mean()),
-                    "pass_interval": _interval(passes),
-                    "majority": float(majority.mean()),
-                    "majority_interval": _interval(majority),
-                    "lists": len(chances),
-                }
-            )
-    return rows
+def _means(signature: str, k: int, scores: Sequence[Scores]) -> dict[str, Any]:
+    """A row of the table: means over lists, and their intervals."""
+    row: dict[str, Any] = {"metric": signature, "k": k}
+    for name in ("pass", "majority"):
+        values = np.array([of_list[signature][str(k)][name] for of_list in scores])
+        row[name], row[f"{name}_interval"] = float(values.mean()), _interval(values)
+    return {**row, "lists": len(scores)}
 
 
 def _interval(values: FloatArray) -> list[float]:
