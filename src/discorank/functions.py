@@ -161,13 +161,7 @@ def read(path: Path, format: str = "jsonl", **options: Unpack[ReadOptions]) -> l
     """
     options = {name: bundled(v) if isinstance(v, str) else v for name, v in options.items()}  # type: ignore[assignment]
     with open_lists(bundled(fspath(path)), format, **options) as lists:
-        records = []
-        for entry in lists:
-            if entry.error is not None:
-                raise entry.error
-            if entry.record is not None:
-                records.append(entry.record)
-    return records
+        return list(lists.records())
 
 
 class ReadOptions(TypedDict, total=False):

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from discorank.cli.commands.train import KINDS
-from discorank.cli.main import SUBCOMMANDS, main
+from discorank.cli.main import KINDS, SUBCOMMANDS, main
 from discorank.cli.options import Options
 
 COMMANDS = [[name] for name in SUBCOMMANDS if name != "train"] + [["train", kind] for kind in KINDS]

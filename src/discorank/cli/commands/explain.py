@@ -118,10 +118,8 @@ def _records(lists: Lists, ids: frozenset[str], seen: list[str]) -> Iterator[Can
 
     `seen` gets the first ids of all lists.
     """
-    for entry in lists:
-        if entry.error is not None:
-            raise entry.error
-        if entry.record is not None and len(seen) < MAX_NAMES:
-            seen.append(entry.record.id)
-        if entry.record is not None and (not ids or entry.record.id in ids):
-            yield entry.record
+    for record in lists.records():
+        if len(seen) < MAX_NAMES:
+            seen.append(record.id)
+        if not ids or record.id in ids:
+            yield record

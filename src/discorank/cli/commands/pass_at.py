@@ -87,12 +87,10 @@ def pass_at(options: PassAtOptions, to: OutputOptions, loading: MetricOptions) -
         open_lists(path, options.input_format, columns=options.columns) as lists,
         Progress("lists", lists.fraction) as progress,
     ):
-        for entry in lists:
-            if entry.error is not None:
-                raise entry.error
-            if entry.record is None or entry.record.context_only:
+        for record in lists.records():
+            if record.context_only:
                 continue
-            row, without = _counted(entry.record, metrics, at)
+            row, without = _counted(record, metrics, at)
             scores.append(row["scores"])
             num_without += without
             if file:

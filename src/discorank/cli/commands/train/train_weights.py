@@ -80,12 +80,7 @@ def combination(
     if input.input_format == "systems" and options.prefer and not input.human:
         input = replace(input, human=(options.prefer,))
     with input.opened() as lists:
-        records = []
-        for entry in lists:
-            if entry.error is not None:
-                raise entry.error
-            if entry.record is not None:
-                records.append(entry.record)
+        records = list(lists.records())
     model = train_combination(metrics, records, preferences, tuning, say, loading.cache())
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
