@@ -55,6 +55,7 @@ from .tables import aligned
 
 Path = str | PathLike[str]
 OneList = CandidateList | Mapping[str, Any] | Sequence[Candidate | Document]
+Features = str | Sequence[str] | Mapping[Any, float]
 Settings = Mapping[str, Any]
 
 
@@ -233,58 +234,40 @@ def decode(candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSettin
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: Path,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Path, features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking]: ...
 
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: Sequence[str],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Sequence[str], features: Features, **settings: Unpack[RerankSettings]
 ) -> Ranking[str]: ...
 
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: OneList,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: OneList, features: Features, **settings: Unpack[RerankSettings]
 ) -> Ranking: ...
 
 
 @overload
 def rerank(
-    candidates: Iterable[Sequence[str]],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Iterable[Sequence[str]], features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking[str]]: ...
 
 
 @overload
 def rerank(
-    candidates: Iterable[OneList],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Iterable[OneList], features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking]: ...
 
 
 @overload
-def rerank(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any: ...
+def rerank(candidates: Any, features: Features, **settings: Unpack[RerankSettings]) -> Any: ...
 
 
 @_with_keywords
-def rerank(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any:
+def rerank(candidates: Any, features: Features, **settings: Unpack[RerankSettings]) -> Any:
     """The decision for one list by a weighted sum of features, or for each of several.
 
     Args:

@@ -175,11 +175,13 @@ class Given:
 
     Attributes:
         values: the value of every option, by its name.
-        names: the options that are not at their defaults.
+        marks: what is declared of the options that are not at their defaults, by their flags.
+        names: of these.
     """
 
-    def __init__(self, values: Mapping[str, Any], names: Collection[str]) -> None:
-        self.values, self.names = values, names
+    def __init__(self, values: Mapping[str, Any], marks: Mapping[str, tuple[Mark, ...]]) -> None:
+        self.values, self.names = values, marks.keys()
+        self.marks = {flag_of(name): of_name for name, of_name in marks.items()}
         self._components: dict[type, Any] = {}
 
     def __getitem__(self, component: type[T]) -> T:
@@ -330,19 +332,21 @@ class Options:
                 **(several if is_tuple else {}),
             )
 
-    def given(self, values: Mapping[str, Any]) -> list[str]:
-        """The options with flags that are not at their defaults."""
-        return [name for name in self.marks if values[name] != self.defaults[name]]
+    def given(self, values: Mapping[str, Any]) -> Given:
+        """The options, of which those with flags may be at their defaults or not."""
+        changed = {
+            name: own for name, own in self.marks.items() if values[name] != self.defaults[name]
+        }
+        return Given(values, changed)
 
     def _refuse(self, marks: Mapping[str, Sequence[Mark]]) -> None:
-        """Raises InputError for options that do not go together, or not with the subcommand."""
-        by_flag = {flag_of(name): of_name for name, of_name in marks.items()}
-        refuse_conflicts(by_flag, f"discorank {self.name}", self.needs, self.lacks)
+        """Raises InputError for options, by their flags, that do not go together, or not with the subcommand."""
+        refuse_conflicts(marks, f"discorank {self.name}", self.needs, self.lacks)
 
     def _fits(self, name: str) -> bool:
         """Whether an option needs or costs nothing that does not go with the subcommand."""
         try:
-            self._refuse({name: self.marks[name]})
+            self._refuse({flag_of(name): self.marks[name]})
         except InputError:
             return False
         return True
@@ -415,8 +419,8 @@ class Options:
         """The options, checked each by itself and all together."""
         for name, value in values.items():
             check_characters(value, FLAG_NAMES.get(name, name))
-        self._refuse({name: self.marks[name] for name in self.given(values)})
-        given = Given(values, self.given(values))
+        given = self.given(values)
+        self._refuse(given.marks)
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 _ = given[component]
@@ -454,7 +458,7 @@ class Options:
             return False
         default, marks = self.passed_over[name]
         if value != default:
-            self._refuse({name: marks})
+            self._refuse({flag_of(name): marks})
         return True
 
     def _assigned(self, assignment: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from ....rerank.selection.kept_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
-from ...options import Given, Options, build, needed
+from ...options import Options, build, needed
 from ...options.metric_options import CodeOptions, JudgeOptions, MetricOptions, check_references
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
@@ -186,7 +186,7 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     files = checked_files(values)
     mode = mode_of(values)
-    given = Given(values, OPTIONS.given(values))
+    given = OPTIONS.given(values)
     given.refuse(
         _ALL - MODES[mode], f"has no effect beside {mode}", "Leave it out, or run it by itself"
     )
