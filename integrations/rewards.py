@@ -158,7 +158,7 @@ def _score(row: Mapping[str, Any]) -> ScoreOutcome:
 
 
 @dataclass(eq=False, kw_only=True)
-class Reward(ABC):
+class RewardFunction(ABC):
     """A reward function: called with columns by name, as TRL calls it; it ignores columns that it does not read.
 
     Pickled without its model, which every process loads for itself.
@@ -221,14 +221,14 @@ class Reward(ABC):
 
 
 @dataclass(eq=False, kw_only=True)
-class ReferenceReward(Reward):
+class ReferenceReward(RewardFunction):
     """The score of every completion against references of the data; see `reward`."""
 
     reference: str
     server: Scores | None
 
     def outcomes(self, texts: Texts, columns: Columns) -> Outcomes:
-        """As `Reward`; a row of the data that cannot be read fails alone."""
+        """As `RewardFunction`; a row of the data that cannot be read fails alone."""
         references: Sequence[Any] = [None] * len(texts)
         if needs_references(self.utility):
             references = _column(columns, self.reference, len(texts))
@@ -285,7 +285,7 @@ class ReferenceReward(Reward):
 
 
 @dataclass(eq=False, kw_only=True)
-class GroupReward(Reward):
+class GroupReward(RewardFunction):
     """The expected utility of every completion within the group of its prompt; see `group_reward`."""
 
     decoder: MBRDecoder
@@ -293,7 +293,7 @@ class GroupReward(Reward):
     num_generations: int | None
 
     def outcomes(self, texts: Texts, columns: Columns) -> Outcomes:
-        """As `Reward`; needs the column `prompts`."""
+        """As `RewardFunction`; needs the column `prompts`."""
         sources = self.sources(columns, len(texts))
         lists: dict[tuple[int, ...], CandidateList] = {}
         for group in self._groups(_column(columns, "prompts", len(texts))):

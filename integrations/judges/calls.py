@@ -27,7 +27,7 @@ from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from ...metrics.execution.close_at_end import close_at_end
 from ..server.exchange import Client
-from ..server.request_loop import Request, RequestLoop, TextJob, forget_oldest
+from ..server.request_loop import RequestLoop, ServerRequest, TextJob, forget_oldest
 from ..server.settings import Connection
 from .judge_answers import Answer, value_of
 from .judge_prompts import JudgeQuestion, Requests, Worth
@@ -334,12 +334,12 @@ class JudgeCalls:
             model, folder = self.requests.model, self.kept.folder
             raise self.spending.at_bounds(model, len(waiting), folder, unsettled)
 
-    def _probe(self) -> Request | None:
+    def _probe(self) -> ServerRequest | None:
         """A question that a server which works answers, and a call like others."""
         if not self.spending.count_call():
             return None
         path, body, _ = self.requests.body(PROBE)
-        return Request(path, body)
+        return ServerRequest(path, body)
 
     def _take_probe(self, reply: Any) -> None:
         self.count_tokens(Answer.of_reply(reply, PROBE.prompt))
@@ -360,7 +360,7 @@ class _CallJob(TextJob):
         self.calls, self.key, self.call = calls, key, call
         self.answer: Answer | None = None
 
-    def requests(self) -> Iterable[Request]:
+    def requests(self) -> Iterable[ServerRequest]:
         """As `TextJob`; none where no more may be spent."""
         is_repeated = bool(self.call.earlier)
         if self.is_sent:
@@ -369,12 +369,12 @@ class _CallJob(TextJob):
             return ()
         return super().requests()
 
-    def request(self) -> Request:
+    def request(self) -> ServerRequest:
         """As `TextJob`."""
         path, body, prompt = self.calls.requests.body(self.call.question, self.call.earlier)
-        return Request(path, body, prompt)
+        return ServerRequest(path, body, prompt)
 
-    def take(self, request: Request, reply: Any) -> None:
+    def take(self, request: ServerRequest, reply: Any) -> None:
         """As `Job`."""
         self.answer = Answer.of_reply(reply, request.label)
         self.calls.count_tokens(self.answer)

@@ -28,7 +28,7 @@ from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
-from .request_loop import AHEAD, Job, Request, RequestLoop
+from .request_loop import AHEAD, Job, RequestLoop, ServerRequest
 from .server_probe import (
     LOGPROB_FORMS,
     LogprobForm,
@@ -292,13 +292,13 @@ class _PromptJob(Job):
         error = next((drawing.error for drawing in drawings if drawing.exhausted), None)
         return None if isinstance(error, BusyError) else error
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self) -> Iterator[ServerRequest]:
         """As `Job`."""
         for drawing in self.drawings.values():
             for call, n, body in drawing.requests(self.generator.accepts_n):
-                yield Request(self.generator.path, body, (drawing, call, n))
+                yield ServerRequest(self.generator.path, body, (drawing, call, n))
 
-    def take(self, request: Request, reply: Any) -> None:
+    def take(self, request: ServerRequest, reply: Any) -> None:
         """Take the candidates of a reply."""
         drawing, call, n = request.label
         choices = candidates_in(reply, self.generator.settings.stop)
@@ -309,7 +309,7 @@ class _PromptJob(Job):
         if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
             self.generator.accepts_n = False
 
-    def fail(self, request: Request, error: DiscorankError) -> None:
+    def fail(self, request: ServerRequest, error: DiscorankError) -> None:
         """As `Job`."""
         drawing, _, n = request.label
         if isinstance(error, RefusedError):
@@ -445,11 +445,11 @@ class ServerGenerator:
                 loop.step()
             yield queue.popleft().outcome()
 
-    def _probe(self) -> Request:
+    def _probe(self) -> ServerRequest:
         """A request that a server which works can answer."""
         drawings = drawings_of(Prompt(PROBE, PROBE), self.settings)
         _, _, body = next(drawings["candidates"].requests(accepts_n=False))
-        return Request(self.path, {**body, "max_tokens": 1})
+        return ServerRequest(self.path, {**body, "max_tokens": 1})
 
 
 def _check_text(reply: Any) -> None:

@@ -25,7 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Request(NamedTuple):
+class ServerRequest(NamedTuple):
     """A request: its path beneath the server's address, its JSON, and what its job knows it by."""
 
     path: str
@@ -54,15 +54,15 @@ class Job(ABC):
         """See above."""
 
     @abstractmethod
-    def requests(self) -> Iterable[Request]:
+    def requests(self) -> Iterable[ServerRequest]:
         """The requests to be sent now."""
 
     @abstractmethod
-    def take(self, request: Request, reply: Any) -> None:
+    def take(self, request: ServerRequest, reply: Any) -> None:
         """Take a reply; raises InputError for one that cannot be used."""
 
     @abstractmethod
-    def fail(self, request: Request, error: DiscorankError) -> None:
+    def fail(self, request: ServerRequest, error: DiscorankError) -> None:
         """Note the error of a request."""
 
     @abstractmethod
@@ -100,20 +100,20 @@ class TextJob(Job):
         return self._suspicion
 
     @abstractmethod
-    def request(self) -> Request:
+    def request(self) -> ServerRequest:
         """The request."""
 
     @abstractmethod
     def named(self) -> str:
         """The text, as an error quotes it."""
 
-    def requests(self) -> Iterable[Request]:
+    def requests(self) -> Iterable[ServerRequest]:
         """As `Job`."""
         if not self.is_sent:
             self.is_sent = True
             yield self.request()
 
-    def fail(self, request: Request, error: DiscorankError) -> None:
+    def fail(self, request: ServerRequest, error: DiscorankError) -> None:
         """As `Job`."""
         is_refused = isinstance(error, InputError) and not isinstance(error, UnusableError)
         is_unclear = isinstance(error, ExhaustedError) and not isinstance(error, BusyError)
@@ -161,10 +161,13 @@ class RequestLoop(Generic[J]):
     """
 
     def __init__(
-        self, client: Client, probe: Callable[[], Request | None], check: Callable[[Any], object]
+        self,
+        client: Client,
+        probe: Callable[[], ServerRequest | None],
+        check: Callable[[Any], object],
     ) -> None:
         self._client, self._probe, self._check = client, probe, check
-        self._open: dict[Future[Any], tuple[J, Request | None]] = {}  # no request: a probe
+        self._open: dict[Future[Any], tuple[J, ServerRequest | None]] = {}  # no request: a probe
         self.jobs: set[J] = set()
 
     def run(self, waiting: deque[J], at_once: int) -> Iterator[list[J]]:
@@ -196,7 +199,9 @@ class RequestLoop(Generic[J]):
         else:
             self.jobs.discard(job)
 
-    def _send(self, job: J, request: Request | None, sent: Request, retries: int | None) -> None:
+    def _send(
+        self, job: J, request: ServerRequest | None, sent: ServerRequest, retries: int | None
+    ) -> None:
         job.num_open += 1
         self._open[self._client.post(sent.path, sent.body, retries)] = job, request
 

@@ -54,7 +54,7 @@ from ...metrics.text.texts import Item
 from ...rerank.lists import finite
 from ..files.reply_choices import sendable
 from .exchange import Client, NotThereError, RefusedError, UnusableError
-from .request_loop import AHEAD, MAX_PROBES, Request, RequestLoop, TextJob, forget_oldest
+from .request_loop import AHEAD, MAX_PROBES, RequestLoop, ServerRequest, TextJob, forget_oldest
 from .settings import Connection, further_keys
 
 DEFAULTS = Connection("http://localhost")
@@ -464,11 +464,11 @@ class _Batch(TextJob, Generic[V]):
         # a batch at fault is halved, and a pair alone asked again
         self.max_probes = MAX_PROBES if len(pairs) == 1 else 1
 
-    def request(self) -> Request:
+    def request(self) -> ServerRequest:
         """As `TextJob`."""
         return self.scores.request(self.scores.form, self.pairs)
 
-    def take(self, request: Request, reply: Any) -> None:
+    def take(self, request: ServerRequest, reply: Any) -> None:
         """As `Job`."""
         self.values = self.scores.form.values(reply, self.pairs)
 
@@ -559,7 +559,7 @@ class PairScores(Generic[V]):
     def _ask(self, client: Client, pairs: Sequence[Pair]) -> None:
         """Have every pair scored, or known to be at fault."""
 
-        def probe() -> Request:
+        def probe() -> ServerRequest:
             return self.request(self.form, [self.form.probe])
 
         def check(reply: Any) -> None:
@@ -594,6 +594,6 @@ class PairScores(Generic[V]):
             for start in range(0, len(group), self.batch_pairs):
                 yield _Batch(self, group[start : start + self.batch_pairs])
 
-    def request(self, form: RequestForm[V], pairs: Sequence[Pair]) -> Request:
+    def request(self, form: RequestForm[V], pairs: Sequence[Pair]) -> ServerRequest:
         """The request for some pairs."""
-        return Request(form.path, {**form.body(self.model, pairs), **self.further})
+        return ServerRequest(form.path, {**form.body(self.model, pairs), **self.further})

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discorank
-from discorank.integrations.rewards import Reward
+from discorank.integrations.rewards import RewardFunction
 from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
 
@@ -247,7 +247,7 @@ def test_requests_that_fail_for_a_while_are_repeated() -> None:
         assert [seen.path for seen in server.seen] == ["/v1/score"] * 4
 
 
-def _rewarded(reward: Reward, results: Any) -> None:
+def _rewarded(reward: RewardFunction, results: Any) -> None:
     results.put(reward(COMPLETIONS, reference=REFERENCES))
 
 
