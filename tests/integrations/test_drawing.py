@@ -105,12 +105,13 @@ def test_tokens_are_drawn_by_definition(way: Any, rounded: bool) -> None:
 @bounded(max_examples=100, deadline=None, database=None)
 @given(problems(), st.sampled_from([*WAYS, *WAYS, *EXTREME_WAYS]), st.sampled_from([1, 5, 128]))
 def test_the_same_tokens_from_the_highest_logits(
-    problem: tuple[Any, Any], way: Any, top: int
+    problem: tuple[Any, Any], way: tuple[Any, Any], top: int
 ) -> None:
     logits, chance = problem
     before = logits.clone()
     expected = plainly(logits, chance, *way)
-    assert drawn(logits, chance, *way, top=top).tolist() == expected.tolist()
+    method, cutoff = way
+    assert drawn(logits, chance, method, cutoff, top).tolist() == expected.tolist()
     assert bool((logits.gather(1, expected[:, None]) > -math.inf).all())
     assert torch.equal(logits, before)
 
