@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from ...integrations.generation.generator import unescaped
+from ...integrations.generation.prompt_templates import CANDIDATE, FewShotTemplates
 from ...integrations.huggingface.forced_passes import ScoringSettings
 from ...integrations.scoring.list_prompts import (
-    CANDIDATE,
-    FewShotTemplates,
     ListPrompts,
     TextScorer,
     read_chosen_texts,
