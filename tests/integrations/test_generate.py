@@ -661,7 +661,7 @@ def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
         (["--generator", "./nowhere"], "there is no such file or folder"),
         (["--dtype", "int3"], "unknown dtype 'int3'"),
         (["--sampling", "beam", "--temperature", "0.5"], "a beam has no temperature"),
-        (["--max-new-tokens", "100"], "max_new_tokens: found 100, the model has 64 positions"),
+        (["--max-new-tokens", "100"], "--max-new-tokens: found 100, the model has 64 positions"),
         (["--prompt", "{target_context} {source}"], "the prompt reads context, but none is kept"),
         (["-u", "chrf"], "the prompt does not read what was chosen"),
         (["--backend", "abacus"], "backend"),
