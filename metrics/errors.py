@@ -167,4 +167,6 @@ def is_out_of_memory(error: BaseException) -> bool:
         or type(error).__name__ == "OutOfMemoryError"
         or "can't allocate memory" in str(error)
         or "annot allocate memory" in str(error)
+        or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+        or "CUDA error: out of memory" in str(error)
     )

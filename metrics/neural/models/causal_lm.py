@@ -21,7 +21,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...execution.store import in_halves
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import ROWS, padded_rows
+from .attention import ROWS, padded_rows, use_packed_attention
 from .encoder import DType, Stack, device_of
 from .prompt_pass import (
     Attending,
@@ -30,7 +30,6 @@ from .prompt_pass import (
     attends_over_interface,
     batches,
     rope_types,
-    use_prompt_attention,
 )
 
 # Tokens of one pass.
@@ -155,7 +154,7 @@ class CausalLM:
         rows = list(range(len(texts.first)))
         plain = np.concatenate(self._plain(texts, rows))
         try:
-            use_prompt_attention(self.model)
+            use_packed_attention(self.model)
             packed = np.concatenate(self._packed(texts, rows))
             if _agree(packed, plain, tolerance):
                 return True
@@ -175,7 +174,7 @@ class CausalLM:
                 input_ids=tokens,
                 position_ids=places,
                 use_cache=False,
-                attend=Attending(prompt_pass, tokens.shape[1], self.device),
+                packing=Attending(prompt_pass, tokens.shape[1], self.device),
             )
             states = out.last_hidden_state[0]  # [tokens and spare ones, d]
             values = self._scored(states, prompt_pass)

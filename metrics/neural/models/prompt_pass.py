@@ -5,9 +5,7 @@
 What stands before the first scored token a is the prompt, read once for all texts that stand behind the same one; the
 rest of every text follows. `PromptPass` holds arrays alone and knows no model.
 
-`Attending` is the attention of a pass, as an implementation for the attention interface of transformers. A model calls
-it for every layer with the arguments of its attention interface; what attends to what comes with the pass
-(`Attending`), so that no mask is made.
+`Attending` is the attention of a pass, for every layer of a model that runs packed (see `attention`).
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import Attention, Spans, no_mask
+from .attention import Attention, Spans
 
 
 class Prompted(NamedTuple):
@@ -143,7 +141,6 @@ class PromptPass:
         return np.split(values, ends[:-1])
 
 
-NAME = "discorank-prompts"
 # Kinds of layers that can run packed.
 LAYERS = {"full_attention", "sliding_attention"}
 # Settings of configurations with experts, where the rows of a product are as many as tokens chose it.
@@ -156,15 +153,6 @@ def attends_over_interface(model: Any, config: Any) -> bool:
     if not layers <= LAYERS or any(getattr(config, name, None) for name in EXPERTS):
         return False
     return bool(getattr(type(model), "_supports_attention_backend", False))
-
-
-def use_prompt_attention(model: Any) -> None:
-    """Makes a model attend over shared prompts: every pass needs ``attend=``, an `Attending`."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, no_mask)
-    model.set_attn_implementation(NAME)
 
 
 def rope_types(config: Any) -> set[str]:
@@ -184,34 +172,11 @@ class Attending:
         self.prompt_pass, self.rows, self.device = prompt_pass, rows, device
         self.by_window: dict[int | None, Attention] = {}
 
-    def within(self, window: int | None) -> Attention:
-        """That of layers with a window of so many tokens."""
+    def __call__(self, query: Any, key: Any, value: Any, scaling: float, window: int | None) -> Any:
+        """States [rows, heads, d] in a layer with a window of so many tokens; as `Attention`."""
         if window not in self.by_window:
             spans, before = self.prompt_pass.spans, self.prompt_pass.before
             self.by_window[window] = Attention(
                 spans, before, self.rows, self.device, own=True, window=window
             )
-        return self.by_window[window]
-
-
-def _attention(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    *,
-    attend: Attending,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Any = None,
-    **_: Any,
-) -> tuple[Any, None]:
-    """Attention as transformers calls it: query [1, heads, tokens, d], key and value [1, key heads, tokens, d]."""
-    if softcap is not None or s_aux is not None:
-        raise ValueError("attention of another kind")
-    scaling = scaling or query.shape[-1] ** -0.5
-    # Tokens first: [tokens, heads, d].
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    return attend.within(sliding_window)(q, k, v, scaling)[None], None
+        return self.by_window[window](query, key, value, scaling)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...execution.store import in_batches, in_halves
 from ...representations import Array, FloatArray, IntArray, Ragged
-from .attention import ROWS, padded_rows, slabs_of
+from .attention import ROWS, padded_rows, use_packed_attention
 from .causal_lm import (
     CPU_TOKENS,
     GPU_TOKENS,
@@ -44,7 +44,6 @@ from .prompt_pass import (
     attends_over_interface,
     batches,
     rope_types,
-    use_prompt_attention,
 )
 
 KIND = "AutoModelForSequenceClassification"
@@ -136,15 +135,17 @@ class EncoderClassifier(SequenceClassifier):
         self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
     ) -> FloatArray:
         """As `SequenceClassifier`."""
-        forward = self._packed if self.encoder.packed else self._plain
-        # A model that knows one type has no vectors for others.
-        knows_types = (getattr(self.config, "type_vocab_size", None) or 0) > 1
-
-        def run(rows: IntArray) -> FloatArray:
-            return forward(ids[rows], types[rows] if knows_types and types is not None else None)
-
         if not len(ids):
             return np.empty((0, len(self.names)))
+        # A model that knows one type has no vectors for others.
+        if (getattr(self.config, "type_vocab_size", None) or 0) <= 1:
+            types = None
+        forward = self._packed if self.encoder.packed else self._plain
+
+        def run(rows: IntArray) -> FloatArray:
+            logits = forward(ids[rows], None if types is None else types[rows])
+            return np.asarray(logits.double().cpu().numpy())
+
         with self.encoder.torch.inference_mode():
             values, places = in_batches(ids.lengths, self.batch_tokens, run)
         return np.concatenate(values)[places]
@@ -153,54 +154,22 @@ class EncoderClassifier(SequenceClassifier):
         """Those of the encoder."""
         return self.encoder.flops(lengths)
 
-    def _packed(self, ids: Ragged, types: Ragged | None) -> FloatArray:
-        """Logits [n, outputs] by the packed encoder, the head run on blocks of 16 sequences."""
-        first_states = np.empty((len(ids), self.config.hidden_size), np.float32)
-        for rows, (states,) in self.encoder.states(ids, types=types):
-            first_states[rows] = states[:, 0].cpu().numpy()
-        return _in_blocks(first_states, self._head)
+    def _packed(self, ids: Ragged, types: Ragged | None) -> Any:
+        """Logits [n, outputs] by the packed encoder and the head."""
+        states = self.encoder.states(ids, types=types)
+        firsts = states.packing.firsts(states.layers[-1])
+        return in_blocks(firsts, self._head)
 
-    def _head(self, first_states: Array) -> FloatArray:
-        """Logits [16, outputs] of the first token's states [16, d]."""
-        encoder = self.encoder
-        states = encoder.torch.from_numpy(first_states).to(encoder.device, encoder.model.dtype)
-        states = states[:, None]  # [16, 1, d]
-        pooler = getattr(encoder.model, "pooler", None)
-        logits = self.model.classifier(states if pooler is None else pooler(states))
-        return np.asarray(logits.double().cpu().numpy())
+    def _head(self, first_states: Any) -> Any:
+        """Logits [rows, outputs] of the first token's states [rows, d]."""
+        states = first_states[:, None]  # [rows, 1, d]
+        pooler = getattr(self.encoder.model, "pooler", None)
+        return self.model.classifier(states if pooler is None else pooler(states))
 
-    def _plain(self, ids: Ragged, types: Ragged | None) -> FloatArray:
-        """Logits [n, outputs] by the whole model, on sequences of one length at a time."""
-        order = np.argsort(ids.lengths, kind="stable")
-        logits = np.empty((len(ids), len(self.names)))
-        for slab in slabs_of(ids.lengths[order].tolist()):
-            of_one_length = order[: slab.sequences]
-            order = order[slab.sequences :]
-            step = 1 if self.device.type == "cpu" else slab.sequences
-            for start in range(0, slab.sequences, step):
-                rows = of_one_length[start : start + step]
-                of_rows = None if types is None else types[rows]
-                logits[rows] = self._plain_logits(ids[rows], of_rows, slab.length)
-        return logits
-
-    def _plain_logits(self, ids: Ragged, types: Ragged | None, length: int) -> FloatArray:
-        """Logits [n, outputs] of sequences of one length."""
-        torch = self.encoder.torch
-        # Padded to a multiple of 16, as far as the encoder reads.
-        room = max(0, self.max_tokens - length)
-        spare = (0, min(-length % ROWS, room))
-
-        def padded(values: IntArray, filler: int) -> Any:
-            rows = torch.from_numpy(values.reshape(-1, length)).to(self.device)
-            return torch.nn.functional.pad(rows, spare, value=filler)
-
-        more = {} if types is None else {"token_type_ids": padded(types.values, 0)}
-        out = self.model(
-            input_ids=padded(ids.values, self.config.pad_token_id or 0),
-            attention_mask=padded(np.ones_like(ids.values), 0),
-            **more,
-        )
-        return np.asarray(out.logits.double().cpu().numpy())
+    def _plain(self, ids: Ragged, types: Ragged | None) -> Any:
+        """Logits [n, outputs] by the whole model, padded."""
+        outputs = self.encoder.padded_passes(self.model, ids, types)
+        return self.encoder.torch.cat([out.logits for out, _ in outputs])
 
 
 class DecoderClassifier(SequenceClassifier):
@@ -263,7 +232,10 @@ class DecoderClassifier(SequenceClassifier):
         forward = self._packed if self.packed else self._plain
         for rows in batches(texts, texts.in_order(), self.batch_tokens):
             states[rows] = in_halves(partial(forward, texts), rows)
-        return _in_blocks(states, self.head)
+        with self.torch.inference_mode():
+            of_all = self.torch.from_numpy(states).to(self.device, self.model.dtype)
+            outputs = in_blocks(of_all, self.head)
+        return np.asarray(outputs.double().cpu().numpy())
 
     def flops(self, lengths: IntArray) -> float:
         """Those of the decoder, with nothing shared; its head is small beside it."""
@@ -296,7 +268,7 @@ class DecoderClassifier(SequenceClassifier):
                 input_ids=tokens,
                 position_ids=places,
                 use_cache=False,
-                attend=Attending(prompt_pass, tokens.shape[1], self.device),
+                packing=Attending(prompt_pass, tokens.shape[1], self.device),
             )
             last = prompt_pass.num_scored.cumsum() - 1
             at = prompt_pass.states[prompt_pass.scored_by[last]]
@@ -343,7 +315,7 @@ class DecoderClassifier(SequenceClassifier):
         rows = list(range(len(texts.first)))
         plain = np.array(self._plain(texts, rows))
         try:
-            use_prompt_attention(self.model)
+            use_packed_attention(self.model)
             if _agree(np.array(self._packed(texts, rows)), plain, tolerance):
                 return True
         except (TypeError, ValueError, IndexError, RuntimeError):
@@ -394,26 +366,22 @@ class _Head:
                 bias = bias.to(device, dtype)
             self.layers.append((weight.to(device, dtype), bias))
 
-    def __call__(self, states: Array) -> FloatArray:
-        """Outputs [16, outputs] of states [16, d]."""
-        import torch
-
+    def __call__(self, states: Any) -> Any:
+        """Outputs [rows, outputs] of states [rows, d]."""
         from .linear_products import linear
 
-        with torch.inference_mode():
-            first = self.layers[0][0]
-            x = torch.from_numpy(states).to(first.device, first.dtype)
-            for number, (weight, bias) in enumerate(self.layers):
-                x = linear(x.clamp(min=0) if number else x, weight, bias)
-            outputs: FloatArray = x[:, : self.num_outputs].double().cpu().numpy()
-        return outputs
+        for number, (weight, bias) in enumerate(self.layers):
+            states = linear(states.clamp(min=0) if number else states, weight, bias)
+        return states[:, : self.num_outputs]
 
 
-def _in_blocks(states: Array, head: Any) -> FloatArray:
-    """What a head makes of states [n, d], on full blocks of 16: outputs do not depend on the number of others."""
-    padded = np.pad(states, ((0, -len(states) % ROWS), (0, 0)))
-    blocks = [head(padded[start : start + ROWS]) for start in range(0, len(padded), ROWS)]
-    return np.concatenate(blocks)[: len(states)]
+def in_blocks(states: Any, head: Callable[[Any], Any]) -> Any:
+    """Outputs of a head over states [n, d], on a CPU on full blocks of 16, so that none depends on their number."""
+    import torch
+
+    padded = torch.nn.functional.pad(states, (0, 0, 0, -len(states) % ROWS))
+    blocks: Any = torch.split(padded, ROWS if states.device.type == "cpu" else len(padded))
+    return torch.cat([head(block) for block in blocks])[: len(states)]
 
 
 def _agree(states: Array, others: Array, tolerance: float) -> bool:
