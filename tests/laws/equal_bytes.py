@@ -158,9 +158,11 @@ def check_heads() -> None:
 def check_probabilities() -> None:
     states, weight, bias = drawn(256, 384), drawn(5000, 384), drawn(5000)
     labels = torch.arange(256) * 17
-    whole = label_log_probabilities(states, weight, bias, labels)
+    numbers = torch.arange(len(states))
+    whole = label_log_probabilities(states, weight, bias, numbers, labels)
     for part in (slice(16), slice(48, 96)):
-        values = label_log_probabilities(states[part].clone(), weight, bias, labels[part])
+        own = torch.arange(len(labels[part]))
+        values = label_log_probabilities(states[part].clone(), weight, bias, own, labels[part])
         check("probabilities", values, whole[part])
 
 

@@ -8,7 +8,7 @@ nothing of texts or metrics; torch and transformers are imported when one is mad
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -71,7 +71,13 @@ class PackedModel:
         device: where it runs; the first GPU if there is one, else the CPU, if not given.
         dtype: in which precision.
         batch_tokens: tokens of one pass, chosen by device if not given.
+
+    Attributes:
+        max_tokens: the longest sequence that it has positions for.
     """
+
+    # Tokens of one pass on a CPU.
+    cpu_tokens: ClassVar[int] = CPU_TOKENS
 
     def __init__(
         self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
@@ -87,17 +93,13 @@ class PackedModel:
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         self.config = model.config.get_text_config()
-        self.batch_tokens = batch_tokens or (CPU_TOKENS if self.on_cpu else GPU_TOKENS)
+        self.batch_tokens = batch_tokens or (self.cpu_tokens if self.on_cpu else GPU_TOKENS)
+        self.max_tokens = longest_input(model)
 
     @property
     def on_cpu(self) -> bool:
         """Whether states must not depend on their company, to the last bit."""
         return bool(self.device.type == "cpu")
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest sequence it has positions for."""
-        return longest_input(self.model)
 
     def tensor(self, values: Any) -> Any:
         """An array on the device."""
@@ -217,8 +219,8 @@ class Encoder(PackedModel):
 
 def longest_input(model: Any) -> int:
     """The tokens of the longest sequence that a model has positions for."""
-    positions = int(getattr(model.config, "max_position_embeddings", 1 << 30))
-    return positions - first_position(model)
+    positions = getattr(model.config, "max_position_embeddings", None) or 1 << 30
+    return int(positions) - first_position(model)
 
 
 def first_position(model: Any) -> int:
