@@ -23,10 +23,9 @@ from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList
 from ...rerank.runs.run_file import check_beside
 from ..files.entries import TextLines, in_line, json_object
-from .documents import Row
-from .format_table import Format, format_of, format_of_object, format_of_text, formats
+from .document_outputs import read_documents
+from .format_table import Format, Row, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_documents, open_lists
-from .readers.systems import read_documents
 from .score_columns import read_score_columns, split_direction
 
 Texts = tuple[str, ...]

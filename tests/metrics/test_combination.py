@@ -18,7 +18,7 @@ from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
 from discorank.cli.options.inputs import adapted
-from discorank.integrations.formats.human_scores import read_rankings
+from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
     MEAN_PENALTY,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from discorank.cli.main import main
-from discorank.integrations.formats.rated_texts import LeftOutWarning
-from discorank.integrations.formats.readers.wmt_xml import read_wmt_xml
+from discorank.integrations.formats.wmt.rated_rows import LeftOutWarning
+from discorank.integrations.formats.wmt.wmt_xml import read_wmt_xml
 
 DOCUMENT = (
     '<doc id="{id}"><src lang="en"><p>{segments}</p></src>'

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.documents import DocumentRows
-from ...integrations.formats.format_table import documents_of, format_of
+from ...integrations.formats.format_table import DocumentRows, documents_of, format_of
 from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.mtme.eval_set_folder import (
+from ...integrations.formats.open_lists import recognised_documents
+from ...integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
     is_eval_set_folder,
     num_metric_files,
@@ -27,8 +27,7 @@ from ...integrations.formats.mtme.eval_set_folder import (
     the_language_pair,
     write_eval_set,
 )
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows
-from ...integrations.formats.open_lists import recognised_documents
+from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ....integrations.formats.human_scores import read_rankings
+from ....integrations.formats.wmt.judgements import read_rankings
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
