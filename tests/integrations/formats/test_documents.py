@@ -91,7 +91,10 @@ def edited(old: str, new: str) -> str:
             edited('<seg id="3">Vier!</seg>', '<seg id="3"/><seg id="4">x</seg>'),
             "has, and the source not, segment 4",
         ),
-        (edited('<seg id="2">Three.', '<seg id="1">Three.'), "x.xml:18: .*a segment with the id '1'"),
+        (
+            edited('<seg id="2">Three.', '<seg id="1">Three.'),
+            "x.xml:18: .*a segment with the id '1'",
+        ),
         (edited('system="S-1" ', ""), "without the name of its system"),
         (edited(' id="d2"', ""), "a document without an id"),
         (edited('<src lang="en"><seg id="1">Five.</seg></src>', ""), "'d2': has no source"),

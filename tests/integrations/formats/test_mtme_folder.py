@@ -211,7 +211,10 @@ def test_ratings_that_are_none(toy: Path) -> None:
     eval_set = read_eval_set(toy, "he-en")
     for line, message in [
         ("alpha", "expected SYSTEM, JSON, RATER"),
-        ('alpha\t{"errors": [{"start": "a", "end": 3}]}', "start: found 'a', expected a whole number"),
+        (
+            'alpha\t{"errors": [{"start": "a", "end": 3}]}',
+            "start: found 'a', expected a whole number",
+        ),
         ('alpha\t{"errors": [{"start": 0, "end": 3, "score": true}]}', "score: found True"),
         ('alpha\t{"mistakes": []}', "errors: found None"),
         ("alpha\t[[[", "not JSON"),
