@@ -328,7 +328,9 @@ def read_pearmut(path: str, language_pair: str | None = None) -> Iterator[Row]:
             texts.add(judged.of_text)
         except InputError as error:
             raise error.inside(judged.where) from None
-    yield from texts.rows(language_pair, "esa")
+    if not texts.pairs:
+        raise InputError("nothing was rated in it", where=path, fix="Annotate something first")
+    yield from texts.rows(language_pair, lambda pair: "esa")
 
 
 def read_judged_by_pearmut(path: str) -> list[JudgedRow]:

@@ -8,7 +8,7 @@ taken for something else, is counted, and a warning at the end says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -146,8 +146,8 @@ class RatedSegment:
     source: str | None = None
     references: dict[str, str] = field(default_factory=dict)
     systems: dict[str, str] = field(default_factory=dict)
-    # by system, in the order of waves
-    ratings: dict[str, list[Rating | None]] = field(default_factory=dict)
+    # system -> wave, or which annotator
+    ratings: dict[str, dict[int, Rating | None]] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)  # metric -> system
 
 
@@ -182,6 +182,7 @@ def rated_row(
     systems: Iterable[str],
     dimension: str | None,
     notes: Notes,
+    waves: Sequence[int] = (),
 ) -> Row:
     """The row of a document; what is doubtful in it is counted.
 
@@ -191,6 +192,7 @@ def rated_row(
         systems: all of the language pair.
         dimension: of the ratings; None where nobody rated anything.
         notes: counts texts that are missing, and direct assessments outside of their range.
+        waves: of the language pair, which all ratings have; annotators have none.
     """
     limits().check("sentences", len(segments), f"document {head['id']!r:.80}")
     row: Row = dict(head)
@@ -210,7 +212,7 @@ def rated_row(
                 notes.counts[f"texts of {name} are not there, and count as empty"] += len(numbers)
     if lacking:
         row["not_supplied"] = lacking
-    _add_ratings(row, segments, dimension, notes)
+    _add_ratings(row, segments, dimension, notes, waves)
     metrics = dict.fromkeys(chain.from_iterable(segment.metrics for segment in segments))
     if metrics:
         row["metrics"] = {
@@ -224,15 +226,20 @@ def rated_row(
 
 
 def _add_ratings(
-    row: Row, segments: Sequence[RatedSegment], dimension: str | None, notes: Notes
+    row: Row,
+    segments: Sequence[RatedSegment],
+    dimension: str | None,
+    notes: Notes,
+    waves: Sequence[int],
 ) -> None:
     """Adds the ratings of all segments to a row, or says that nobody rated them."""
     names = [*row["systems"], *row["references"]]
-    by_system = {
-        name: [segment.ratings.get(name) or None for segment in segments]
-        for name in names
-        if any(any(segment.ratings.get(name, ())) for segment in segments)
-    }
+    by_system: dict[str, list[Any]] = {}
+    for name in names:
+        rated = [segment.ratings.get(name, {}) for segment in segments]
+        lists = [[own.get(w) for w in waves] if waves else [*own.values()] for own in rated]
+        if any(any(own) for own in lists):
+            by_system[name] = [own if any(own) else None for own in lists]
     if by_system:
         row["ratings"] = {dimension: by_system}
     elif dimension is not None:
@@ -298,10 +305,31 @@ class GatheredTexts:
     def __init__(self, notes: Notes) -> None:
         # by language pair and document
         self._segments: dict[tuple[str, str], dict[SegmentKey, RatedSegment]] = {}
-        self._domains: dict[tuple[str, str], str | None] = {}
+        self._heads: dict[tuple[str, str], Row] = {}
+        # by language pair
         self._systems: dict[str, dict[str, None]] = {}
+        self.waves: dict[str, set[int]] = {}
         self._notes = notes
         self._count = 0
+
+    def new_segment(self, pair: str, key: SegmentKey, head: Row) -> RatedSegment:
+        """An empty segment of a document with these keys of its own; raises InputError where it is there already."""
+        document = (pair, head["id"])
+        self._heads.setdefault(document, head)
+        segments = self._segments.setdefault(document, {})
+        if key in segments:
+            where = f"document {head['id']!r:.80}"
+            raise InputError(f"segment {key[0]} comes twice", where=where)
+        self._count += 1
+        limits().check("segments", self._count, "ratings")
+        segments[key] = RatedSegment()
+        return segments[key]
+
+    def note_system(self, pair: str, system: str) -> None:
+        """A language pair has a system."""
+        systems = self._systems.setdefault(pair, {})
+        systems[system] = None
+        limits().check("systems", len(systems), "systems")
 
     def add(self, one: GatheredText) -> None:
         """Takes a text.
@@ -309,14 +337,12 @@ class GatheredTexts:
         Raises:
             InputError: the system, or the source, had another text in this segment before.
         """
-        document = (one.pair, one.document)
-        self._domains.setdefault(document, one.domain)
-        segments = self._segments.setdefault(document, {})
-        if one.segment not in segments:
-            self._count += 1
-            limits().check("segments", self._count, "ratings")
-            segments[one.segment] = RatedSegment(one.source)
-        segment = segments[one.segment]
+        segment = self._segments.get((one.pair, one.document), {}).get(one.segment)
+        if segment is None:
+            head = {"id": one.document, "domain": one.domain, "language_pair": one.pair or None}
+            head = {key: value for key, value in head.items() if value is not None}
+            segment = self.new_segment(one.pair, one.segment, head)
+            segment.source = one.source
         own = segment.references if is_reference(one.system) else segment.systems
         for what, before, now in (
             ("source", segment.source or "", one.source or ""),
@@ -326,20 +352,18 @@ class GatheredTexts:
                 problem = f"another {what} than in an earlier line of this segment"
                 raise InputError(problem, where=f"document {one.document!r:.80}")
         if own is segment.systems:
-            systems = self._systems.setdefault(one.pair, {})
-            systems[one.system] = None
-            limits().check("systems", len(systems), "systems")
+            self.note_system(one.pair, one.system)
         if one.rating is not None:
-            self._rate(segment.ratings.setdefault(one.system, []), one.rating)
+            self._rate(segment.ratings.setdefault(one.system, {}), one.rating)
 
-    def _rate(self, ratings: list[Rating | None], rating: Rating) -> None:
+    def _rate(self, ratings: dict[int, Rating | None], rating: Rating) -> None:
         """Adds a rating; a later one of the same annotator takes the place of the earlier."""
-        for n, earlier in enumerate(ratings):
+        for n, earlier in ratings.items():
             if earlier is not None and earlier["rater"] == rating["rater"]:
                 ratings[n] = rating
                 self._notes.counts[REPEATED] += 1
                 return
-        ratings.append(rating)
+        ratings[len(ratings)] = rating
 
     @property
     def pairs(self) -> dict[str, int]:
@@ -357,28 +381,33 @@ class GatheredTexts:
                 numbers += [number for number, _ in sorted(segments)]
         return numbers
 
-    def rows(self, language_pair: str | None, dimension: str) -> Iterator[Row]:
-        """The documents of a language pair, as `the_pair` chooses it, and at the end a warning of what was left out.
+    def rows(
+        self,
+        language_pair: str | None,
+        dimension_of: Callable[[str], str | None],
+        others: Mapping[str, int] | None = None,
+    ) -> Iterator[Row]:
+        """The documents of a language pair, and at the end a warning of what was left out.
+
+        Args:
+            language_pair: as `the_pair` takes it.
+            dimension_of: the dimension of the ratings of a language pair; None where nobody rated anything.
+            others: language pairs that were left out, with their segments.
 
         Raises:
-            InputError: as `the_pair`; it has references alone.
+            InputError: as `the_pair`.
         """
-        name, pairs = self._notes.name, self.pairs
+        name, pairs = self._notes.name, {**self.pairs, **(others or {})}
         if not pairs:
-            raise InputError("nothing was rated in it", where=name, fix="Give at least one text")
+            return
         pair = the_pair(pairs, language_pair, name)
-        systems = list(self._systems.get(pair, ()))
-        if not systems:
-            where = f"{name}: pair {pair!r:.40}"
-            raise InputError("no systems", where=where, fix="Give at least one")
+        waves = sorted(self.waves.get(pair, ()))
         for (of_pair, document), segments in self._segments.items():
-            if of_pair != pair:
-                continue
-            domain = self._domains[pair, document]
-            head = {"id": document, "domain": domain, "language_pair": pair or None}
-            head = {key: value for key, value in head.items() if value is not None}
-            ordered = [segments[key] for key in sorted(segments)]
-            yield rated_row(head, ordered, systems, dimension, self._notes)
+            if of_pair == pair:
+                ordered = [segments[key] for key in sorted(segments)]
+                head = self._heads[pair, document]
+                own = (self._systems.get(pair, ()), dimension_of(pair), self._notes, waves)
+                yield rated_row(head, ordered, *own)
         self._notes.count_other_pairs(pairs, pair)
         self._notes.warn()
 

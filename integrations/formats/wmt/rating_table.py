@@ -169,7 +169,7 @@ def read_rating_table(
             texts.add(GatheredText(pair, document, segment, system, *rated))
         except InputError as error:
             raise error.inside(path) from None
-    rows = texts.rows(language_pair, "mqm" if is_mqm else "esa")
+    rows = texts.rows(language_pair, lambda pair: "mqm" if is_mqm else "esa")
     if not references:
         yield from rows
         return

@@ -8,7 +8,7 @@
                          ``esa_score``, ``esa_spans``, ``annotator``, ``times``, in any order
 Document ids are those of the organisers: PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, and the like of six parts with ``_###_``,
 are split, so that a document is resampled as one. Scores are ``esa``, or ``mqm`` where a language
-pair has scores below 0 or errors with categories. A file with a segment per line is read twice, in flat memory.
+pair has scores below 0 or errors with categories. The lines of the language pair are gathered in memory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import isnan
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ....metrics.errors import InputError
@@ -38,11 +34,9 @@ from .rated_rows import (
     RatedSegment,
     Rating,
     is_reference,
-    rated_row,
     rating_object,
     span_of_tool,
     spans_of_tool,
-    the_pair,
 )
 
 _DOCUMENT_KEYS = ("doc_id", "document_id", "docid")
@@ -125,71 +119,117 @@ def read_wmt_jsonl(path: str, language_pair: str | None = None) -> Iterator[Row]
     Warns:
         LeftOutWarning: something is not there, or was left out.
     """
-    with _readable_twice(path) as file:
-        survey = _survey(file, path)
-        if survey.is_by_text:
-            yield from _gathered(file, path, language_pair)
-        elif survey.segments:
-            pair = the_pair(survey.segments, language_pair, path)
-            yield from _Documents(file, path, pair, survey).rows()
+    yield from _Lines(path, language_pair).rows()
 
 
-@contextmanager
-def _readable_twice(path: str) -> Iterator[str]:
-    """The path of a file that can be read twice: of standard input or a pipe, a copy."""
-    if path != "-" and (Path(path).is_file() or not Path(path).exists()):
-        yield path
-        return
-    with TemporaryDirectory(prefix="discorank-") as folder:
-        copy = Path(folder) / "lines"
-        with copy.open("wb") as file:
-            file.writelines(line + b"\n" for _, line in LineSource(path))
-        yield str(copy)
+class _Lines:
+    """The lines of a file, gathered by language pair.
 
+    Args:
+        path: the file.
+        language_pair: the one that is read; all, of which there must be one, if not given.
+    """
 
-def _segments(file: str, name: str) -> Iterator[tuple[LineSource, int, dict[str, Any]]]:
-    """The object on every line of a file, under the name that the user gave."""
-    source = LineSource(file)
-    source.name = "stdin" if name == "-" else name
-    for number, line in without_trailing_blanks(source):
-        with in_line(source, number):
-            segment = json_object(line)
-        yield source, number, segment
+    def __init__(self, path: str, language_pair: str | None) -> None:
+        self._source = LineSource(path)
+        self._pair = language_pair
+        self._is_by_text = False
+        self._notes = Notes(self._source.name)
+        self._texts = GatheredTexts(self._notes)
+        self._has_mqm: set[str] = set()
+        self._others = Counter[str]()  # segments of other language pairs
 
+    def rows(self) -> Iterator[Row]:
+        """The documents."""
+        for number, line in without_trailing_blanks(self._source):
+            with in_line(self._source, number):
+                segment = json_object(line)
+                self._is_by_text |= number == 1 and _is_by_text(segment)
+                place = place_of(segment, number)
+                if self._is_by_text:
+                    self._add_text(segment, place, number)
+                elif self._pair and place.pair and not place.pair.startswith(self._pair):
+                    self._others[place.pair] += 1
+                else:
+                    self._add_segment(segment, place, number)
+        yield from self._texts.rows(self._pair, self._dimension, self._others)
 
-@dataclass
-class _Survey:
-    """What the first reading finds, by language pair."""
+    def _dimension(self, pair: str) -> str | None:
+        if not self._is_by_text and not self._texts.waves:
+            return None
+        return "mqm" if pair in self._has_mqm else "esa"
 
-    is_by_text: bool = False
-    segments: Counter[str] = field(default_factory=Counter)
-    systems: dict[str, dict[str, None]] = field(default_factory=dict)
-    has_mqm: set[str] = field(default_factory=set)
-    waves: set[int] = field(default_factory=set)
+    def _add_segment(self, given: Mapping[str, Any], place: Place, number: int) -> None:
+        """Takes a line with a segment and all of its texts."""
+        source = _text(given, _SOURCE_KEYS)
+        if source is None:
+            raise InputError("no source", fix=f"Expected one of {', '.join(_SOURCE_KEYS)}")
+        key = (number if place.number is None else place.number, "")
+        segment = self._texts.new_segment(place.pair, key, _head(given, place))
+        segment.source, segment.references = source, _references(given)
+        for name, text in _outputs(given).items():
+            if not is_reference(name):
+                segment.systems[name] = text
+                self._texts.note_system(place.pair, name)
+            elif segment.references.setdefault(name, text) != text:
+                what = f"texts of {name} are not those among refs, which count"
+                self._notes.counts[what] += 1
+        for system, value in _by_system(given).items():
+            if system in segment.systems or system in segment.references:
+                self._rate(segment, system, value, place.pair)
+            else:
+                what = f"ratings of {system} are of texts that are not there"
+                self._notes.counts[what] += sum(map(bool, _waves(value).values()))
 
+    def _rate(self, segment: RatedSegment, system: str, given: Any, pair: str) -> None:
+        """Adds the ratings of a text, and scores of metrics among them."""
+        text = segment.systems.get(system, segment.references.get(system, ""))
+        for wave, values in _waves(given).items():
+            rating = self._rating(values, text, UNKNOWN_RATER.format(wave), f"scores.{system}")
+            segment.ratings.setdefault(system, {})[wave] = rating
+            self._texts.waves.setdefault(pair, set()).add(wave)
+            is_below = rating is not None and (rating["score"] or 0) < 0
+            if is_below or _has_category(values.get("errors")):
+                self._has_mqm.add(pair)
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            number = finite(value)
+            if not _WAVE.fullmatch(name) and number is not None:
+                segment.metrics.setdefault(name, {})[system] = number
+            elif not _WAVE.fullmatch(name):
+                self._notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
 
-def _survey(file: str, name: str) -> _Survey:
-    """Reads which systems, waves and kinds of scores there are."""
-    survey = _Survey()
-    for source, number, segment in _segments(file, name):
-        if number == 1 and _is_by_text(segment):
-            survey.is_by_text = True
-            source.close()
-            break
-        with in_line(source, number):
-            pair = place_of(segment, number).pair
-            survey.segments[pair] += 1
-            systems = survey.systems.setdefault(pair, {})
-            systems |= dict.fromkeys(one for one in _outputs(segment) if not is_reference(one))
-            limits().check("systems", len(systems), "systems")
-            for system, given in _by_system(segment).items():
-                for wave, values in _waves(given).items():
-                    survey.waves.add(wave)
-                    score = _number(values.get("score"), f"scores.{system:.80}")
-                    errors = values.get("errors")
-                    if (score is not None and score < 0) or _has_category(errors):
-                        survey.has_mqm.add(pair)
-    return survey
+    def _add_text(self, line: Mapping[str, Any], place: Place, number: int) -> None:
+        """Takes a line with one text of a system."""
+        if not _is_by_text(line):
+            fix = "Expected system and tgt, as in the first line"
+            raise InputError("no text of one system", fix=fix)
+        text = _text(line, _TEXT_KEYS) or ""
+        kinds = [k for k in ("mqm", "esa") if f"{k}_score" in line or f"{k}_spans" in line]
+        mark = f"{kinds[0]}_" if kinds else ""
+        values = {
+            "score": line.get(f"{mark}score", line.get("human")),
+            "errors": line.get(f"{mark}spans", line.get("errors")),
+            "annotator": line.get("annotator"),
+            "times": line.get("times"),
+        }
+        if kinds[:1] == ["mqm"]:
+            self._has_mqm.add(place.pair)
+        rating = self._rating(values, text, "unknown", "line")
+        segment = (_segment_number(line, place, number), "")
+        own = (line["system"], text, _text(line, _SOURCE_KEYS), place.domain, rating)
+        self._texts.add(GatheredText(place.pair, place.document, segment, *own))
+
+    def _rating(
+        self, values: Mapping[str, Any], text: str, unnamed: str, where: str
+    ) -> Rating | None:
+        """A rating from score, errors, annotator and times; None where it says nothing."""
+        score = _number(values.get("score"), f"{where}.score")
+        errors = values.get("errors")
+        spans = spans_of_tool(errors, text, f"{where}.errors", self._notes)
+        if score is None and not spans:
+            return None
+        rater = typed(str | None, values.get("annotator"), f"{where}.annotator") or unnamed
+        return rating_object(rater, score, spans, _seconds(values.get("times")))
 
 
 def _is_by_text(segment: Mapping[str, Any]) -> bool:
@@ -224,85 +264,6 @@ def _wave(value: Any) -> dict[str, Any]:
     return {"score" if key == "human" else key: inner for key, inner in value.items()}
 
 
-class _Documents:
-    """The documents of a language pair, in the second reading."""
-
-    def __init__(self, file: str, name: str, pair: str, survey: _Survey) -> None:
-        self._file, self._name, self._pair, self._survey = file, name, pair, survey
-        self._waves = sorted(survey.waves)
-        self._notes = Notes(name)
-
-    def rows(self) -> Iterator[Row]:
-        """The rows; errors name the line."""
-        head: Row = {}
-        segments: list[tuple[int | None, RatedSegment]] = []
-        for source, number, given in _segments(self._file, self._name):
-            with in_line(source, number):
-                place = place_of(given, number)
-                if place.pair != self._pair:
-                    continue
-                if segments and head["id"] != place.document:
-                    yield self._row(head, segments)
-                    segments = []
-                head = head if segments else _head(given, place)
-                segments.append((place.number, self._segment(given)))
-        if segments:
-            with in_line(source, number):
-                yield self._row(head, segments)
-        self._notes.count_other_pairs(self._survey.segments, self._pair)
-        self._notes.warn()
-
-    def _segment(self, given: Mapping[str, Any]) -> RatedSegment:
-        source = _text(given, _SOURCE_KEYS)
-        if source is None:
-            raise InputError("no source", fix=f"Expected one of {', '.join(_SOURCE_KEYS)}")
-        segment = RatedSegment(source, _references(given))
-        for name, text in _outputs(given).items():
-            if not is_reference(name):
-                segment.systems[name] = text
-            elif segment.references.setdefault(name, text) != text:
-                what = f"texts of {name} are not those among refs, which count"
-                self._notes.counts[what] += 1
-        for system, value in _by_system(given).items():
-            rated = segment.systems.get(system, segment.references.get(system))
-            if rated is None:
-                what = f"ratings of {system} are of texts that are not there"
-                self._notes.counts[what] += sum(map(bool, _waves(value).values()))
-            else:
-                self._rate(segment, system, value, rated)
-        return segment
-
-    def _rate(self, segment: RatedSegment, system: str, given: Any, text: str) -> None:
-        """Adds the ratings of a text, and scores of metrics among them."""
-        ratings: list[Rating | None] = [None] * len(self._waves)
-        for wave, values in _waves(given).items():
-            rater, where = UNKNOWN_RATER.format(wave), f"scores.{system}"
-            rating = _rating_of(values, text, self._notes, rater, where)
-            ratings[self._waves.index(wave)] = rating
-        if any(ratings):
-            segment.ratings[system] = ratings
-        for name, value in given.items() if isinstance(given, Mapping) else ():
-            number = finite(value)
-            if number is not None and not _WAVE.fullmatch(name):
-                segment.metrics.setdefault(name, {})[system] = number
-            elif number is None and not _WAVE.fullmatch(name):
-                self._notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
-
-    def _row(self, head: Row, segments: list[tuple[int | None, RatedSegment]]) -> Row:
-        """The row of a document; raises InputError for a segment that comes twice."""
-        numbers = [number for number, _ in segments if number is not None]
-        if len(numbers) == len(segments):
-            number, count = Counter(numbers).most_common(1)[0]
-            if count > 1:
-                where = f"document {head['id']!r:.80}"
-                raise InputError(f"segment {number} comes twice", where=where)
-            segments = sorted(segments, key=lambda one: one[0] or 0)
-        systems = self._survey.systems.get(self._pair, ())
-        dimension = "mqm" if self._pair in self._survey.has_mqm else "esa"
-        rated = dimension if self._waves else None
-        return rated_row(head, [one for _, one in segments], systems, rated, self._notes)
-
-
 def _head(segment: Mapping[str, Any], place: Place) -> Row:
     """The keys of a document."""
     head: Row = {"id": place.document}
@@ -312,18 +273,6 @@ def _head(segment: Mapping[str, Any], place: Place) -> Row:
     if place.domain is not None:
         head["domain"] = place.domain
     return head | ({"language_pair": place.pair} if place.pair else {})
-
-
-def _rating_of(
-    values: Mapping[str, Any], text: str, notes: Notes, unnamed: str, where: str
-) -> Rating | None:
-    """A rating from score, errors, annotator and times; None where it says nothing."""
-    score = _number(values.get("score"), f"{where}.score")
-    spans = spans_of_tool(values.get("errors"), text, f"{where}.errors", notes)
-    if score is None and not spans:
-        return None
-    rater = typed(str | None, values.get("annotator"), f"{where}.annotator") or unnamed
-    return rating_object(rater, score, spans, _seconds(values.get("times")))
 
 
 def _number(value: Any, where: str) -> float | None:
@@ -344,32 +293,6 @@ def _seconds(times: Any) -> float | None:
     except ValueError:
         return None
     return None if first is None or last is None else abs(last - first)
-
-
-def _gathered(file: str, name: str, language_pair: str | None) -> Iterator[Row]:
-    """The documents of a file with a text per line."""
-    notes = Notes(name)
-    texts = GatheredTexts(notes)
-    has_mqm: set[str] = set()
-    for source, number, line in _segments(file, name):
-        with in_line(source, number):
-            if not _is_by_text(line):
-                fix = "Expected system and tgt, as in the first line"
-                raise InputError("no text of one system", fix=fix)
-            place, text = place_of(line, number), _text(line, _TEXT_KEYS) or ""
-            kinds = [k for k in ("mqm", "esa") if f"{k}_score" in line or f"{k}_spans" in line]
-            mark = f"{kinds[0]}_" if kinds else ""
-            values = {**line}
-            values["score"] = line.get(f"{mark}score", line.get("human"))
-            values["errors"] = line.get(f"{mark}spans", line.get("errors"))
-            rating = _rating_of(values, text, notes, "unknown", "line")
-            segment = (_segment_number(line, place, number), "")
-            own = (line["system"], text, _text(line, _SOURCE_KEYS), place.domain, rating)
-            texts.add(GatheredText(place.pair, place.document, segment, *own))
-            if kinds[:1] == ["mqm"]:
-                has_mqm.add(place.pair)
-    pair = the_pair(texts.pairs, language_pair, name)
-    yield from texts.rows(pair, "mqm" if pair in has_mqm else "esa")
 
 
 def _segment_number(line: Mapping[str, Any], place: Place, number: int) -> int:

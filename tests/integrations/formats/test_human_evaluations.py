@@ -165,7 +165,7 @@ def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"scores": []}, "scores: found"),
-        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A: found 'x', expected a number"),
+        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A\.score: found 'x', expected a number"),
         ({"scores": {"A": {"human0": 1, "errors0": {}}}}, "errors: found"),
         ({"scores": {"A": {"human0": 1, "errors0": [3]}}}, r"errors\[0\]: found 3"),
         ({"scores": {"A": {"human0": 1, "annotator0": 3}}}, "annotator: found 3"),
@@ -180,13 +180,6 @@ def test_damage_names_its_line(tmp_path: Path, change: Row, message: str) -> Non
     path = write_lines(tmp_path / "x.jsonl", [first, {**second, **change}])
     with pytest.raises(InputError, match=message):
         documents_of(path)
-
-
-def test_standard_input_is_read_twice_from_a_copy(tmp_path: Path, monkeypatch: Any) -> None:
-    path = write_lines(tmp_path / "x.jsonl", wmt25_segments())
-    with path.open("rb") as file:
-        monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": file}))
-        assert len(list(read_wmt_jsonl("-"))) == 12
 
 
 # -- WMT24: a text per line --
