@@ -31,7 +31,7 @@ from ...metrics.storage.bounded_inflation import RATIO
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import Limits, limits, more, set_limits
 from ...rerank.runs.table_files import MARK
-from .arrow_source import END, ERROR, FAILURE, GROUP, OPENED, ROW, RowPlaces
+from .arrow_source import END, ERROR, FAILURE, OPENED, ROW
 from .columns import ColumnNames, FittedColumns, NumberedRow, RowKind, as_lists
 
 WRITE_AGAIN = "Is it whole? Copy it or write it again"
@@ -260,12 +260,10 @@ class Batch(NamedTuple):
 
     Args:
         rows: a pyarrow.RecordBatch.
-        group: the number of their row group or record batch, from 0.
         fraction: the share of the file that is read with them.
     """
 
     rows: Any
-    group: int
     fraction: float
 
 
@@ -297,22 +295,18 @@ def _open_arrow(name: str, is_file: bool) -> tuple[Any, ReadColumns]:
 
     mapped = pa.memory_map(name)
     reader = pa.ipc.open_file(mapped) if is_file else pa.ipc.open_stream(mapped)
-    batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else iter(reader)
-
-    def fraction(group: int) -> float:
-        done, total = (
-            (group, reader.num_record_batches) if is_file else (mapped.tell(), mapped.size())
-        )
-        return float(done / total)
+    total = reader.num_record_batches if is_file else mapped.size()
+    batches = map(reader.get_batch, range(total)) if is_file else iter(reader)
 
     def read(columns: Sequence[str]) -> Iterator[Batch]:
         for group in count():
             batch = _next(batches, f"{name}, record batch {group}")
             if batch is None:
                 return
+            done = group if is_file else mapped.tell()
             rows = batch.select(list(columns))
             for start in range(0, len(rows), ROWS_AT_ONCE):
-                yield Batch(rows.slice(start, ROWS_AT_ONCE), group, fraction(group))
+                yield Batch(rows.slice(start, ROWS_AT_ONCE), done / total)
 
     return reader.schema, read
 
@@ -370,7 +364,7 @@ class _Parquet:
                     problem = f"columns whose names are alike ({', '.join(names)!s:.200})"
                     raise InputError(problem, where=where, fix="Give columns names without a dot")
                 done_rows += len(batch)
-                yield Batch(batch, group, min(1.0, done_rows / self.file.metadata.num_rows))
+                yield Batch(batch, min(1.0, done_rows / self.file.metadata.num_rows))
             if done_rows != end:
                 problem = f"{done_rows - end} rows more than the footer says"
                 raise InputError(problem, where=where, fix=WRITE_AGAIN)
@@ -404,7 +398,7 @@ class _Parquet:
 
 
 def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator[bytes]:
-    """The messages of this process on a table: that it is open, its rows, and where groups of them begin.
+    """The messages of this process on a table: that it is open, and its rows.
 
     Raises:
         InputError: it must be refused.
@@ -413,35 +407,26 @@ def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator
         schema, read = open_table(name)
         columns = fitted_columns(schema, names, name, kind)
     yield OPENED + b"\n"
-    places = RowPlaces(name)
-    marks: list[bytes] = []
-    rows: Iterable[NumberedRow] = _rows(read, columns, places, marks)
+    fraction = 0.0
+
+    def plain_rows() -> Iterator[NumberedRow]:
+        nonlocal fraction
+        number = 1
+        for batch in read(columns.read):
+            fraction = batch.fraction
+            for at, row in rows_of(batch.rows, number, lambda at: f"{name}:{at}"):
+                yield at, columns.keyed(row, at)
+            number += len(batch.rows)
+
+    rows: Iterable[NumberedRow] = plain_rows()
     if columns.is_flat:
         rows = as_lists(rows, name)
     for number, row in rows:
         line = json.dumps(row, ensure_ascii=False).encode()
         if len(line) > limits().line_bytes:
-            raise too_long(places.place(number))
-        yield from marks
-        marks.clear()
-        yield b"%b%d %b\n" % (ROW, number, line)
+            raise too_long(f"{name}:{number}")
+        yield b"%b%d %f %b\n" % (ROW, number, fraction, line)
     yield END + b"\n"
-
-
-def _rows(
-    read: ReadColumns, columns: FittedColumns, places: RowPlaces, marks: list[bytes]
-) -> Iterator[NumberedRow]:
-    """Every row by its keys; marks say which group begins with which row."""
-    number = 1
-    for batch in read(columns.read):
-        if not len(batch.rows):
-            continue
-        places.note(batch.group, number)
-        marks.append(b"%b%d %d %f\n" % (GROUP, batch.group, number, batch.fraction))
-        with our_errors(places.place(number)):
-            for at, row in rows_of(batch.rows, number, places.place):
-                yield at, columns.keyed(row, at)
-        number += len(batch.rows)
 
 
 def fitted_columns(

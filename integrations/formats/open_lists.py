@@ -21,7 +21,6 @@ from ...metrics.storage.line_source import Line, LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.row_loop import Lines
 from ...rerank.runs.run_file import check_beside, is_table
-from ..arrow.open_rows import placed_entries
 from ..files.entries import (
     OWN_LIST_ID,
     ListEntry,
@@ -63,8 +62,7 @@ class Lists:
         self.name = sources[0].name
         self.lower = lower
         order = RecordOrder(OWN_LIST_ID)
-        self._ordered = with_order_errors(entries, self.name, order)
-        self._entries = placed_entries(sources[0], self._ordered)
+        self._entries = with_order_errors(entries, self.name, order)
         self.lines: Lines | None = None
         self._remarking = entries if isinstance(entries, JsonEntries) else None
         if isinstance(entries, JsonEntries) and isinstance(source := sources[0], LineSource):
@@ -85,7 +83,7 @@ class Lists:
 
     def close(self) -> None:
         """Closes the files; also done at their end."""
-        self._ordered.close()
+        self._entries.close()
         for source in self._sources:
             source.close()
 

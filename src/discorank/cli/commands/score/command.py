@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ....integrations.arrow.arrow_source import ArrowSource
 from ....integrations.arrow.open_rows import open_rows
 from ....integrations.files.entries import SeenKeys, TextLines
 from ....integrations.formats.system_texts import OutputFiles, is_plain
@@ -478,7 +477,7 @@ def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
     check_beside(path)
     source = open_rows(path, columns, "segment")
     for number, line in source:
-        where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
+        where = f"{path}:{number}"
         try:
             if number == 1 and not line.lstrip().startswith(b"{"):
                 raise _flat_text(path)
