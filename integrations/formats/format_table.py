@@ -68,6 +68,11 @@ class DocumentRows:
         return InputError(problem, where=where, fix=fix)
 
 
+def is_eval_set_folder(path: str | Path) -> bool:
+    """Whether a path is the folder of a test set of mt-metrics-eval."""
+    return all((Path(path) / name).is_dir() for name in ("sources", "system-outputs"))
+
+
 def texts_of(row: Row, key: str) -> dict[str, list[str]]:
     """Texts by name under ``systems`` or ``references``, each a list of segments; a whole text is one.
 

@@ -6,7 +6,6 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,14 @@ from ....metrics.storage.line_source import Line, NumberedLines, without_trailin
 from ....rerank.lists import CandidateList, read_list
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, error_entry, list_entry
-from ..format_table import Format, ListOptions, OpenedFiles, format_of_object, format_of_text
+from ..format_table import (
+    Format,
+    ListOptions,
+    OpenedFiles,
+    format_of_object,
+    format_of_text,
+    is_eval_set_folder,
+)
 
 
 class JsonEntries:
@@ -164,10 +170,9 @@ def recognise(source: NumberedLines, number: int, line: bytes) -> None:
 
 
 def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
-    if os.path.isdir(path):
-        from ..wmt.eval_set_folder import check_no_eval_set
-
-        check_no_eval_set(path)
+    if is_eval_set_folder(path):
+        problem = "is the folder of a test set of mt-metrics-eval"
+        raise InputError(problem, where=str(path), fix="Add --from mtme")
     source = open_rows(path, options.columns, "list", refuse_format)
     return [source], JsonEntries(source)
 

@@ -14,7 +14,6 @@ one, or null for none. ``start`` and ``end`` count characters, the end is behind
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,16 @@ from ....rerank.lists import CandidateList, read_list
 from ....rerank.runs.row_forms import as_line
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, Number, error_entry, list_entry, placed, typed
-from ..format_table import DocumentFormat, DocumentRows, Format, ListOptions, OpenedFiles, Row
+from ..format_table import (
+    DocumentFormat,
+    DocumentRows,
+    Format,
+    ListOptions,
+    OpenedFiles,
+    Row,
+    documents_of,
+    is_eval_set_folder,
+)
 from ..human_scores import ByDimension, HumanKey, human_scores
 from .jsonl import id_of, misspelt, object_of, recognised_lines, refuse_format
 
@@ -299,11 +307,11 @@ def _references(value: Any, segments: int | None) -> dict[str, Texts]:
 def _check_shapes(named: Mapping[str, Any], segments: int | None, first: str) -> None:
     """Raises InputError for texts that are not of the kind and length of those of the `first` system."""
     for where, texts in named.items():
-        found = type(texts).__name__
+        kind = type(texts).__name__
         if segments is None and not isinstance(texts, str):
-            problem = f"found {found}, expected a string like {first!r:.40} has"
+            problem = f"found {kind}, expected a string like {first!r:.40} has"
         elif segments is not None and not isinstance(texts, list):
-            problem = f"found {found}, expected a list of {segments} texts"
+            problem = f"found {kind}, expected a list of {segments} texts"
         elif segments is not None and len(texts) != segments:
             problem = f"{len(texts)} segments, system {first!r:.40} has {segments}"
         else:
@@ -417,12 +425,8 @@ def lists_of_documents(
 
 def _open(path: str | Path, options: ListOptions) -> NumberedLines:
     """A systems file, or a folder of mt-metrics-eval."""
-    if os.path.isdir(path):
-        from ..wmt.eval_set_folder import is_eval_set_folder
-        from ..wmt.eval_set_rows import rows_of_folder
-
-        if is_eval_set_folder(path):
-            return DocumentRows(str(path), rows_of_folder(path, options.language_pair))
+    if is_eval_set_folder(path):
+        return documents_of("mtme").open(path, options)
     return open_rows(path, options.columns, "document", refuse_format)
 
 

@@ -98,18 +98,6 @@ class EvalSetOptions:
     missing: Missing = "error"
 
 
-def is_eval_set_folder(path: str | Path) -> bool:
-    """Whether a path is the folder of a test set."""
-    return all(os.path.isdir(Path(path) / name) for name in ("sources", "system-outputs"))
-
-
-def check_no_eval_set(path: str | Path) -> None:
-    """Raises InputError for the folder of a test set, in the place of a file."""
-    if is_eval_set_folder(path):
-        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
-        raise InputError(problem, where=str(path), fix=fix)
-
-
 def language_pairs(folder: str | Path) -> tuple[str, ...]:
     """The language pairs of a test set with outputs, sorted; errors as `read_eval_set`."""
     return tuple(sorted(name for name in _names(Path(folder) / "system-outputs") if "-" in name))

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import load_metric
+from discorank.integrations.formats.format_table import is_eval_set_folder
 from discorank.integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
-    is_eval_set_folder,
     language_pairs,
     read_eval_set,
     read_ratings,

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.format_table import DocumentRows, documents_of, format_of
+from ...integrations.formats.format_table import (
+    DocumentRows,
+    documents_of,
+    format_of,
+    is_eval_set_folder,
+)
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import recognised_documents
 from ...integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
-    is_eval_set_folder,
     num_metric_files,
     read_eval_set,
     read_ratings,

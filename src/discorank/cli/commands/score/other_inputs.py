@@ -18,13 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....integrations.formats.format_table import is_eval_set_folder
 from ....integrations.formats.open_lists import Lists, open_lists
 from ....integrations.formats.selection_files import read_contrastive
-from ....integrations.formats.wmt.eval_set_folder import (
-    is_eval_set_folder,
-    pairs_of,
-    write_metric_scores,
-)
+from ....integrations.formats.wmt.eval_set_folder import pairs_of, write_metric_scores
 from ....metrics.errors import DiscorankError, InputError
 from ....metrics.lexical.vote import Vote
 from ....metrics.mixture import Utility
