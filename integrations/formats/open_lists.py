@@ -19,7 +19,6 @@ from ...metrics.errors import InputError
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import Line, LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_loop import Lines
 from ...rerank.runs.run_file import check_beside, is_table
 from ..files.entries import (
     OWN_LIST_ID,
@@ -37,7 +36,7 @@ from .format_table import (
     format_of_object,
     format_of_text,
 )
-from .readers.jsonl import JsonEntries, entry_of_line
+from .readers.jsonl import JsonEntries
 
 _HEAD_BYTES = 1 << 16
 MAX_DIGITS = 18  # of the number of a list
@@ -45,9 +44,6 @@ MAX_DIGITS = 18  # of the number of a list
 
 class Lists:
     """The entries of one file, in a single pass; a context manager that closes it.
-
-    `lines` are the entries not yet read, as lines that others can read; None where an entry is not one line of a text
-    file.
 
     Args:
         sources: the files read, the one with the candidates first.
@@ -61,12 +57,8 @@ class Lists:
         self._sources = sources
         self.name = sources[0].name
         self.lower = lower
-        order = RecordOrder(OWN_LIST_ID)
-        self._entries = with_order_errors(entries, self.name, order)
-        self.lines: Lines | None = None
+        self._entries = with_order_errors(entries, self.name, RecordOrder(OWN_LIST_ID))
         self._remarking = entries if isinstance(entries, JsonEntries) else None
-        if isinstance(entries, JsonEntries) and isinstance(source := sources[0], LineSource):
-            self.lines = Lines(entries.lines, entry_of_line, order.fault, lambda: source.text_bytes)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""

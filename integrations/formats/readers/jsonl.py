@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +31,24 @@ from ..format_table import (
 
 
 class JsonEntries:
-    """The entries of a file, one per line but for empty lines at the end; the rest can be had as lines.
+    """The entries of a file, one per line but for empty lines at the end.
 
     Args:
         source: the file; iterating raises InputError where its first line shows another format.
     """
 
     def __init__(self, source: NumberedLines) -> None:
-        self.name = source.name
-        self.lines = self._with_remark(recognised_lines(source))  # those not yet read
+        self._entries = self._read(source)
         self.on_remark: Callable[[str], object] = LOG.info
 
-    def _with_remark(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """The lines; where the first has no id, it is said what is taken for it."""
-        for number, line in islice(lines, 1):
-            if b'"id"' not in line:
-                self.on_remark(f"{self.name}: lists without an id get the numbers of their lines")
-            yield number, line
-        yield from lines
+    def _read(self, source: NumberedLines) -> Iterator[ListEntry]:
+        """The entries; where the first line has no id, a remark says what is taken for it."""
+        is_first = True
+        for number, line in recognised_lines(source):
+            if is_first and b'"id"' not in line:
+                self.on_remark(f"{source.name}: lists without an id get the numbers of their lines")
+            is_first = False
+            yield entry_of_line(source.name, number, line)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """Itself."""
@@ -57,8 +56,7 @@ class JsonEntries:
 
     def __next__(self) -> ListEntry:
         """The next entry."""
-        number, line = next(self.lines)
-        return entry_of_line(self.name, number, line)
+        return next(self._entries)
 
 
 def recognised_lines(source: NumberedLines) -> Iterator[Line]:

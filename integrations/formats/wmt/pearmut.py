@@ -177,8 +177,8 @@ class _JsonStream:
 
     def _take(self, mark: str) -> None:
         if not self._skip(mark):
-            found = f"found {excerpt(self._text[:20])}" if self._text else "ends too early"
-            raise self._refusal(f"{found}, expected {mark!r}")
+            start = f"found {excerpt(self._text[:20])}" if self._text else "ends too early"
+            raise self._refusal(f"{start}, expected {mark!r}")
 
     def _skip(self, mark: str) -> bool:
         """Goes past a mark if it comes next; returns whether it does."""
