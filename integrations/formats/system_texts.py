@@ -168,11 +168,12 @@ def _of_segments(path: str, segments: Iterator[Segment]) -> SystemTexts:
         sources.append(source)
     if not texts:
         raise InputError("no segments", where=path, fix="Give a row or list per segment")
-    known = [
-        tuple(column) if all(isinstance(value, str) for value in column) else None
-        for column in (documents, sources)
-    ]
-    return SystemTexts(path, {"": tuple(texts)}, *known)
+    return SystemTexts(path, {"": tuple(texts)}, _if_complete(documents), _if_complete(sources))
+
+
+def _if_complete(column: Sequence[Any]) -> Texts | None:
+    """The texts of a column; None where one is missing."""
+    return tuple(column) if all(isinstance(value, str) for value in column) else None
 
 
 def _row_segment(number: int, line: bytes) -> Segment:
