@@ -282,7 +282,8 @@ def _in_code_points(span: Any, text: str) -> Any:
 
 def _seconds(actions: Any, texts: int) -> float | None:
     """The time that a text took, on average over those of a document."""
-    given = [one.get("time") for one in actions or () if isinstance(one, Mapping)]
+    known = actions if isinstance(actions, list) else []
+    given = [one.get("time") for one in known if isinstance(one, Mapping)]
     times = [time for time in map(finite, given) if time is not None]
     if len(times) < 2 or not texts:
         return None
