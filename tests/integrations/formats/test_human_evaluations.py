@@ -166,13 +166,10 @@ def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:
     [
         ({"scores": []}, "scores: found"),
         ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A\.score: found 'x', expected a number"),
-        ({"scores": {"A": {"human0": 1, "errors0": {}}}}, "errors: found"),
         ({"scores": {"A": {"human0": 1, "errors0": [3]}}}, r"errors\[0\]: found 3"),
-        ({"scores": {"A": {"human0": 1, "annotator0": 3}}}, "annotator: found 3"),
-        ({"tgt_text": {"A": 3}}, "tgt_text.A: found 3"),
         ({"doc_id": f"{PAIR}_#_news_#_doc0_#_0"}, "segment 0 comes twice"),
     ],
-    ids=range(7),
+    ids=range(4),
 )
 def test_damage_names_its_line(tmp_path: Path, change: Row, message: str) -> None:
     first, second = next(wmt25_segments()), next(wmt25_segments())
@@ -296,14 +293,12 @@ def test_tables_that_are_damaged(tmp_path: Path, text: str, message: str) -> Non
         ({"esa": {"Z": [None]}}, "ratings.esa.Z: is neither a system nor a reference"),
         ({"esa": {"A": []}}, "ratings.esa.A: 0 segments, the text has 1"),
         ({"esa": {"A": [[{"score": 1}]]}}, r"\[0\]\[0\].rater: is missing"),
-        ({"esa": {"A": [[{"rater": "r", "score": "x"}]]}}, "score: found 'x'"),
         (
             {"esa": {"A": [[{"rater": "r", "score": 1, "spans": [{"start": 2, "end": 99}]}]]}},
             "from 2 to 99",
         ),
-        ({"esa": 3}, "ratings.esa: found 3"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_ratings_of_the_wrong_form_are_refused(tmp_path: Path, ratings: Any, message: str) -> None:
     row = {"id": "d", "systems": {"A": ["text"]}, "ratings": ratings}
@@ -380,13 +375,11 @@ def test_an_export_is_read_campaign_by_campaign(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"a": [{"annotation": 1', "no JSON"),
-        ('{"a": [{"x": 1}]}', "a 1: user_id: is missing"),
         ('{"a": [3]}', "a 1: found 3, expected an object"),
         ('{"a": [{"annotation": [], "item": [1], "user_id": "u"}]}', "0 annotations of 1 items"),
-        ('{"annotation": [], "item": [], "user_id": 3}', "user_id: found 3"),
         ("{}", "nothing was rated"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_annotations_that_are_damaged(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "x.json"
