@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -94,8 +93,16 @@ def _rating(row: RatingRow | None) -> TextRating | None:
         return None
     spans = None
     if row.spans is not None:
-        marked = [(s.start, s.end, s.severity, s.category, bool(s.in_source)) for s in row.spans]
-        spans = tuple(itertools.starmap(RatedSpan, marked))
+        spans = tuple(
+            RatedSpan(
+                span.get("start"),
+                span.get("end"),
+                span.get("severity"),
+                span.get("category"),
+                bool(span.get("in_source")),
+            )
+            for span in row.spans
+        )
     return TextRating(row.rater, row.score, spans, row.seconds)
 
 

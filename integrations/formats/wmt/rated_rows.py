@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from warnings import warn
 
-from ....metrics.errors import InputError
+from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import without_trailing_blanks
 from ...files.entries import TextLines, typed
@@ -52,17 +52,6 @@ class Notes:
         self.counts["segments of other language pairs are left out"] += others
 
 
-@dataclass(frozen=True)
-class _ToolSpan:
-    """A span as annotation tools write it, by its first and last character."""
-
-    start_i: Any = None
-    end_i: Any = None
-    severity: str | None = None
-    category: Any = None
-    error_type: Any = None
-
-
 def spans_of_tool(
     given: Any, text: str, where: str, notes: Notes, behind_is_missing: bool = False
 ) -> list[dict[str, Any]] | None:
@@ -83,9 +72,13 @@ def spans_of_tool(
     if given is None:
         return None
     spans = []
-    for span in typed(list[_ToolSpan], given, where):
-        start, end = span.start_i, span.end_i
-        has_place = _is_place(start) and _is_place(end) and start <= end
+    for n, span in enumerate(typed(list[Any], given, where)):
+        # many are read, by hand
+        if not isinstance(span, Mapping) or not isinstance(span.get("severity"), str | None):
+            problem = f"found {excerpt(span)}, expected a span with a severity"
+            raise InputError(problem, where=f"{where}[{n}]")
+        start, end = span.get("start_i"), span.get("end_i")
+        has_place = type(start) is int and type(end) is int and 0 <= start <= end
         is_behind = has_place and start >= len(text)
         if start in ("missing", "[missing]") or (is_behind and behind_is_missing):
             place = {"start": None, "end": None}
@@ -95,13 +88,9 @@ def spans_of_tool(
         else:
             notes.counts[_CUT] += end >= len(text)
             place = {"start": start, "end": min(end + 1, len(text))}
-        category = span.error_type if span.category is None else span.category
-        spans.append(span_object(place, span.severity, category))
+        category = span.get("category") or span.get("error_type")
+        spans.append(span_object(place, span.get("severity"), category))
     return spans
-
-
-def _is_place(value: Any) -> bool:
-    return type(value) is int and value >= 0
 
 
 def span_object(
