@@ -342,7 +342,8 @@ def _check_span(span: Any, length: int, where: str) -> None:
     # many are read: by hand it takes a third of the time that a schema takes
     if not isinstance(span, Mapping):
         raise InputError(f"found {excerpt(span)}, expected an object", where=where)
-    start, end = span.get("start"), span.get("end")
+    start: Any = span.get("start")
+    end: Any = span.get("end")
     is_missing = start is None and end is None
     is_place = type(start) is int and type(end) is int and 0 <= start <= end
     if not is_missing and not (is_place and (span.get("in_source") or end <= length)):

@@ -77,11 +77,12 @@ def spans_of_tool(
         if not isinstance(span, Mapping) or not isinstance(span.get("severity"), str | None):
             problem = f"found {excerpt(span)}, expected a span with a severity"
             raise InputError(problem, where=f"{where}[{n}]")
-        start, end = span.get("start_i"), span.get("end_i")
+        start: Any = span.get("start_i")
+        end: Any = span.get("end_i")
         has_place = type(start) is int and type(end) is int and 0 <= start <= end
         is_behind = has_place and start >= len(text)
         if start in ("missing", "[missing]") or (is_behind and behind_is_missing):
-            place = {"start": None, "end": None}
+            place: dict[str, int | None] = {"start": None, "end": None}
         elif not has_place or is_behind:
             notes.counts[_NOWHERE] += 1
             continue
