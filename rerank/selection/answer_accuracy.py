@@ -56,17 +56,20 @@ def answers_of(record: CandidateList, metric: Vote) -> Answers:
         InputError: no reference has an answer.
         DiscorankError: as `Vote.answer_of`.
     """
-    right_keys = {metric.key_of(text, is_label=True) for text in record.references} - {None}
-    if not right_keys:
+    if not any(str(reference).strip() for reference in record.references):
         problem = "no reference has an answer" if record.references else "no references"
         fix = "Give what is right, or leave the list out"
         raise InputError(problem, where="references", fix=fix)
     texts = [candidate.text for candidate in record.candidates]
     in_list = metric.in_list(texts)
-    counts = Counter(map(in_list.key_of, texts))
+    keys = [answer and answer.key for answer in in_list.answers_of(texts) or ()]
+    counts = Counter(keys)
     without = counts.pop(None, 0)
-    right = tuple(n for key, n in counts.items() if key in right_keys)
-    wrong = tuple(n for key, n in counts.items() if key not in right_keys)
+    sizes: tuple[list[int], list[int]] = ([], [])
+    for key, size in counts.items():
+        is_right = in_list.is_right(texts[keys.index(key)], record.references)
+        sizes[is_right].append(size)
+    wrong, right = map(tuple, sizes)
     return Answers(right, wrong, without)
 
 

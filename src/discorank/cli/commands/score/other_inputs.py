@@ -113,7 +113,7 @@ def _vote_in(values: Mapping[str, Any], spec: str) -> Vote:
     """The metric of an option; InputError for one that is no `vote`."""
     metric = metric_in(values, spec)
     if not isinstance(metric, Vote):
-        fix = 'Name vote, such as vote(answer="boxed",agree="number")'
+        fix = 'Name vote, such as vote(answer="boxed",agree="value")'
         raise InputError(f"{metric.signature()} has no answers", where="--metric", fix=fix)
     return metric
 
