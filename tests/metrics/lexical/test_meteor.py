@@ -15,7 +15,6 @@ from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.translate.meteor_score import single_meteor_score  # type: ignore[import-untyped]
 
 from discorank import InputError, ModelLoadError
-from discorank.metrics.lexical import meteor
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.representations import Block, Reps
 from discorank.metrics.text.texts import Item
@@ -146,13 +145,6 @@ def test_as_many_words_are_aligned_as_can_be(h: list[str], r: list[str]) -> None
 def one_pair(h: list[str], r: list[str]) -> tuple[Reps, list[Block]]:
     reps, _ = METEOR().scorer.prepare([Item(" ".join(h)), Item(" ".join(r))])
     return reps, [Block(np.array([0]), np.array([1]))]
-
-
-def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = [" ".join(random.Random(seed).choices(FORMS, k=10 + seed)) for seed in range(12)]
-    expected = METEOR().pairwise(lists, lists).tobytes()
-    monkeypatch.setattr(meteor, "PLACES", 50)
-    assert METEOR().pairwise(lists, lists).tobytes() == expected
 
 
 def test_long_texts_of_few_words_are_refused() -> None:
