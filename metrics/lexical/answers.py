@@ -397,9 +397,16 @@ def _is_verified(right: str, answer: str) -> bool:
     return bool(math_verify().verify(*found, timeout_seconds=None))
 
 
+def key_of(answer: str, agree: Agreement) -> str:
+    """A key that equals another answer's where they agree, as far as plain rules tell."""
+    if agree == "exact":
+        return answer
+    return answer.casefold() if agree == "casefold" else value_key(answer)
+
+
 def keys_of(answers: Sequence[str | None], agree: Agreement) -> list[str | None]:
     """A key for each answer, equal where two of them agree; None without an answer."""
-    keys = [answer and KEYS[agree](answer) for answer in answers]
+    keys = [answer and key_of(answer, agree) for answer in answers]
     if agree != "math":
         return keys
     forms: dict[str, str] = {}
@@ -433,19 +440,10 @@ def is_right(right: Sequence[str], answer: str | None, agree: Agreement) -> bool
     """Whether an answer agrees with one of the right ones, by value with or without percent signs."""
     if answer is None:
         return False
-    key_of = KEYS[agree]
-    if key_of(answer) in map(key_of, right):
+    if any(key_of(one, agree) == key_of(answer, agree) for one in right):
         return True
-    if key_of is value_key:
+    if agree in ("value", "math"):
         plain = [_PERCENT.sub("", text) for text in (answer, *right)]
         if value_key(plain[0]) in map(value_key, plain[1:]):
             return True
     return agree == "math" and any(_is_verified(one, answer) for one in right)
-
-
-KEYS: Mapping[Agreement, Callable[[str], str]] = {
-    "exact": str,
-    "casefold": str.casefold,
-    "value": value_key,
-    "math": value_key,
-}

@@ -44,7 +44,7 @@ from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from . import compiled
 from .compiled.pairs_of_rows import by_reference, word_arguments
-from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for
+from .tokenizers import porter_stemmer, tokenizer_for, word_splitter
 from .word_columns import numbered, packed, row
 
 Word = tuple[int, int]  # the numbers of a word and its stem
@@ -186,12 +186,12 @@ class METEORScorer(Scorer):
     def __init__(self, metric: METEOR) -> None:
         self.info = metric.info
         self.metric = metric
-        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
+        self.split = word_splitter(metric.tokenize, metric.lowercase, metric.name)
         self.stem = porter_stemmer(metric.name) if metric.stemmer else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words, their stems, and their number."""
-        tokens = [self._split(str(item.text).rstrip()) for item in items]
+        tokens = [self.split(str(item.text)) for item in items]
         columns, counts = packed(tokens)
         if self.stem:
             vocabulary = {word for words in tokens for word in words}
@@ -199,12 +199,6 @@ class METEORScorer(Scorer):
             tokens = [[stems[word] for word in words] for words in tokens]
         stem_columns, _ = packed(tokens)
         return Reps({**columns, "stems": stem_columns["words"]}), counts
-
-    def _split(self, text: str) -> list[str]:
-        if self.metric.lowercase:
-            text = text.lower()
-        words: list[str] = self.tokenizer(text).split()
-        return words
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """METEOR [H, R] of every block."""

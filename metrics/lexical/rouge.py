@@ -27,12 +27,14 @@ import numpy as np
 
 from ..base import Metric
 from ..representations import (
+    Array,
     Block,
     FloatArray,
     IntArray,
     Ragged,
     Reps,
     by_block,
+    cell_rows,
     transposed,
     with_transposed,
 )
@@ -94,46 +96,20 @@ def longest_common(words: Ragged, block: Block) -> FloatArray:
 
 
 def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> list[FloatArray]:
-    """f^-1(WLCS) of every pair of every block, [H, R]; a square block's pairs are compared once."""
-    # Compare the pairs of all blocks together.
-    cells = [_cells(block) for block in blocks]
-    h = []
-    r = []
-    for block, (i, j) in zip(blocks, cells, strict=True):
-        h.append(block.hypotheses[i])
-        r.append(block.references[j])
-    values = _wlcs_roots(words, np.concatenate(h), np.concatenate(r), weight)
-
-    matrices = []
-    start = 0
-    for block, (i, j) in zip(blocks, cells, strict=True):
-        matrix = np.zeros((len(block.hypotheses), len(block.references)))
-        matrix[i, j] = values[start : start + len(i)]
-        start += len(i)
-        if block.square:
-            matrix += matrix.T
-            np.fill_diagonal(matrix, words.lengths[block.hypotheses])
-        matrices.append(matrix)
-    return matrices
-
-
-def _cells(block: Block) -> tuple[IntArray, IntArray]:
-    """Rows and columns of a block's cells; only those above the diagonal if it is square."""
-    if block.square:
-        return np.triu_indices(len(block.hypotheses), 1)
-    rows, columns = np.indices((len(block.hypotheses), len(block.references)))
-    return rows.ravel(), columns.ravel()
-
-
-def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> FloatArray:
-    """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]."""
-    n = words.lengths[h]
-    m = words.lengths[r]
-
-    # Equal texts, and those without a word, need no table.
+    """f^-1(WLCS) of every pair of every block, [H, R]; equal pairs of texts are compared once."""
     text = equal_texts(words)
-    same = text[h] == text[r]
-    shorter = np.minimum(n, m)
+    h, r = cell_rows(blocks)
+    key = np.minimum(text[h], text[r]) * len(text) + np.maximum(text[h], text[r])
+    _, first, pair_of_cell = np.unique(key, return_index=True, return_inverse=True)
+    h, r = h[first], r[first]
+    roots = _wlcs_roots(words, h, r, text[h] == text[r], weight)
+    return by_block(roots[pair_of_cell], blocks)
+
+
+def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, same: Array, weight: float) -> FloatArray:
+    """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]; `same` is whether they are equal texts."""
+    # Equal texts, and those without a word, need no table.
+    shorter = np.minimum(words.lengths[h], words.lengths[r])
     roots = np.where(same, shorter, 0).astype(float)
     undecided = np.flatnonzero((shorter > 0) & ~same)
 

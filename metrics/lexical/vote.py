@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast, get_args
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import KEYS, Agreement, is_right, keys_of, math_version
+from .answers import Agreement, is_right, keys_of, math_version
 from .written_answers import RULES, Find, Place, Rule, finder, of_label, rule_of, whole
 
 # texts whose answers a scorer remembers, as they are asked for more than once; longer ones are read again
@@ -87,8 +87,8 @@ class Vote(Metric):
                 raise InputError(problem, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
-        if self.agree and kind not in KEYS:
-            raise unknown("agree", self.agree, tuple(KEYS), where="vote.agree")
+        if self.agree and kind not in get_args(Agreement):
+            raise unknown("agree", self.agree, get_args(Agreement), where="vote.agree")
         installed = math_version()
         if wanted and (kind != "math" or wanted != installed):
             problem = f"agree={self.agree!r}, found math-verify {installed}"
