@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discorank
@@ -244,20 +244,15 @@ def test_explain_and_report_show_answers_and_votes(
 
 
 @given(st.text(max_size=80) | st.text("0123456789.,()ABC$\\{}boxed answer is:#\n", max_size=80))
-def test_any_text_is_read(text: str) -> None:
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_read_and_an_answer_that_is_read_again_is_the_same(text: str) -> None:
     for rule in RULES:
         answer = written(rule, text)
         assert answer is None or (answer.strip() and value_key(answer))
-    assert bare(bare(text)) == bare(text)
-
-
-@given(st.text(max_size=80) | st.text("0123456789.,()ABC$\\{}boxed answer is:#\n", max_size=80))
-def test_an_answer_that_is_read_again_is_the_same(text: str) -> None:
-    for rule in RULES:
-        answer = written(rule, text)
         assert answer is None or of_label(answer) == answer
     label = of_label(text)
     assert label is None or of_label(label) == label
+    assert bare(bare(text)) == bare(text)
 
 
 SIGNS = r"\frac \sqrt \sin \pi \left( \right) \cup \pm \in \{ \} { } ( ) [ ] ^ _ + - * / = < ! % , 2 10 0.5 x y e"
