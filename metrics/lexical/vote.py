@@ -137,6 +137,10 @@ class Vote(Metric):
         right = cast(VoteScorer, self.scorer).labels_of(labels)
         return is_right(right, self.answer_of(text), self.agreement)
 
+    def keys_of(self, texts: Sequence[Text]) -> list[str | None]:
+        """A key for the answer of every text, equal where two agree; errors as `answer_of`."""
+        return keys_of(list(map(self.answer_of, texts)), self.agreement)
+
     def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
         if any(isinstance(text, Document) for text in texts):

@@ -57,19 +57,17 @@ def answers_of(record: CandidateList, metric: Vote) -> Answers:
         DiscorankError: as `Vote.answer_of`.
     """
     if not any(str(reference).strip() for reference in record.references):
-        problem = "no reference has an answer" if record.references else "no references"
         fix = "Give what is right, or leave the list out"
-        raise InputError(problem, where="references", fix=fix)
+        raise InputError("no reference has an answer", where="references", fix=fix)
     texts = [candidate.text for candidate in record.candidates]
     in_list = metric.in_list(texts)
-    keys = [answer and answer.key for answer in in_list.answers_of(texts) or ()]
+    keys = in_list.keys_of(texts)
+    text_of = dict(zip(keys, texts, strict=True))
     counts = Counter(keys)
     without = counts.pop(None, 0)
-    sizes: tuple[list[int], list[int]] = ([], [])
-    for key, size in counts.items():
-        is_right = in_list.is_right(texts[keys.index(key)], record.references)
-        sizes[is_right].append(size)
-    wrong, right = map(tuple, sizes)
+    right_keys = {key for key in counts if in_list.is_right(text_of[key], record.references)}
+    right = tuple(n for key, n in counts.items() if key in right_keys)
+    wrong = tuple(n for key, n in counts.items() if key not in right_keys)
     return Answers(right, wrong, without)
 
 
@@ -105,8 +103,7 @@ def majority_at(answers: Answers, k: int) -> float:
 
 def _check(answers: Answers, k: int) -> None:
     if not 1 <= k <= MAX_DRAWN:
-        fix = "Give smaller ones" if k > 0 else "Give whole numbers from 1"
-        raise InputError(f"found {k}, expected 1 to {MAX_DRAWN}", where="at", fix=fix)
+        raise InputError(f"found {k}, expected 1 to {MAX_DRAWN}", where="at", fix="Change it")
     if k > answers.candidates:
         problem = f"{answers.candidates} candidates, fewer than {k}"
         raise InputError(problem, where="candidates", fix="Give a smaller k")
