@@ -278,7 +278,7 @@ def test_a_signature_names_the_model_and_not_the_server() -> None:
         ({"batch_pairs": 0}, "batch_pairs = 0"),
         ({"connections": 0}, "connections = 0"),
         ({"request": "[]"}, "request: found a list"),
-        ({"request": '{"top_n": 1}'}, r"request\.top_n: is a key that discorank sets itself"),
+        ({"request": '{"top_n": 1}'}, r"request\.top_n: is a key that has a setting"),
         ({"request": '{"api_key": "abc"}'}, "holds a secret"),
     ],
 )
