@@ -211,8 +211,8 @@ class ServerProbe:
 
     async def logprob_form(self) -> LogprobForm | None:
         """The form that brings log-probabilities."""
-        found = await self._with_logprobs(self._chat, PROMPTS[0], {"n": 1, **self._sampling})
-        return None if found is None else found[0]
+        drawn = await self._with_logprobs(self._chat, PROMPTS[0], {"n": 1, **self._sampling})
+        return None if drawn is None else drawn[0]
 
     async def _with_logprobs(
         self, chat: bool, prompt: str, keys: Mapping[str, Any]
@@ -237,12 +237,12 @@ class ServerProbe:
         for seed, prompt in enumerate(PROMPTS):
             keys = {"temperature": 1.0, "top_p": 1.0, "seed": seed}
             try:
-                found = await self._with_logprobs(False, prompt, keys)
+                drawn = await self._with_logprobs(False, prompt, keys)
             except NotThereError:
                 continue
-            if found is None:
+            if drawn is None:
                 continue
-            _, choice, total = found
+            _, choice, total = drawn
             text, num_tokens = _text_and_length(choice)
             if num_tokens < MIN_TOKENS or "\ufffd" in text:
                 continue
