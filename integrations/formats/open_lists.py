@@ -68,6 +68,14 @@ class Lists:
         """The entries not yet read."""
         return self._entries
 
+    def records(self) -> Iterator[CandidateList]:
+        """The lists not yet read; raises the error of the first entry that has one."""
+        for entry in self:
+            if entry.error is not None:
+                raise entry.error
+            if entry.record is not None:
+                yield entry.record
+
     def tell(self, on_remark: Callable[[str], object]) -> None:
         """What is remarked on the input is told so, and not logged."""
         if self._remarking is not None:
