@@ -382,19 +382,19 @@ def _parsed(text: str) -> list[Any]:
         return []
     formula = text if "$" in text or r"\boxed" in text else f"${text}$"
     latex = package.LatexExtractionConfig(boxed_match_priority=0)
-    found: list[Any] = package.parse(formula, [latex], "no_fallback", parsing_timeout=None)
-    num_operations = sum(getattr(part, "count_ops", int)() for part in found)
-    return found if num_operations <= MAX_OPERATIONS else []
+    expressions: list[Any] = package.parse(formula, [latex], "no_fallback", parsing_timeout=None)
+    num_operations = sum(getattr(part, "count_ops", int)() for part in expressions)
+    return expressions if num_operations <= MAX_OPERATIONS else []
 
 
 @lru_cache(REMEMBERED)
 def _is_verified(right: str, answer: str) -> bool:
     """Whether math-verify finds an answer equal to a right one; one of them looks like a formula."""
     has_formula = _MARKS.search(bare(right)) or _MARKS.search(bare(answer))
-    found = [_parsed(right), _parsed(answer)] if has_formula else []
-    if not found or not all(found) or _WITH_LIMITS.search(right + answer):
-        return bool(found) and str(found[0]) == str(found[1]) != "[]"
-    return bool(math_verify().verify(*found, timeout_seconds=None))
+    expressions = [_parsed(right), _parsed(answer)] if has_formula else []
+    if not expressions or not all(expressions) or _WITH_LIMITS.search(right + answer):
+        return bool(expressions) and str(expressions[0]) == str(expressions[1]) != "[]"
+    return bool(math_verify().verify(*expressions, timeout_seconds=None))
 
 
 def key_of(answer: str, agree: Agreement) -> str:
