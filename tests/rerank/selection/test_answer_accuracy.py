@@ -114,7 +114,7 @@ def test_the_command_prints_both(
 ) -> None:
     out = tmp_path / "out.jsonl"
     spec = 'vote(answer="pattern",pattern="[0-9.]+",agree="number")'
-    command = ["score", "--lists", str(lists), "-m", spec, "--at", "1", "4", "--format", "json"]
+    command = ["pass-at", str(lists), "-m", spec, "--at", "1", "4", "--format", "json"]
     assert main([*command, "-o", str(out)]) == 0
     printed = capsys.readouterr()
     rows = [json.loads(line) for line in printed.out.splitlines()]
@@ -144,11 +144,10 @@ def test_the_command_prints_both(
         (["-m", "chrf", "--at", "1"], "has no answers"),
         (["-m", "vote", "--at", "5"], r"list 'a': candidates: 4 candidates, fewer than 5"),
         (["-m", "vote", "--at", "0"], "expected 1 to 256"),
-        (["-m", "vote", "--references", "x"], "--references: has no effect beside --lists"),
     ],
 )
 def test_the_command_refuses(
     lists: Any, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["score", "--lists", str(lists), *arguments]) == 2
+    assert main(["pass-at", str(lists), *arguments]) == 2
     assert message in capsys.readouterr().err
