@@ -167,6 +167,8 @@ class MBRDecoder(Decider):
             record.pseudo_references or record.candidates,
         )
         votes = votes_of(utility, references, self.pool.weights_of(references), ranking.text)
+        if votes is None:
+            return ranking
         return ranking.with_votes(
             votes, decide=sum(weight != 0 for weight, _ in utility.parts) == 1
         )
