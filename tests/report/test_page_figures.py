@@ -14,18 +14,18 @@ from discorank.cli.main import main
 from discorank.report.explanation import ON_A_PAGE, meanings
 from discorank.report.page import rendered
 from discorank.report.plots import bars
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection.comparison import Comparison
 
 from ..support.comparisons import comparison, large, run_of
 
 
 @pytest.fixture(scope="module")
-def small() -> KeptComparison:
+def small() -> Comparison:
     return comparison()
 
 
 @pytest.fixture(scope="module")
-def page(small: KeptComparison) -> str:
+def page(small: Comparison) -> str:
     return rendered(small, None, "A title")
 
 

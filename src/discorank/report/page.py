@@ -13,8 +13,9 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
-from ..tables import Table, text_table
+from ..rerank.selection.comparison import Comparison, MetaEvaluation
+from ..rerank.selection.significance import Verdicts
+from ..tables import Table
 from . import plots
 from .choices import (
     ChosenRun,
@@ -32,6 +33,7 @@ from .comparison_tables import (
     agreement_tables,
     baseline_tables,
     pairs_table,
+    people_tables,
     ranking_tables,
     scores_table,
 )
@@ -69,7 +71,7 @@ class HumanPart(NamedTuple):
 
 
 def rendered(
-    comparison: KeptComparison | None,
+    comparison: Comparison | None,
     chosen: ChosenRun | None,
     title: str,
     optimised: Sequence[str] = (),
@@ -168,7 +170,7 @@ def _hash(text: str) -> str:
 
 
 def _comparison_values(
-    comparison: KeptComparison, optimised: Sequence[str], as_markup: Any
+    comparison: Comparison, optimised: Sequence[str], as_markup: Any
 ) -> dict[str, Any]:
     """The view of a comparison for the templates."""
     judge = lead(comparison)
@@ -188,7 +190,7 @@ def _comparison_values(
         "human": [
             _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)
         ],
-        "people": [text_table(t.title, t.head, t.rows) for t in comparison.people],
+        "people": people_tables(comparison),
         "has_marks": any(document.ratings for document in comparison.documents),
         "counts": _counts(comparison),
         "settings": comparison.settings,
@@ -199,32 +201,28 @@ def _comparison_values(
     }
 
 
-def _picture(comparison: KeptComparison, judge: KeptScores, as_markup: Any) -> Figure:
+def _picture(comparison: Comparison, judge: Verdicts, as_markup: Any) -> Figure:
     """Scores beside the answer, which say which system comes first."""
     svg, caption = next(_score_figures(judge, comparison.level, "answer"))
     is_people = judge not in comparison.metrics
     return Figure(as_markup(svg), f"People's scores. {caption}" if is_people else caption)
 
 
-def _counts(comparison: KeptComparison) -> dict[str, int]:
-    num_segments = 0
-    for document in comparison.documents:
-        any_system = next(iter(document.systems.values()))
-        num_segments += len(any_system)
+def _counts(comparison: Comparison) -> dict[str, int]:
     return {
         "systems": len(comparison.systems),
         "documents": len(comparison.documents),
-        "segments": num_segments,
+        "segments": sum(comparison.scores.sizes),
     }
 
 
 def _metric_part(
-    comparison: KeptComparison, scores: KeptScores, is_open: bool, i: int, as_markup: Any
+    comparison: Comparison, scores: Verdicts, is_open: bool, i: int, as_markup: Any
 ) -> MetricPart:
     """The figures of the comparison's metric `i`, and its table of pairs where that is not too large."""
     name = f"metric{i}"
     (bars, bars_caption), *others = _score_figures(scores, comparison.level, name)
-    unit, values = plots.unit_values(comparison, scores)
+    unit, values = plots.unit_values(comparison.scores, i)
     spread = plots.distributions(scores, values, unit, f"{name}-spread")
     spread_parts = "the middle half, the median, and the range of 90 %"
     spread_caption = f"Scores of single {unit}s: {spread_parts}."
@@ -239,7 +237,7 @@ def _metric_part(
     return MetricPart(as_typed(scores.name), is_open, figures, shown)
 
 
-def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
+def _score_figures(scores: Verdicts, level: float, name: str) -> Iterator[tuple[str, str]]:
     """Scores of systems and their tests by pair, each as SVG and caption."""
     has_lines = len({scores.clusters[s] for s in scores.order}) > 1
     lines = "; dashed lines part the ranks" if has_lines else ""
@@ -253,14 +251,14 @@ def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tupl
         )
 
 
-def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup: Any) -> HumanPart:
+def _human_part(comparison: Comparison, human: MetaEvaluation, i: int, as_markup: Any) -> HumanPart:
     """The figures and tables of the comparison's dimension `i` of human scores."""
     name = f"human{i}"
     figures = [
         Figure(as_markup(svg), f"People's scores. {caption}")
         for svg, caption in _score_figures(human.scores, comparison.level, name)
     ]
-    accuracies = [agreement.systems.get("pairwise_accuracy") for agreement in human.agreement]
+    accuracies = [agreement.systems.pairwise_accuracy for agreement in human.agreement]
     if any(accuracy is not None for accuracy in accuracies):
         svg = plots.agreement(human, f"{name}-agreement")
         caption = "How often a metric orders two systems as people do; dashed: by chance."

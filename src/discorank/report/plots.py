@@ -28,7 +28,8 @@ import numpy as np
 from ..metrics.optional_packages import imported
 from ..metrics.registry import as_typed
 from ..metrics.representations import FloatArray, IntArray
-from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.comparison import MetaEvaluation, Scores
+from ..rerank.selection.significance import Verdicts
 
 Point = tuple[float, float]
 MARK_RADIUS = 3
@@ -172,7 +173,7 @@ DASHED = (0, (3, 2))
 Span = tuple[float | None, float | None]  # an interval, if there is one
 
 
-def bars(scores: KeptScores, level: float, name: str) -> str:
+def bars(scores: Verdicts, level: float, name: str) -> str:
     """Every system's score with its interval, best on top."""
     order = scores.order
     with drawing(name) as package:
@@ -204,7 +205,7 @@ def _draw_span(axes: Any, row: int, low: float, high: float, linewidth: float) -
 
 
 def distributions(
-    scores: KeptScores,
+    scores: Verdicts,
     values: Sequence[Sequence[float]],  # [systems][units]
     unit: str,
     name: str,
@@ -225,7 +226,7 @@ def distributions(
         return inline(figure, f"{scores.name}: distribution of the scores of {unit}s, by system")
 
 
-def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
+def against_people(metric: Verdicts, human: MetaEvaluation, name: str) -> str:
     """A metric's scores of systems against people's, every point with its system's name; better is right and up."""
     judged = human.scores
     points = _shared_systems(metric, judged)
@@ -263,7 +264,7 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
         return inline(figure, about)
 
 
-def _shared_systems(metric: KeptScores, judged: KeptScores) -> list[tuple[int, int]]:
+def _shared_systems(metric: Verdicts, judged: Verdicts) -> list[tuple[int, int]]:
     """(place among the judged, place in the metric) of every system with both scores."""
     place_in_metric = {system: m for m, system in enumerate(metric.systems)}
     places = []
@@ -351,11 +352,11 @@ def _leader(box: Box, offset: tuple[float, float]) -> dict[str, Any] | None:
     return {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5}
 
 
-def agreement(human: KeptHuman, name: str) -> str:
+def agreement(human: MetaEvaluation, name: str) -> str:
     """The share of pairs of systems that each metric orders as people do, best on top."""
     percents = []
     for metric in human.agreement:
-        accuracy = metric.systems.get("pairwise_accuracy")
+        accuracy = metric.systems.pairwise_accuracy
         if accuracy is not None:
             percents.append((as_typed(metric.metric), 100 * accuracy))
     percents.sort(key=lambda pair: -pair[1])
@@ -396,16 +397,12 @@ def histogram(values: Sequence[float], about: str, name: str, whole: bool = Fals
         return inline(figure, f"Histogram: {about}")
 
 
-def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
+def unit_values(scores: Scores, layer: int) -> tuple[str, list[list[float]]]:
     """The unit of a distribution, "segment" or "document", and every system's scores of these that there are."""
-    name = metric.name
-    by_segment = all(name in document.segments for document in comparison.documents)
-    values: list[list[float]] = [[] for _ in metric.systems]
-    for document in comparison.documents:
-        for s, of_system in enumerate(values):
-            row = document.segments[name][s] if by_segment else (document.scores[name][s],)
-            of_system += [value for value in row if value is not None]
-    return ("segment" if by_segment else "document"), values
+    has_segments = scores.has_segments(layer)
+    table = scores.segments[layer] if has_segments else scores.documents[layer]
+    values = [row[~np.isnan(row)].tolist() for row in table]
+    return ("segment" if has_segments else "document"), values
 
 
 def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
@@ -432,7 +429,7 @@ def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tup
     return figure, axes
 
 
-def _axis_label(scores: KeptScores) -> str:
+def _axis_label(scores: Verdicts) -> str:
     return label(scores.name, 48) + ("" if scores.higher_is_better else " (lower is better)")
 
 
@@ -570,7 +567,7 @@ CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "
 NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
 
 
-def heat_map(scores: KeptScores, level: float, name: str) -> str:
+def heat_map(scores: Verdicts, level: float, name: str) -> str:
     """Which system is better than which, by p: the row against the column, best first."""
     systems = [scores.systems[s] for s in scores.order]
     n = len(systems)
@@ -592,7 +589,7 @@ def heat_map(scores: KeptScores, level: float, name: str) -> str:
         return inline(figure, about)
 
 
-def _heat_map_cells(scores: KeptScores, level: float) -> IntArray:
+def _heat_map_cells(scores: Verdicts, level: float) -> IntArray:
     """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
     n = len(scores.systems)
     stricter = [grade for grade in LEVELS if grade < level]
@@ -628,7 +625,7 @@ def _draw_signs(axes: Any, cells: IntArray) -> None:
         )
 
 
-def _grade(scores: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
+def _grade(scores: Verdicts, a: int, b: int, grades: Sequence[float]) -> int:
     """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
     p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
     steps = sum(p < grade for grade in grades)

@@ -36,7 +36,8 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
-from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
+from ...rerank.selection.comparison import Comparison
+from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import Options, build, needed
 from ..options.inputs import (
@@ -199,7 +200,7 @@ def _files_read(
     return [*files, input]
 
 
-def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
+def _title(comparison: Comparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
         systems = with_noun(len(comparison.systems), "system", "systems")
         documents = with_noun(len(comparison.documents), "document", "documents")
