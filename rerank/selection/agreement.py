@@ -151,12 +151,12 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
     counts = RankedPairs.of(np.sign(differences.metric), np.sign(differences.human))
     accuracy, epsilon = differences.calibrated() or (None, None)
     known = ~(np.isnan(metric) | np.isnan(human))
-    order = _Order(np.where(known, human, np.nan))
+    taus, defined = _Order(np.where(known, human, np.nan)).taus_b(metric[None], 0.0)
     return SegmentAgreement(
         kendall_wmt12=counts.tau("wmt12"),
         kendall_wmt13=counts.tau("wmt13"),
         kendall_wmt14=counts.tau("wmt14"),
-        kendall_b=clean(order.tau_b(metric[None], 0.0)[0]),
+        kendall_b=float(taus[defined].mean()) if defined.any() else None,
         accuracy=accuracy,
         epsilon=epsilon,
         pearson=clean(correlation("pearson", metric[known], human[known])),
@@ -276,11 +276,16 @@ class _Order:
             self._known.append(~np.isnan(difference))
         self._ranked = sum((sign != 0).astype(int) for sign in self._signs)  # pairs, [n]
 
-    def tau_b(self, scores: FloatArray, tie: float = TIE) -> FloatArray:
-        """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one.
+    def tau_b(self, scores: FloatArray) -> FloatArray:
+        """Tau-b of standardised scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
+        taus, defined = self.taus_b(scores, TIE)
+        num_defined = defined.sum(axis=1)
+        undefined = np.full(len(scores), np.nan)
+        means = np.divide(taus.sum(axis=1), num_defined, out=undefined, where=num_defined > 0)
+        return np.asarray(means)
 
-        Scores at most `tie` apart are tied.
-        """
+    def taus_b(self, scores: FloatArray, tie: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Tau-b of scores [b, S, n] in each segment, [b, n], and where it is defined; what differs by `tie` is tied."""
         shape = len(scores), scores.shape[2]
         agreed = np.zeros(shape)  # pairs ordered alike less those ordered the other way round
         ranked = np.zeros(shape)  # pairs that the metric ranks
@@ -290,12 +295,7 @@ class _Order:
             ranked += metric_sign != 0
         denominator = np.sqrt(ranked * self._ranked)
         defined = denominator > 0
-        taus = np.divide(agreed, denominator, out=np.zeros(shape), where=defined)
-        sums = taus.sum(axis=1)
-        num_defined = defined.sum(axis=1)
-        undefined = np.full(len(scores), np.nan)
-        means = np.divide(sums, num_defined, out=undefined, where=num_defined > 0)
-        return np.asarray(means)
+        return np.divide(agreed, denominator, out=np.zeros(shape), where=defined), defined
 
 
 def _signs(differences: FloatArray, tie: float = TIE) -> FloatArray:
