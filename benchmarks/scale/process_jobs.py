@@ -1,6 +1,6 @@
 """The command with one process and with several, in turns: wall and CPU seconds, start-up included.
 
-    python -m benchmarks.scale.process_jobs LISTS [--jobs auto] [--utility chrf] [--rounds 2]
+    python -m benchmarks.scale.process_jobs LISTS [--jobs 2] [--utility chrf] [--rounds 2]
 
 LISTS is a file that `discorank decode` reads. On a busy machine the wall tells little; processor seconds bound it from
 below: no run is shorter than all of them divided by the machine's processors, or than those of the sharing process.
@@ -57,7 +57,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("lists")
-    parser.add_argument("--jobs", default="auto")
+    parser.add_argument("--jobs", default="2")
     parser.add_argument("--utility", default="chrf")
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
@@ -82,7 +82,7 @@ def main() -> None:
             )
         ]
         wall, own, workers = spent[0]
-        share = cores if jobs == "auto" else min(cores, int(jobs))
+        share = min(cores, int(jobs))
         least = max(own, (own + workers) / share)
         print(
             f"--jobs {jobs}: wall {wall:.2f} s, CPU {own + workers:.2f} s ({own:.2f} of the sharing process), "

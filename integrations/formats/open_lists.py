@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,6 @@ from ...metrics.errors import InputError
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_loop import Lines
 from ...rerank.runs.run_file import check_beside, is_table
 from ..arrow.open_rows import placed_entries
 from ..files.entries import (
@@ -40,7 +38,7 @@ from .format_table import (
     format_of_object,
     format_of_text,
 )
-from .readers.jsonl import JsonEntries, entry_of_line
+from .readers.jsonl import JsonEntries
 
 
 class Lists:
@@ -64,12 +62,7 @@ class Lists:
         order = RecordOrder(OWN_LIST_ID)
         self._ordered = with_order_errors(entries, self.name, order)
         self._entries = placed_entries(sources[0], self._ordered)
-        # the entries not yet read, as lines that others can read; None where an entry is not one line of a text file
-        self.lines: Lines | None = None
         self._remarking = entries if isinstance(entries, JsonEntries) else None
-        if isinstance(entries, JsonEntries) and isinstance(sources[0], LineSource):
-            size = partial(_text_bytes, sources[0])
-            self.lines = Lines(entries.lines, entry_of_line, order.fault, size)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
@@ -102,11 +95,6 @@ class Lists:
     ) -> None:
         """Closes the files."""
         self.close()
-
-
-def _text_bytes(source: LineSource) -> int | None:
-    """How much text a file holds, where that is known by now."""
-    return source.text_bytes
 
 
 def open_lists(

@@ -96,7 +96,6 @@ class LineSource:
         self.open_line: int | None = None
         self._file = _open(path) if file is None else file
         self._size_bytes = _size(self._file)
-        self._is_plain = False
 
     def __iter__(self) -> Iterator[Line]:
         """The lines; to be asked for once. An iterator that is dropped closes the file."""
@@ -112,11 +111,6 @@ class LineSource:
         if self._size_bytes is None:
             return None
         return min(1.0, self._read_bytes / self._size_bytes) if self._size_bytes else 1.0
-
-    @property
-    def text_bytes(self) -> int | None:
-        """How many bytes of text the file holds, known of a plain regular file once its first line is read."""
-        return self._size_bytes if self._is_plain else None
 
     def close(self) -> None:
         """Closes the file; also done at its end."""
@@ -204,7 +198,6 @@ class LineSource:
         blocks = _with_head(iter(lambda: self._take(BLOCK_BYTES), b""))
         head = next(blocks, b"")
         packing = self._packing or _packing_of(head)
-        self._is_plain = packing == "plain"
         if packing == "plain":
             yield head
             yield from blocks

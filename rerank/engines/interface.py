@@ -66,19 +66,3 @@ class Engine(Protocol):
 
     def status(self) -> Status:
         """The work done since the engine was loaded."""
-
-
-class SentLine(NamedTuple):
-    """A line.
-
-    Args:
-        key: of its result.
-        amounts: bytes, and pairs, which nobody knows yet.
-        number: in the input.
-        line: what stands there.
-    """
-
-    key: int
-    amounts: tuple[int, int]
-    number: int
-    line: bytes

@@ -10,12 +10,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.storage.line_source import Line
-from ..lists import CandidateList
 from ..scheduler import Outcome
 from .resumable import Checkpoint, Stream, completing
 from .row_forms import RowForm, error_row
@@ -43,18 +41,6 @@ class Entry(Generic[T_co]):
     line: int
     raw: bytes
     id: str | None = None
-
-
-Read = Callable[[str, int, bytes], Entry[CandidateList]]  # of the input's name, a number and a line
-
-
-class Lines(NamedTuple):
-    """The lines not yet read, and how they are read."""
-
-    rest: Iterator[Line]
-    read: Read
-    fault: Callable[[Any], InputError | None]  # what is wrong with the place of the next list
-    text_bytes: Callable[[], int | None]  # of the whole input, where that is known
 
 
 T = TypeVar("T")

@@ -24,12 +24,11 @@ from ..capabilities import ALL_PAIRS, MATRIX, SINGLE_LISTS, Needs
 from ..choice import Ranking
 from ..decider import Decider
 from ..engines.interface import Engine
-from ..engines.local import LocalEngine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
 from .resumable import Checkpoint, Stream, outputs
 from .row_forms import JsonRows, RowForm, row_form
-from .row_loop import Entry, Lines, RowLoop, Written, written_row
+from .row_loop import Entry, RowLoop, Written, written_row
 from .run_file import Measured, is_table
 
 
@@ -61,7 +60,6 @@ def run_lists(
     reading: Mapping[str, Any] = NOTHING,
     meter: Meter | None = None,
     form: RowForm | None = None,
-    lines: Lines | None = None,
     on_row: Callable[[bytes], object] = lambda row: None,
     files: Mapping[str, str] = NOTHING,
 ) -> Mapping[str, int]:
@@ -79,7 +77,6 @@ def run_lists(
         reading: how the input is read, where that makes other lists of the same bytes.
         meter: counts the seconds of reading ("read") and writing ("write").
         form: how rows are written, where `run.format` does not say it.
-        lines: the rest of the input as lines, where each is an entry; an engine with processes can share them.
         on_row: called with the lines that are written of each list.
         files: further files that were read, by the names of their options, for the record.
 
@@ -91,22 +88,14 @@ def run_lists(
     entries = iter(entries)
     form = form or row_form(run.format)
     meter = meter or Meter()
-    shared = None
-    if type(engine) is not LocalEngine and not run.save_utilities:
-        from .shared_lines import line_sharing
-
-        shared = line_sharing(decider, form, lines, name, engine, meter)
-    if shared is not None:
-        shared.load()
-    else:
-        # a run that stops at its first list needs no model; a pipe is not waited for
-        is_stopped = False
-        if os.path.isfile(name) and not run.max_errors:
-            first = list(islice(entries, 1))
-            entries = chain(first, entries)
-            is_stopped = _stops(decider, first)
-        if not is_stopped:
-            engine.load(decider.metrics)
+    # a run that stops at its first list needs no model; a pipe is not waited for
+    is_stopped = False
+    if os.path.isfile(name) and not run.max_errors:
+        first = list(islice(entries, 1))
+        entries = chain(first, entries)
+        is_stopped = _stops(decider, first)
+    if not is_stopped:
+        engine.load(decider.metrics)
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     if files:
         about["files"] = dict(files)
@@ -116,11 +105,7 @@ def run_lists(
         loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row)
 
         def outcomes(source: Iterator[Entry[CandidateList]]) -> Generator[tuple[Any, Any]]:
-            if shared is not None:
-                yield from shared.outcomes(source)
-            else:
-                records = _records(replay.document, source)
-                yield from decider.outcomes(records, engine, form.accept)
+            yield from decider.outcomes(_records(replay.document, source), engine, form.accept)
 
         return loop.run(
             entries,
@@ -183,15 +168,13 @@ def _measured(engine: Engine, meter: Meter) -> Measured:
 
 
 def _writes(
-    outcome: Outcome | Written,
+    outcome: Outcome,
     run: RunSettings,
     checkpoint: Checkpoint | Stream,
     decider: Decider,
     form: RowForm,
 ) -> Written:
     """The bytes that an entry adds to every output, and its counts; raises the error that it ended in."""
-    if isinstance(outcome, tuple):  # made where the list was decided
-        return outcome
     writes, counts = written_row(outcome, form)
     if run.save_utilities and isinstance(outcome, Ranking):
         from .saved_matrices import header, matrix_row

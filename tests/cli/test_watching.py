@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.cli.terminal import console, watching
+from discorank.cli.terminal import console
 from discorank.cli.terminal.console import Progress
 from discorank.cli.terminal.watching import (
     Watch,
@@ -23,7 +23,6 @@ from discorank.metrics.execution import evaluate as tiles
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.sharing import SharingEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
 from discorank.rerank.mbr import MBRDecoder
 
@@ -98,27 +97,6 @@ def test_a_warning_comes_once(capsys: Captured) -> None:
     assert "actor 2" in err
     Watch(Idle(), quiet=True).close()
     assert capsys.readouterr().err == ""
-
-
-class Shared(SharingEngine):
-    """An engine whose workers, which nobody asked for, wait for lists."""
-
-    def status(self) -> Status:
-        return on_ray(30.0, 90.0)
-
-
-def test_workers_that_nobody_asked_for_are_shown_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    watch = Watch(Shared(2), quiet=False)
-    assert "30% busy" in watch.note()
-    watch.close()
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
-    watch.close()
-    err = capsys.readouterr().err
-    assert "actor 2" in err
-    assert "warning" not in err
 
 
 class Screen(io.StringIO):

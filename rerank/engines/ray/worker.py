@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ....metrics.scorer import Scorer
 from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison, Item, Truncation
 from ..expectation import TiledSums
-from ..interface import Loaded, Result, SentLine, Task, loaded_as
+from ..interface import Loaded, Result, Task, loaded_as
 from ..local import LocalEngine
 from ..part_values import (
     Expectation,
@@ -93,22 +93,12 @@ class SentTask(NamedTuple):
         return Task(self.id, mix, *self[4:])
 
 
-Sent = SentTask | SentLine  # what a block is of
-
-
-class WorkOnLines(Protocol):
-    """The work on lines."""
-
-    def results(self, engine: LocalEngine, block: list[SentLine]) -> Iterator[tuple[int, Any]]:
-        """The outcome of every line, by its key."""
-
-
 class StepResult(NamedTuple):
     """The outcome of a step."""
 
     seconds: float
     work: Metered
-    results: list[tuple[int, Any]]  # of lists that are finished, or of lines
+    results: list[Keyed]  # of lists that are finished
     nbytes: int = 0  # of what stays in the object store
     error: DiscorankError | None = None  # why the step failed
 
@@ -135,12 +125,10 @@ class Worker:
         self.cache = cache
         self.engine = LocalEngine()
         self.metrics: list[Metric] = []
-        self.work: WorkOnLines | None = None
         self.shares: dict[tuple[int, int], Share] = {}  # by number of the group and of the metric
 
-    def load(self, metrics: Sequence[Metric], work: WorkOnLines | None = None) -> LoadResult:
-        """Loads those of the metrics that are new here, and keeps what is done with lines."""
-        self.work = work
+    def load(self, metrics: Sequence[Metric]) -> LoadResult:
+        """Loads those of the metrics that are new here."""
         new = metrics[len(self.metrics) :]
         try:
             if self.cache and self.engine.cache is None:  # opened in the thread that uses it
@@ -159,19 +147,16 @@ class Worker:
     def pulse(self) -> None:
         """Answers, as long as the process lives."""
 
-    def value(self, block: Sequence[Sent]) -> StepResult:
-        """The results of a block of lists, or of lines."""
+    def value(self, block: Sequence[SentTask]) -> StepResult:
+        """The results of a block of lists."""
         start = perf_counter()
-        results: list[tuple[int, Any]] = []
+        results: list[Keyed] = []
         error = None
         try:
-            if self.work is not None:
-                results += self.work.results(self.engine, cast("list[SentLine]", block))
-            else:
-                for task in cast("Sequence[SentTask]", block):
-                    self.engine.submit(task.key, task.task(self.metrics))
-                while len(results) < len(block):
-                    results += self.engine.collect()
+            for task in block:
+                self.engine.submit(task.key, task.task(self.metrics))
+            while len(results) < len(block):
+                results += self.engine.collect()
         except ResourceError as gone:
             error = gone
         seconds = perf_counter() - start

@@ -89,7 +89,6 @@ def run_decider(
                 reading_in(values),
                 watch.meter,
                 form,
-                lists.lines and lists.lines._replace(rest=watch.reading(lists.lines.rest)),
                 choices.note if is_told else lambda row: None,
                 {name: values[name] for name in (*READ_BESIDE, "prior") if values.get(name)},
             )

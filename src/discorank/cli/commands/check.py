@@ -42,7 +42,6 @@ from ...rerank.budget.plan import num_pairs
 from ...rerank.budget.settings import CHEAP, Budget, two_texts_are_one_pair
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, SINGLE_LISTS
 from ...rerank.choice import Choice
-from ...rerank.engines.sharing import loads_at_once
 from ...rerank.estimator import Estimator
 from ...rerank.lists import CandidateList, Distinct
 from ...rerank.mbr import MBRDecoder
@@ -154,8 +153,8 @@ class UtilityCosts:
         for counts in self.budget_counts:
             counts.add(texts, some, source)
 
-    def report(self, report: Mapping[str, Any], is_plain: bool) -> dict[str, Any]:
-        """Everything as JSON data; report: that of the input; is_plain: it is a plain file of JSON lines."""
+    def report(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything as JSON data; report: that of the input."""
         if self.utility is None:
             return {"signature": self.named, "problems": self.problems}
         num_pairs = report.get("pairs", 0)
@@ -178,11 +177,6 @@ class UtilityCosts:
             "pairs_to_compare": num_compared,
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
-            **(
-                {}
-                if self.scores
-                else {"auto_processes": is_plain and self._is_shared(self.utility)}
-            ),
             "problems": problems,
         }
 
@@ -194,10 +188,6 @@ class UtilityCosts:
             return int(report.get("distinct", 0))
         in_every_context = part.reads.everywhere and report.get("whole_documents", 0)
         return num_pairs if in_every_context else num_distinct
-
-    def _is_shared(self, utility: Utility) -> bool:
-        """Whether --jobs auto takes several processes once the first lists show that they pay."""
-        return not utility.reads.context and loads_at_once(utility)
 
 
 def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:
@@ -456,8 +446,7 @@ def run(arguments: Sequence[str]) -> int:
     report = {"input": lists.name, **counts.report()}
     report |= audit.report()
     if utility is not None:
-        is_plain = lists.lines is not None and lists.lines.text_bytes() is not None
-        report["utility"] = utility.report(report, is_plain)
+        report["utility"] = utility.report(report)
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:

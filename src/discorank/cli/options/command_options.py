@@ -369,12 +369,8 @@ class Options:
             )
 
     def _check_jobs(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for what is no number of processes, where no lists are shared, or beside Ray's workers."""
+        """Raises InputError for processes where no lists are shared, or beside Ray's workers."""
         jobs = values["jobs"]
-        if jobs == "auto":
-            return
-        if type(jobs) is not int or jobs < 1:
-            raise InputError(f"found {jobs!r}", where="--jobs", fix="Give auto, or 1 or more")
         if jobs == 1:
             return
         if "ray" not in self.groups:
@@ -621,7 +617,6 @@ class EngineOptions:
     Args:
         engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
         jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
-            By auto, more than one only where they pay: JSON lines, metrics without models, some seconds of work left.
         device: where models run, such as cpu or cuda:0; the first GPU if there is one.
         dtype: precision of models: float32, bfloat16 or float16.
         batch_tokens: tokens in one batch of a model; chosen by device if not given.
@@ -632,7 +627,7 @@ class EngineOptions:
     heading: ClassVar = "engine"
 
     engine: Literal["local", "ray"] = "local"
-    jobs: Literal["auto"] | int = "auto"
+    jobs: Annotated[int, Field(ge=1)] = 1
     device: str | None = None
     dtype: Annotated[str | None, Rare()] = None
     batch_tokens: Annotated[int | None, Rare()] = None

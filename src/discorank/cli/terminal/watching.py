@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from ...metrics.execution.meter import STAGES, Meter, Metered
 from ...rerank.engines.interface import Engine
-from ...rerank.engines.sharing import SharingEngine
 from ...rerank.engines.status import Status, WorkerStatus
 from ...tables import aligned
 from .console import say
@@ -32,8 +31,6 @@ class Watch:
 
     def __init__(self, engine: Engine, quiet: bool) -> None:
         self.engine, self.quiet = engine, quiet
-        # what workers nobody asked for are at is told after a while, and no advice is given
-        self.takes_workers = isinstance(engine, SharingEngine)
         self.meter = Meter()  # what the calling process does beside: reading and writing
         self.begun = monotonic()
         # from the start of the process until the first list is read
@@ -62,8 +59,7 @@ class Watch:
     def close(self) -> None:
         """Says where the time went."""
         status, own = self.engine.status(), self.meter.now
-        asked = bool(status.workers) and not self.takes_workers
-        if asked or monotonic() - self.begun >= TABLE_SECONDS:
+        if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
             load = max(0.0, monotonic() - self.begun - status.seconds)
             table = aligned(time_table(rows_of(status, own, load)))
             cpu = cpu_line(self.cpu_before, process_time())
@@ -73,7 +69,7 @@ class Watch:
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
-        if self.warned or self.takes_workers:
+        if self.warned:
             return
         reason = starving(status, self.meter.now)
         if reason and not self.quiet:
