@@ -20,9 +20,9 @@ import numpy as np
 from numpy.random import Generator
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.judged_systems import human_scored
+from discorank.rerank.selection.judged_systems import human_layer
 from discorank.rerank.selection.significance import judge
-from discorank.rerank.selection.system_scores import DocumentOutputs, Scored
+from discorank.rerank.selection.system_scores import DocumentOutputs, Layer
 
 SYSTEMS = ("A", "B", "C", "D")
 DOCUMENTS, SEGMENTS, LEVEL = 16, 6, 0.05
@@ -90,12 +90,12 @@ def on_all(documents: list[DocumentOutputs]) -> list[DocumentOutputs]:
     return [d for d in documents if all(v[0] is not None for v in d.human["errors"].values())]  # type: ignore[index]
 
 
-def called_best(scored: Scored, draws: int, seed: int) -> str | None:
+def called_best(scored: Layer, draws: int, seed: int) -> str | None:
     """The system that is significantly better than every other; None if there is none."""
     verdicts = judge(scored, draws, seed, LEVEL)
-    best = int(np.argmin(verdicts.scores))
-    p = np.delete(verdicts.p_values()[best], best)
-    return scored.systems[best] if (p < LEVEL).all() else None
+    best, *others = verdicts.order
+    is_best = all(verdicts.is_better(best, other, LEVEL) for other in others)
+    return scored.systems[best] if is_best else None
 
 
 def main() -> None:
@@ -114,14 +114,14 @@ def main() -> None:
         for number in range(options.files):
             for better in (0.0, BETTER):
                 documents = campaign(np.random.default_rng([number, better > 0]), pattern, better)
-                scored = human_scored("errors", True, documents)
-                common = human_scored("errors", True, on_all(documents))
+                scored = human_layer("errors", True, documents)
+                common = human_layer("errors", True, on_all(documents))
                 ours = called_best(scored, options.draws, number)
                 alone = called_best(common, options.draws, number)
                 if better:
                     counts[3:] += ours == "D", alone == "D"
                 else:
-                    former = Scored(
+                    former = Layer(
                         scored.name, False, scored.systems, scored.parts, scored.segments
                     )
                     own = called_best(former, options.draws, number)

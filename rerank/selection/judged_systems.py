@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
 
@@ -25,9 +26,8 @@ from ...metrics.representations import FloatArray, IntArray
 from .system_scores import (
     DocumentOutputs,
     Judgements,
+    Layer,
     Part,
-    Scored,
-    Swaps,
     all_systems,
     check_systems,
 )
@@ -55,7 +55,7 @@ def _ratio(total: FloatArray, count: FloatArray) -> FloatArray:
     return np.asarray(np.divide(total, count, out=undefined, where=count > 0))
 
 
-class JudgedScored(Scored):
+class JudgedLayer(Layer):
     """Systems that were judged on different segments; its one part has a score and 1, or 0 and 0, in each row."""
 
     def system_scores(self) -> FloatArray:
@@ -129,60 +129,26 @@ class JudgedScored(Scored):
         starts = np.searchsorted(self.parts[0].owner, np.arange(self.n_documents))
         return np.asarray(np.add.reduceat(rows, starts, axis=0))
 
-    def num_judged(self) -> IntArray:
+    def num_judged(self) -> tuple[int, ...]:
         """The number of segments (or documents) on which each system was judged, [S]."""
-        return np.asarray(self._known.sum(axis=1), np.int64)
+        return tuple(map(int, self._known.sum(axis=1)))
 
-    def num_common(self, a: int, b: int) -> int:
-        """The number of segments (or documents) on which both systems were judged."""
-        return int((self._known[a] * self._known[b]).sum())
-
-    def pair_scores(self, a: int, b: int, scores: FloatArray) -> tuple[float, float]:
-        """The mean scores of two systems on their common segments."""
-        sums = self._common(a, b).sum(axis=0)
-        first, second = _ratio(sums[:2], sums[2])
-        return float(first), float(second)
-
-    def pairs_by_documents(self) -> dict[tuple[int, ...] | None, list[tuple[int, int]]]:
-        """All pairs a < b of systems by the documents that have common segments; the first ones if there are none."""
-        pairs: dict[tuple[int, ...] | None, list[tuple[int, int]]] = {}
+    def contests(self) -> Iterator[Layer]:
+        """Of every pair of systems that were judged on common segments, the scores of these."""
+        part = self.parts[0]
         for a, b in combinations(range(len(self.systems)), 2):
-            documents = np.flatnonzero(self._common(a, b)[:, 2]).tolist()
-            pairs.setdefault(tuple(documents or [0]), []).append((a, b))
-        return pairs
-
-    def pair_differences(self, copies: IntArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """Differences [pairs, b] on common segments in resamples [b, D]."""
-        differences = []
-        for a, b in pairs:
-            first, second, count = (copies.astype(float) @ self._common(a, b)).T
-            differences.append(_ratio(first - second, count))
-        return np.array(differences)
-
-    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
-        """Pairs of systems that change places on the common segments of some documents, swapped [b, D] of 0 and 1."""
-        return (JudgedSwaps(self, piece) for piece in self._pieces(swapped))
-
-    def _common(self, a: int, b: int) -> FloatArray:
-        """Sums of both systems' scores on common segments, and the number of these, by document, [D, 3]."""
-        both = self._known[a] * self._known[b]
-        columns = (self._values[a] * both, self._values[b] * both, both)
-        return self._by_document(np.stack(columns, axis=1))
-
-
-class JudgedSwaps(Swaps):
-    """Mean scores of pairs on common segments after exchanging documents."""
-
-    def __init__(self, scored: JudgedScored, swapped: IntArray) -> None:
-        self._judged = scored
-        self._swaps = swapped.astype(float)  # [b, D]
-
-    def pair(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
-        """Mean scores [b] of the texts in the places of systems a and b."""
-        common = self._judged._common(a, b)
-        moved = self._swaps @ (common[:, 1] - common[:, 0])
-        first, second, count = common.sum(axis=0)
-        return _ratio(first + moved, count), _ratio(second - moved, count)
+            common = np.flatnonzero(self._known[a] * self._known[b])
+            if len(common):
+                names = (self.systems[a], self.systems[b])
+                # documents without a common segment are not drawn
+                _, owner = np.unique(part.owner[common], return_inverse=True)
+                rows = part.rows[[a, b]][:, common]
+                yield Layer(
+                    self.name,
+                    self.higher_is_better,
+                    names,
+                    (replace(part, rows=rows, owner=owner),),
+                )
 
 
 def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
@@ -194,12 +160,12 @@ def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
     )
 
 
-def human_scored(
+def human_layer(
     dimension: str,
     lower: bool,
     documents: Sequence[DocumentOutputs],
     systems: Sequence[str] | None = None,
-) -> Scored:
+) -> Layer:
     """Human scores of one dimension as those of one more metric, without the systems that nobody rated.
 
     `segments` [S, segments] is NaN where a score is missing, and None if every score is of a whole document.
@@ -232,7 +198,7 @@ def human_scored(
     part = Part(1.0, MeanOfRated(), rows, owner)
     segments = None if lacks_segments else values
     # the plain means where all systems were judged on the same segments
-    kind = Scored if (known == known[0]).all() else JudgedScored
+    kind = Layer if (known == known[0]).all() else JudgedLayer
     return kind(dimension, not lower, rated_systems, (part,), segments)
 
 
@@ -240,7 +206,7 @@ def doubtful_direction(
     dimension: str, lower: bool, documents: Sequence[DocumentOutputs]
 ) -> str | None:
     """A question to the user where the sign of human scores contradicts their direction, else None."""
-    scored = human_scored(dimension, lower, documents, all_systems(documents))
+    scored = human_layer(dimension, lower, documents, all_systems(documents))
     scores = scored.parts[0].rows[:, :, 0]
     if lower and (scores <= 0).all() and scores.any():
         return (

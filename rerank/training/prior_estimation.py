@@ -53,7 +53,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.storage.limits import limits
 from ..prior import Prior, SystemPrior
-from ..selection.judged_systems import human_scored
+from ..selection.judged_systems import human_layer
 from ..selection.system_scores import DocumentOutputs, Judgements, Rankings, all_systems
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
@@ -137,7 +137,7 @@ def _scores(
     lower: bool,
 ) -> tuple[tuple[str, ...], FloatArray, IntArray]:
     """The judged systems, their scores [n, S] with nan where there is none, and the document of every row [n]."""
-    people = human_scored(dimension, lower, documents, all_systems(documents))
+    people = human_layer(dimension, lower, documents, all_systems(documents))
     part = people.parts[0]
     is_rated = part.rows[:, :, 1] > 0
     scores = np.where(is_rated, part.rows[:, :, 0], np.nan).T

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ....metrics.errors import InputError, unknown
+from ....metrics.optional_packages import imported
 from ....metrics.representations import FloatArray, IntArray
 from ....metrics.spec.checked_settings import Field, settings
-from ..statistics import PairDifferences, scipy_stats
+from ..statistics import PairDifferences
 
 Statistic = Literal[
     "pearson",
@@ -129,6 +130,11 @@ def row_value(coefficient: Coefficient, row: Row) -> tuple[float, int]:
         counts = pair_counts(human, metric, coefficient.epsilon)
         return (counts.tau23() if name == "tau23" else counts.acc23()), len(human)
     return correlation(name, human, metric), len(human)
+
+
+def scipy_stats() -> Any:
+    """scipy.stats; raises ModelLoadError where scipy is not installed."""
+    return imported("scipy.stats", "statistics")
 
 
 def correlation(name: str, human: FloatArray, metric: FloatArray) -> float:

@@ -47,7 +47,8 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
 from ...rerank.runs.row_forms import as_line
-from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
+from ...rerank.selection.comparison import Comparison
+from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
 from ..options.inputs import READ_BESIDE, InputOptions, file_key
@@ -230,7 +231,7 @@ def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
     return files
 
 
-def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
+def _title(comparison: Comparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
         systems = with_noun(len(comparison.systems), "system", "systems")
         documents = with_noun(len(comparison.documents), "document", "documents")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.agreement import tie_calibration
 from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
     Averaged,
     Coefficient,
@@ -148,7 +147,7 @@ def test_calibration_within_segments_is_that_of_compare() -> None:
     draw = np.random.default_rng(3)
     human, metric = draw.integers(3, size=(5, 20)).astype(float), draw.random((5, 20))
     found = averaged(Coefficient("acc_opt", "item"), human, metric)
-    accuracy, epsilon = tie_calibration(metric, human) or (0, 0)
+    accuracy, epsilon = PairDifferences.within_segments(metric, human).calibrated() or (0, 0)
     assert found.value == pytest.approx(accuracy, abs=1e-12)
     assert found.epsilon == pytest.approx(epsilon, abs=1e-12)
 

@@ -15,6 +15,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.score_columns import split_direction
 from ....integrations.formats.system_texts import OutputFiles
@@ -24,24 +26,18 @@ from ....metrics.representations import FloatArray
 from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....printable import printable
 from ....report.compared_texts import answer_lines
-from ....report.comparison_tables import agreement_table, comparison_tables
+from ....report.comparison_tables import agreement_table, comparison_tables, people_tables
 from ....rerank.runs.row_forms import as_line
-from ....rerank.selection.comparison import (
-    MetaEvaluation,
-    SystemComparison,
-    clean,
-    mean_agreements,
-)
-from ....rerank.selection.kept_comparison import check_folder, save
+from ....rerank.selection.comparison import Comparison, mean_agreements
+from ....rerank.selection.saved_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
-from ....rerank.selection.statistics import DRAWS
+from ....rerank.selection.statistics import DRAWS, clean
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
 from ...options import Options, build, needed
 from ...options.metric_options import CodeOptions, JudgeOptions, MetricOptions, check_references
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
-    ComparedSet,
     SetPlace,
     check_decoded,
     check_systems_files,
@@ -201,11 +197,14 @@ def run(arguments: Sequence[str]) -> int:
     if files is not None:
         # what --references names are files, which have been read
         values = {**values, "references": ()}
-    sets = [compare_set(place, inputs.metrics, inputs.keys, values) for place in inputs.places]
+    sets = {
+        place.name: compare_set(place, inputs.metrics, inputs.keys, values)
+        for place in inputs.places
+    }
     write_scores(values["segment_scores"], segment_rows, sets)
     write_scores(values["document_scores"], document_rows, sets)
-    for folder, compared in zip(inputs.folders, sets, strict=False):
-        save(compared.kept, folder)
+    for folder, comparison in zip(inputs.folders, sets.values(), strict=False):
+        save(comparison, folder)
     if values["format"] == "table" and not values["details"]:
         sys.stdout.write(answered(sets))
     else:
@@ -288,37 +287,38 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
 MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
-def answered(sets: Sequence[ComparedSet]) -> str:
+def answered(sets: Mapping[str, Comparison]) -> str:
     """The answer for every set, and the means over several."""
     parts = []
-    for compared in sets:
-        lines = [] if len(sets) == 1 else [printable(compared.name), ""]
-        lines += [*answer_lines(compared.kept), MORE]
-        if compared.people:
-            lines += ["", shown(compared.people, "table").rstrip("\n")]
+    for name, comparison in sets.items():
+        lines = [] if len(sets) == 1 else [printable(name), ""]
+        lines += [*answer_lines(comparison), MORE]
+        if people := people_tables(comparison):
+            lines += ["", shown(people, "table").rstrip("\n")]
         parts.append("\n".join(lines).rstrip("\n") + "\n")
     if len(sets) > 1:
         parts.append(shown(mean_tables(sets), "table"))
     return "\n".join(part for part in parts if part)
 
 
-def printed_sets(sets: Sequence[ComparedSet], format: Format) -> str:
+def printed_sets(sets: Mapping[str, Comparison], format: Format) -> str:
     """All tables of the sets, and the means over several."""
     tables: list[Table] = []
-    for compared in sets:
-        of_this = [Table("", (), [compared.settings], "settings")]
-        of_this += [*comparison_tables(compared.kept), *compared.people]
-        tables += of_this if len(sets) == 1 else of_set(compared.name, of_this)
+    for name, comparison in sets.items():
+        sizes = comparison.scores.sizes
+        settings = {**comparison.settings, "documents": len(sizes), "segments": sum(sizes)}
+        of_this = [Table("", (), [settings], "settings"), *comparison_tables(comparison)]
+        tables += of_this if len(sets) == 1 else of_set(name, of_this)
     return printed(tables if len(sets) == 1 else [*tables, *mean_tables(sets)], format)
 
 
-def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
+def mean_tables(sets: Mapping[str, Comparison]) -> list[Table]:
     """The means of metrics against people, if there are any."""
     by_system, by_segment = [], []
-    for mean in mean_agreements([compared.systems for compared in sets]):
+    for mean in mean_agreements(list(sets.values())):
         key = {"metric": mean.metric, "human": mean.human, "sets": mean.sets}
-        by_system.append({**key, "by": "system", **mean.systems._asdict()})
-        by_segment.append({**key, "by": "segment", **mean.segments._asdict()})
+        by_system.append({**key, "by": "system", **vars(mean.systems)})
+        by_segment.append({**key, "by": "segment", **vars(mean.segments)})
     tables = []
     if by_system:
         about = "Metrics against people"
@@ -333,77 +333,51 @@ def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
 
 def write_scores(
     path: str | None,
-    rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]],
-    sets: Sequence[ComparedSet],
+    rows_of: Callable[[Comparison], Iterator[dict[str, Any]]],
+    sets: Mapping[str, Comparison],
 ) -> None:
     """Writes the rows of all sets, with the set's name where there are several; CSV if the path ends so."""
     if path is None:
         return
+    rows = (
+        {"set": name, **row} if len(sets) > 1 else row
+        for name, comparison in sets.items()
+        for row in rows_of(comparison)
+    )
     with complete_rows(path) as file:
-        file.writelines(score_lines(_rows_of_sets(sets, rows_of), path.endswith(".csv")))
+        file.writelines(score_lines(rows, path.endswith(".csv")))
 
 
-def _rows_of_sets(
-    sets: Sequence[ComparedSet], rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]]
-) -> Iterator[dict[str, Any]]:
-    for compared in sets:
-        for row in rows_of(compared.systems):
-            yield {"set": compared.name, **row} if len(sets) > 1 else row
-
-
-def segment_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
+def segment_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row per segment and system: what each metric of segments gives, and the human scores there are."""
-    column = 0  # of the segment among those of all documents
-    for document in comparison.documents:
-        for i in range(document.segments):
-            for s, system in enumerate(comparison.systems):
-                yield {
-                    "document": document.id,
-                    "segment": i,
-                    "system": system,
-                    "scores": {
-                        scored.name: clean(scored.segments[s, column])
-                        for scored in comparison.scored
-                        if scored.segments is not None
-                    },
-                    "human": {
-                        meta.human.name: _human_score(meta, meta.human.segments, system, column)
-                        for meta in comparison.meta
-                    },
-                }
-            column += 1
+    scores = comparison.scores
+    metrics = [m for m in range(len(comparison.metrics)) if scores.has_segments(m)]
+    places = [
+        (d, i) for d, document in enumerate(comparison.documents) for i in range(document.segments)
+    ]
+    for (d, i), table in zip(places, np.moveaxis(scores.segments, 2, 0), strict=True):
+        key = {"document": comparison.documents[d].id, "segment": i}
+        yield from _rows_of_unit(comparison, key, metrics, table)
 
 
-def document_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
+def document_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row per document and system: each metric's corpus score of the document, and the human scores there are."""
-    names = [scored.name for scored in comparison.scored]
-    scores = [scored.document_scores() for scored in comparison.scored]
-    human_scores = [meta.human.document_scores() for meta in comparison.meta]
-    for d, document in enumerate(comparison.documents):
-        for s, system in enumerate(comparison.systems):
-            own_scores = [clean(values[s, d]) for values in scores]
-            yield {
-                "document": document.id,
-                "system": system,
-                "scores": dict(zip(names, own_scores, strict=True)),
-                "human": {
-                    meta.human.name: _human_score(meta, values, system, d)
-                    for meta, values in zip(comparison.meta, human_scores, strict=True)
-                },
-            }
+    tables = np.moveaxis(comparison.scores.documents, 2, 0)
+    metrics = range(len(comparison.metrics))
+    for document, table in zip(comparison.documents, tables, strict=True):
+        yield from _rows_of_unit(comparison, {"document": document.id}, metrics, table)
 
 
-def _human_score(
-    meta: MetaEvaluation,
-    scores: FloatArray | None,  # [judged systems, segments or documents]
-    system: str,
-    column: int,
-) -> float | None:
-    """The score of a system that people judged, None of another or where there are no scores."""
-    names = meta.human.systems
-    if scores is None or system not in names:
-        return None
-    return clean(scores[names.index(system), column])
+def _rows_of_unit(
+    comparison: Comparison, key: Mapping[str, Any], metrics: Sequence[int], table: FloatArray
+) -> Iterator[dict[str, Any]]:
+    """The rows of one segment or document from its scores [layers, systems]."""
+    names = comparison.scores.layers
+    people = range(len(comparison.metrics), len(names))
+    for s, system in enumerate(comparison.systems):
+        scores = {names[m]: clean(table[m, s]) for m in metrics}
+        human = {names[h]: clean(table[h, s]) for h in people}
+        yield {**key, "system": system, "scores": scores, "human": human}
 
 
 def score_lines(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:

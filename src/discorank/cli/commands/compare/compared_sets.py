@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,19 +32,19 @@ from ....metrics.registry import WRAPPERS
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
-from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ....rerank.selection.comparison import Comparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
-from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
-from ....tables import Table
 from ...options import build
 from ...options.metric_options import MetricOptions
 from ...options.system_outputs import OutputFileOptions, aligned_outputs
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from ..cite import signatures_of
-from .people import may_lack, people_tables, with_judgements
+from .people import may_lack, people_of, with_judgements
+
+NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
 
 
 class SetPlace(NamedTuple):
@@ -181,80 +182,53 @@ def _command(paths: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-class ComparedSet(NamedTuple):
-    """The comparison of one systems file."""
-
-    name: str
-    settings: Mapping[str, Any]  # how they were compared
-    systems: SystemComparison
-    kept: KeptComparison  # as it is printed and saved
-    people: Sequence[Table] = ()  # those who judged
-
-
 def compare_set(
     place: SetPlace,
     metrics: Sequence[Utility],
     keys: tuple[HumanKey, ...],
     values: Mapping[str, Any],
-) -> ComparedSet:
+) -> Comparison:
     """One systems file; errors name it."""
     documents = _read_documents(place, may_lack(keys, values), values)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
-    unit = _unit(len(documents), ids_unknown, values)
-    values = {**values, "unit": unit}
+    values = {**values, "unit": _unit(len(documents), ids_unknown, values)}
     try:
         if values["references"]:
-            files = reference_files(place.path, values)
-            names = [
-                Path(name.removesuffix(".gz")).stem if name in files else name
-                for name in values["references"]
-            ]
-            documents = with_references(documents, names)
+            documents = with_references(documents, _reference_names(place.path, values))
         documents = with_judgements(documents, keys, values)
-        decoded = []
-        for path in values["decoded"]:
-            decoded.append(DecodedRun.read(path))
-            documents = with_chosen(decoded[-1].source, documents, decoded[-1].name)
+        decoded = [DecodedRun.read(path) for path in values["decoded"]]
+        for run in decoded:
+            documents = with_chosen(run.source, documents, run.name)
         baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
-        for dimension, lower in human:
-            if doubt := doubtful_direction(dimension, lower, documents):
-                say(f"warning: {doubt}", values["quiet"])
+        doubts = [doubtful_direction(*one, documents) for one in human]
+        for doubt in filter(None, doubts):
+            say(f"warning: {doubt}", values["quiet"])
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
-        systems = _compare_systems(fitted, documents, human, values)
+        comparison = _compare_systems(fitted, documents, human, place.path, values)
     except InputError as error:
         raise error.inside(place.path) from error
-    for remark in (*_remarks(systems, values), *_remarks_on_decoded(systems, decoded)):
+    for remark in (*_remarks(comparison, values), *_remarks_on_decoded(comparison, decoded)):
         say(remark, values["quiet"])
-    if unit != "document" and not ids_unknown:
-        say(
-            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
-            values["quiet"],
-        )
-    how = _settings(place, ids_unknown, baseline, values)
-    people = people_tables(documents, human, fitted, values)
-    shown = [
-        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
-        for table in people
-    ]
-    comparison = kept(systems, how, shown)
-    num_segments = sum(document.segments for document in documents)
-    how |= {"documents": len(documents), "segments": num_segments}
-    return ComparedSet(place.name, how, systems, comparison, people)
-
-
-def _settings(
-    place: SetPlace, ids_unknown: bool, baseline: str | None, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """How a set is compared."""
-    tested_by = ("level", "draws", "seed", "correction", "unit")
-    how = {"input": place.path, **{name: values[name] for name in tested_by}}
-    if ids_unknown:
-        # every segment counted as a document
-        how["ids_unknown"] = True
+    if values["unit"] != "document" and not ids_unknown:
+        say(NOT_INDEPENDENT, values["quiet"])
+    more: dict[str, Any] = {"ids_unknown": True} if ids_unknown else {}
     if baseline is not None:
-        how["baseline"] = baseline
-    return how
+        more["baseline"] = baseline
+    return replace(
+        comparison,
+        settings={**comparison.settings, **more},
+        people=people_of(documents, human, fitted, values),
+    )
+
+
+def _reference_names(path: str, values: Mapping[str, Any]) -> list[str]:
+    """The names of the references that --references asks for, those of files without their endings."""
+    files = reference_files(path, values)
+    return [
+        Path(name.removesuffix(".gz")).stem if name in files else name
+        for name in values["references"]
+    ]
 
 
 def reference_files(path: str, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -302,8 +276,9 @@ def _compare_systems(
     metrics: Sequence[Utility],
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
+    path: str,
     values: Mapping[str, Any],
-) -> SystemComparison:
+) -> Comparison:
     """The systems under every metric, while progress is shown."""
     quiet, draws, meter = values["quiet"], values["draws"], Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
@@ -315,6 +290,7 @@ def _compare_systems(
             metrics,
             documents,
             human,
+            input=path,
             draws=draws,
             seed=values["seed"],
             level=values["level"],
@@ -330,29 +306,30 @@ def _compare_systems(
     return comparison
 
 
-def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
+def _remarks(comparison: Comparison, values: Mapping[str, Any]) -> list[str]:
     """Notes for the reader of a comparison."""
     remarks = []
-    for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
-        if scored.cuts:
+    scores = comparison.scores
+    for m, verdicts in enumerate(comparison.metrics):
+        name = verdicts.name
+        if verdicts.cuts:
             remarks.append(
-                f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read"
+                f"{name}: {verdicts.cuts} texts were too long, and not all of them was read"
             )
-        lacking = 0 if scored.segments is None else int(np.isnan(scored.segments).sum())
+        lacking = int(np.isnan(scores.segments[m]).sum()) if scores.has_segments(m) else 0
         if lacking:
-            remarks.append(
-                f"{scored.name}: {lacking} texts have no score, and are left out of means"
-            )
+            remarks.append(f"{name}: {lacking} texts have no score, and are left out of means")
         if values["unit"] != verdicts.unit == "document":
-            remarks.append(f"{scored.name}: scores whole documents, which its draws take")
+            remarks.append(f"{name}: scores whole documents, which its draws take")
     if len(comparison.systems) > 1:
-        remarks += too_few(comparison.verdicts, values["level"])
+        remarks += too_few(comparison.metrics, values["level"])
     return remarks
 
 
 def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
     """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
-    counts = dict.fromkeys((v.units, v.unit) for v in verdicts if least_p(v.units) >= level)
+    counts = dict.fromkeys((v.units or 0, v.unit) for v in verdicts)
+    few = [(units, unit) for units, unit in counts if least_p(units) >= level]
     return [
         f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
         + (
@@ -360,7 +337,7 @@ def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
             if unit == "segment"
             else "give more documents, or smaller units: --unit"
         )
-        for units, unit in counts
+        for units, unit in few
     ]
 
 
@@ -410,22 +387,19 @@ def check_decoded(values: Mapping[str, Any], has_scores: bool, num_sets: int) ->
         raise InputError("belongs to one systems file", where="--decoded", fix=fix)
 
 
-def _remarks_on_decoded(
-    comparison: SystemComparison, decoded: Sequence[DecodedRun]
-) -> Iterator[str]:
+def _remarks_on_decoded(comparison: Comparison, decoded: Sequence[DecodedRun]) -> Iterator[str]:
     """Warnings of metrics that judge their own choices, and of choices without a human score."""
+    scores = comparison.scores
     for run in decoded:
-        for scored in comparison.scored:
-            if run.metrics & _metric_names(scored.name):
-                about = f"{run.name} was decoded with {scored.name}"
+        for metric in comparison.metrics:
+            if run.metrics & _metric_names(metric.name):
+                about = f"{run.name} was decoded with {metric.name}"
                 yield f"warning: {about}, whose scores of {run.name} are therefore too good"
-        for meta in comparison.meta:
-            human = meta.human
-            if run.name not in human.systems:
-                yield f"warning: {run.name} has no score in {human.name}"
-            elif human.segments is not None:
-                known = ~np.isnan(human.segments)
-                lacking = int((known.any(axis=0) & ~known[human.systems.index(run.name)]).sum())
-                if lacking:
-                    about = f"{run.name} has no score in {human.name} for {lacking} segments"
-                    yield f"{about}, in which no judged system has its text"
+        for h, human in enumerate(comparison.human, len(comparison.metrics)):
+            known = ~np.isnan(scores.segments[h])
+            name = human.scores.name
+            if run.name not in human.scores.systems:
+                yield f"warning: {run.name} has no score in {name}"
+            elif lacking := int((known.any(axis=0) & ~known[scores.systems.index(run.name)]).sum()):
+                about = f"{run.name} has no score in {name} for {lacking} segments"
+                yield f"{about}, in which no judged system has its text"

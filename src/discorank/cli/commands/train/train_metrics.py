@@ -42,7 +42,7 @@ from ....metrics.sescore2.training.synthesis import (
 )
 from ....metrics.spec.checked_settings import Rare, settings
 from ....metrics.spec.user_code import AllowedCode, is_function_name
-from ....rerank.selection.statistics import tau_b
+from ....rerank.selection.statistics import correlation
 from ....tables import aligned
 from ...options import command, needed
 from ...options.command_options import ModelOptions
@@ -338,7 +338,8 @@ def validator(rated: Sequence[RatedText]) -> Validate:
 
     def validate(predict: Predict) -> float:
         best = np.maximum.reduceat(predict(hypotheses, references), starts)
-        return tau_b(best.tolist(), human) or 0.0
+        tau = correlation("tau_b", best, human)
+        return 0.0 if np.isnan(tau) else tau
 
     return validate
 
