@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -29,22 +29,121 @@ from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.registry import WRAPPERS
+from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.comparison import Comparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
-from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
+from ....rerank.selection.significance import (
+    Correction,
+    Verdicts,
+    least_p,
+    segments_of_unit,
+    unit_of,
+)
+from ....rerank.selection.statistics import DRAWS
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
-from ...options import build
-from ...options.metric_options import MetricOptions
-from ...options.system_outputs import OutputFileOptions, aligned_outputs
+from ....tables import Format
+from ...options.system_outputs import aligned_outputs
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from ..cite import signatures_of
-from .people import may_lack, people_of, with_judgements
+from .people import PeopleOptions, may_lack, people_of, with_judgements
+
+if TYPE_CHECKING:
+    from ....metrics.execution.cache import Cache
 
 NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
+
+
+def _checked_unit(unit: str | int) -> str | int:
+    if unit != "auto":
+        segments_of_unit(unit)
+    return unit
+
+
+@settings
+class CompareOptions:
+    """What is compared.
+
+    Args:
+        columns: which column of a table, or key of JSON lines, is which key, such as systems=outputs.
+        input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
+            compared, and means are added.
+        metric: metrics by name or signature; none to compare systems by human scores alone.
+        human: keys that hold human scores, such as mqm:lower; beside --hypotheses files with a column of scores for
+            each system, such as mqm.csv:lower.
+        references: the references that metrics read, by name, all if not given; for --hypotheses and tables of
+            ratings, which have none, their files.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        draws: how many times the randomisation and the bootstrap draw.
+        seed: of the draws.
+        level: of significance; intervals cover the rest.
+        unit: what draws take: document, segment, how many successive segments of a document, or auto, documents
+            unless these are so few that nothing could be significant.
+        correction: of p for the number of pairs: none, holm or fdr.
+        decoded: files that decode or rerank wrote of the same documents; each is one more system, with the human
+            scores of the systems whose texts it has.
+        baseline: a system, or its file, from which the differences of all others are shown, with p.
+        segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
+            JSONL.
+        document_scores: the same for documents.
+        details: print all tables too: tests of every pair, agreement with people by all measures.
+        save: a folder for texts, scores and tests, from which discorank report makes a page.
+        format: what is printed.
+    """
+
+    input: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    metric: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    draws: Annotated[int, Field(ge=1), Rare()] = DRAWS
+    seed: Annotated[int, Field(ge=0), Rare()] = 0
+    level: Annotated[float, Field(gt=0, lt=1), Rare()] = 0.05
+    unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
+    correction: Correction = "none"
+    decoded: tuple[str, ...] = ()
+    baseline: str | None = None
+    segment_scores: str | None = None
+    document_scores: str | None = None
+    details: bool = False
+    save: str | None = None
+    format: Format = "table"
+
+
+class SetReading(NamedTuple):
+    """How a set of systems is read and compared."""
+
+    options: CompareOptions
+    people: PeopleOptions
+    input_format: str
+    mqm_weights: tuple[str, ...]
+    are_files: bool  # of texts by line
+    cache: Cache | None
+
+    def reference_files(self, path: str) -> tuple[str, ...]:
+        """The files among --references; none where the format of the input has references of its own, by name."""
+        if self.are_files or os.path.isdir(path):
+            return ()
+        format = format_of(recognised_documents(path, self.input_format))
+        if "references" not in format.options:
+            return ()
+        return tuple(name for name in self.options.references if os.path.isfile(name))
+
+    def reference_names(self, path: str) -> list[str]:
+        """The names of the references that metrics read, those of files without their endings; none for all."""
+        if self.are_files:  # which have been read
+            return []
+        files = self.reference_files(path)
+        return [
+            Path(name.removesuffix(".gz")).stem if name in files else name
+            for name in self.options.references
+        ]
 
 
 class SetPlace(NamedTuple):
@@ -56,7 +155,9 @@ class SetPlace(NamedTuple):
     outputs: AlignedOutputs | None = None  # of files of texts by line, in place of the path
 
 
-def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace]:
+def set_places(
+    paths: Sequence[str], input_format: str, language_pairs: tuple[str, ...]
+) -> list[SetPlace]:
     """The sets that paths name; their names are those of the files, with folders where two are alike.
 
     Raises:
@@ -69,49 +170,12 @@ def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace
     names = stems if len(set(stems)) == len(stems) else list(paths)
     places = []
     for path, name in zip(paths, names, strict=True):
-        is_folder = values["input_format"] in ("systems", "mtme") and is_eval_set_folder(path)
-        named: tuple[str | None, ...] = values["language_pair"] or (None,)
-        pairs = pairs_of(path, values["language_pair"]) if is_folder else named
+        is_folder = input_format in ("systems", "mtme") and is_eval_set_folder(path)
+        named: tuple[str | None, ...] = language_pairs or (None,)
+        pairs = pairs_of(path, language_pairs) if is_folder else named
         for pair in pairs:
             places.append(SetPlace(path, name if len(pairs) == 1 else f"{name} {pair}", pair))
     return places
-
-
-_BESIDE = ("sources", "documents")  # options that need --hypotheses
-_OF_SYSTEMS_FILES = ("include", "columns", "language_pair", "tasks", "primary")
-
-
-def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
-    """The files of outputs, None where systems files are given.
-
-    Raises:
-        InputError: options that do not go together.
-    """
-    files = build(OutputFileOptions, values).named(
-        values["input"] and values["input"][0], values["human"]
-    )
-    if files is None:
-        for name in _BESIDE:
-            if values[name]:
-                raise InputError(
-                    "stands beside --hypotheses alone", where=f"--{name}", fix="Add --hypotheses"
-                )
-        return None
-    for name in _OF_SYSTEMS_FILES:
-        if values[name]:
-            _refuse(f"--{name.replace('_', '-')}")
-    if values["input_format"] != "systems":
-        _refuse("--from")
-    if values["statistics"] == "wmt":
-        _refuse("--statistics wmt")
-    return files
-
-
-def _refuse(flag: str) -> None:
-    fix = (
-        "Make a systems file with discorank convert --hypotheses ... --to systems, or leave it out"
-    )
-    raise InputError("does not go with --hypotheses", where=flag, fix=fix)
 
 
 def output_place(files: OutputFiles) -> SetPlace:
@@ -183,88 +247,64 @@ def _command(paths: Sequence[str]) -> str:
 
 
 def compare_set(
-    place: SetPlace,
-    metrics: Sequence[Utility],
-    keys: tuple[HumanKey, ...],
-    values: Mapping[str, Any],
+    place: SetPlace, metrics: Sequence[Utility], keys: tuple[HumanKey, ...], how: SetReading
 ) -> Comparison:
     """One systems file; errors name it."""
-    documents = _read_documents(place, may_lack(keys, values), values)
+    options, judged = how.options, how.people.judged
+    documents = _read_documents(place, may_lack(keys, judged), how)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
-    values = {**values, "unit": _unit(len(documents), ids_unknown, values)}
+    unit = (
+        segment_unit(options.unit)
+        if ids_unknown
+        else unit_of(options.unit, len(documents), options.level)
+    )
     try:
-        if values["references"]:
-            documents = with_references(documents, _reference_names(place.path, values))
-        documents = with_judgements(documents, keys, values)
-        decoded = [DecodedRun.read(path) for path in values["decoded"]]
+        if references := how.reference_names(place.path):
+            documents = with_references(documents, references)
+        documents = with_judgements(documents, keys, judged)
+        decoded = [DecodedRun.read(path) for path in options.decoded]
         for run in decoded:
             documents = with_chosen(run.source, documents, run.name)
-        baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
+        baseline = baseline_of(options.baseline, place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
         doubts = [doubtful_direction(*one, documents) for one in human]
         for doubt in filter(None, doubts):
-            say(f"warning: {doubt}", values["quiet"])
+            say(f"warning: {doubt}")
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
-        comparison = _compare_systems(fitted, documents, human, place.path, values)
+        comparison = _compare_systems(fitted, documents, human, place.path, unit, how)
     except InputError as error:
         raise error.inside(place.path) from error
-    for remark in (*_remarks(comparison, values), *_remarks_on_decoded(comparison, decoded)):
-        say(remark, values["quiet"])
-    if values["unit"] != "document" and not ids_unknown:
-        say(NOT_INDEPENDENT, values["quiet"])
+    remarks = _remarks(comparison, unit, options.level)
+    for remark in (*remarks, *_remarks_on_decoded(comparison, decoded)):
+        say(remark)
+    if unit != "document" and not ids_unknown:
+        say(NOT_INDEPENDENT)
     more: dict[str, Any] = {"ids_unknown": True} if ids_unknown else {}
     if baseline is not None:
         more["baseline"] = baseline
     return replace(
         comparison,
         settings={**comparison.settings, **more},
-        people=people_of(documents, human, fitted, values),
+        people=people_of(documents, human, fitted, how.people),
     )
 
 
-def _reference_names(path: str, values: Mapping[str, Any]) -> list[str]:
-    """The names of the references that --references asks for, those of files without their endings."""
-    files = reference_files(path, values)
-    return [
-        Path(name.removesuffix(".gz")).stem if name in files else name
-        for name in values["references"]
-    ]
-
-
-def reference_files(path: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The files among --references; none where the format of the input has references of its own, by name."""
-    if values["hypotheses"] or os.path.isdir(path):
-        return ()
-    format = format_of(recognised_documents(path, values["input_format"]))
-    if "references" not in format.options:
-        return ()
-    return tuple(name for name in values["references"] if os.path.isfile(name))
-
-
-def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
-    """The settings of draws."""
-    if ids_unknown:
-        return segment_unit(values["unit"])
-    return unit_of(values["unit"], documents, values["level"])
-
-
 def _read_documents(
-    place: SetPlace, keys: tuple[HumanKey, ...], values: Mapping[str, Any]
+    place: SetPlace, keys: tuple[HumanKey, ...], how: SetReading
 ) -> list[DocumentOutputs]:
     """The documents of a systems file, or of files of outputs, at least one."""
-    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    options = SystemsOptions(keys, how.options.as_systems, how.options.include)
     source: NumberedLines
     if place.outputs is not None:
         source = DocumentRows(place.path, iter(place.outputs.rows))
     else:
-        form, columns = values["input_format"], values["columns"]
         source = open_documents(
             place.path,
-            form,
+            how.input_format,
             language_pair=place.language_pair,
-            columns=columns,
-            mqm_weights=values["mqm_weights"],
-            references=reference_files(place.path, values),
+            columns=how.options.columns,
+            mqm_weights=how.mqm_weights,
+            references=how.reference_files(place.path),
         )
     documents = list(read_documents(source, options))
     if not documents:
@@ -277,36 +317,37 @@ def _compare_systems(
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
     path: str,
-    values: Mapping[str, Any],
+    unit: str | int,
+    how: SetReading,
 ) -> Comparison:
     """The systems under every metric, while progress is shown."""
-    quiet, draws, meter = values["quiet"], values["draws"], Meter()
+    options, meter = how.options, Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
     with (
-        Counted("documents", num_readings, quiet) as reading,
-        Counted("draws", draws * len(metrics), quiet) as drawing,
+        Counted("documents", num_readings) as reading,
+        Counted("draws", options.draws * len(metrics)) as drawing,
     ):
         comparison = compare_systems(
             metrics,
             documents,
             human,
             input=path,
-            draws=draws,
-            seed=values["seed"],
-            level=values["level"],
-            unit=values["unit"],
-            correction=values["correction"],
-            cache=build(MetricOptions, values).cache(),
+            draws=options.draws,
+            seed=options.seed,
+            level=options.level,
+            unit=unit,
+            correction=options.correction,
+            cache=how.cache,
             reading=reading.more,
             drawing=drawing.more,
             meter=meter,
         )
     if judged := judged_line(meter.now):
-        say(judged, quiet)
+        say(judged)
     return comparison
 
 
-def _remarks(comparison: Comparison, values: Mapping[str, Any]) -> list[str]:
+def _remarks(comparison: Comparison, unit: str | int, level: float) -> list[str]:
     """Notes for the reader of a comparison."""
     remarks = []
     scores = comparison.scores
@@ -319,10 +360,10 @@ def _remarks(comparison: Comparison, values: Mapping[str, Any]) -> list[str]:
         lacking = int(np.isnan(scores.segments[m]).sum()) if scores.has_segments(m) else 0
         if lacking:
             remarks.append(f"{name}: {lacking} texts have no score, and are left out of means")
-        if values["unit"] != verdicts.unit == "document":
+        if unit != verdicts.unit == "document":
             remarks.append(f"{name}: scores whole documents, which its draws take")
     if len(comparison.systems) > 1:
-        remarks += too_few(comparison.metrics, values["level"])
+        remarks += too_few(comparison.metrics, level)
     return remarks
 
 
@@ -376,9 +417,8 @@ def _metric_names(signature: str) -> frozenset[str]:
     return frozenset(call.name for call in calls if call.name not in WRAPPERS)
 
 
-def check_decoded(values: Mapping[str, Any], has_scores: bool, num_sets: int) -> None:
+def check_decoded(paths: Sequence[str], has_scores: bool, num_sets: int) -> None:
     """Raises InputError for a decoded file that is given twice, or with several systems files or WMT's statistics."""
-    paths = values["decoded"]
     repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
     if repeated:
         raise InputError(f"{repeated[0]} is given twice", where="--decoded", fix="Give each once")

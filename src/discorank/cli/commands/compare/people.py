@@ -57,23 +57,23 @@ class PeopleOptions:
 
 
 def with_judgements(
-    documents: list[DocumentOutputs], keys: Sequence[HumanKey], values: Mapping[str, Any]
+    documents: list[DocumentOutputs], keys: Sequence[HumanKey], judged: Sequence[str]
 ) -> list[DocumentOutputs]:
     """The documents with the scores in files of judgements."""
-    if values["judged"]:
+    if judged:
         if len(keys) != 1:
             fix = "Give the key of their scores, such as --human esa"
             raise InputError("join the scores of one key", where="--judged", fix=fix)
         name = keys[0].name
-        rows = [row for path in values["judged"] for row in read_judged_file(path, name)]
+        rows = [row for path in judged for row in read_judged_file(path, name)]
         documents = with_judged(documents, rows, name)
         documents = with_means_of_raters(documents, keys[0].name)
     return documents
 
 
-def may_lack(keys: Sequence[HumanKey], values: Mapping[str, Any]) -> tuple[HumanKey, ...]:
+def may_lack(keys: Sequence[HumanKey], judged: Sequence[str]) -> tuple[HumanKey, ...]:
     """The keys, which documents may lack where judgements are in files of their own."""
-    if not values["judged"]:
+    if not judged:
         return tuple(keys)
     return tuple(replace(key, may_lack=True) for key in keys)
 
@@ -82,7 +82,7 @@ def people_of(
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
     metrics: Sequence[Utility],
-    values: Mapping[str, Any],
+    options: PeopleOptions,
 ) -> People:
     """The figures that the options ask for, of every dimension of people's scores.
 
@@ -90,9 +90,9 @@ def people_of(
         documents: with their judgements.
         human: the dimensions, each with whether lower is better.
         metrics: that may mark errors.
-        values: of the options.
+        options: which figures.
     """
-    asked = [name for name in ("raters", "spans") if values[name]]
+    asked = [name for name in ("raters", "spans") if getattr(options, name)]
     if asked and not human:
         problem = "there are no human scores"
         raise InputError(problem, where=f"--{asked[0]}", fix="Name their key with --human")
@@ -101,15 +101,15 @@ def people_of(
     spans: list[SpanAgreement] = []
     for dimension, _ in human:
         figures = rater_figures(documents, dimension)
-        _warn_of_lone_raters(figures, documents, dimension, values)
-        if values["raters"]:
+        _warn_of_lone_raters(figures, documents, dimension)
+        if options.raters:
             if not figures:
                 fix = "Read a file with ratings, or give them with --judged"
                 raise InputError(f"{dimension} has no single ratings", where="--raters", fix=fix)
             raters += figures
             agreement += rater_agreement(documents, dimension)
-        if values["spans"]:
-            spans += span_figures(documents, dimension, metrics, values["quiet"])
+        if options.spans:
+            spans += span_figures(documents, dimension, metrics)
     return People(tuple(raters), tuple(agreement), tuple(spans))
 
 
@@ -117,7 +117,6 @@ def _warn_of_lone_raters(
     figures: Sequence[RaterFigures],
     documents: Sequence[DocumentOutputs],
     dimension: str,
-    values: Mapping[str, Any],
 ) -> None:
     """Warns of annotators who saw one system only."""
     lone = [one.rater for one in figures if one.systems == 1]
@@ -125,8 +124,7 @@ def _warn_of_lone_raters(
         names = ", ".join(lone[:5]) + ("" if len(lone) <= 5 else f" and {len(lone) - 5} more")
         say(
             f"warning: {dimension}: {names} rated one system only: how strict they are cannot be told from how good "
-            "it is",
-            values["quiet"],
+            "it is"
         )
 
 
@@ -134,7 +132,6 @@ def span_figures(
     documents: Sequence[DocumentOutputs],
     dimension: str,
     metrics: Sequence[Utility],
-    quiet: bool,
 ) -> list[SpanAgreement]:
     """Annotators against each other, and every metric that marks errors against their spans."""
     marking = [metric.parts[0][1] for metric in metrics if _marks_errors(metric)]
@@ -151,15 +148,12 @@ def span_figures(
         text = text_of(document, system, i)
         among_people += [(text, gold, other) for gold, other in permutations(spans, 2)]
     rows = [span_agreement(dimension, "other annotators", among_people)]
-    with Counted("texts", len(rated) * len(marking), quiet) as progress:
+    with Counted("texts", len(rated) * len(marking)) as progress:
         for metric in marking:
             if markings := list(_against_metric(metric, rated, progress.more)):
                 rows.append(span_agreement(dimension, metric.signature(), markings))
     if len(rows) == 1 and metrics:
-        say(
-            "warning: none of the metrics marks errors: xcomet and judges that list errors do",
-            quiet,
-        )
+        say("warning: none of the metrics marks errors: xcomet and judges that list errors do")
     return rows
 
 
