@@ -172,8 +172,8 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in CONFIGS.glob("mbr-*.yaml")))
 def test_check_takes_the_presets_of_decode(preset: str) -> None:
-    values = check.parse([DEMO, "--config", preset])
-    of_decode = decode.parse([DEMO, "--config", preset])
+    values = check.given_in([DEMO, "--config", preset]).values
+    of_decode = decode.given_in([DEMO, "--config", preset]).values
     assert values["utility"] == of_decode["utility"]
 
 

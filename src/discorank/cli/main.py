@@ -196,7 +196,7 @@ def _run(arguments: list[str]) -> int:
         command: Any = import_module(f".commands.{module}", __package__)
     # this command's limits, caches and quiet end with it
     with use_limits(), close_all_at_end(), own_quiet():
-        return int(getattr(command, attribute, command).run(rest))
+        return int(getattr(command, attribute).run(rest))
 
 
 def _overview(arguments: list[str], names: Mapping[str, str], is_training: bool) -> int:

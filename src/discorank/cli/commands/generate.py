@@ -172,7 +172,7 @@ def generate(
     watch = GenerationWatch(turns)
     with (
         closing(open_rows(path, options.columns, "input")) as source,
-        Progress("lists", source.fraction, watched=watch) as progress,
+        Progress("lists", source.fraction, watch) as progress,
     ):
         about = {"seeds": {"generation": drawing.seed}}
         entries = watch.counted(read_prompts(source, options.input_format))
