@@ -5,6 +5,7 @@ Everything discorank raises on purpose is a `DiscorankError`; anything else that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
@@ -13,10 +14,12 @@ from reprlib import repr as repr_of_start
 from typing import Any
 
 MAX_NAMES = 10_000  # of a folder, to look for a file's near namesakes
-MAX_ON_A_LINE, LISTED_WIDTH = (
-    16,
-    98,
-)  # names that stand on one line, and the width of columns of more
+# Names that stand on one line, and the width of columns of more.
+MAX_ON_A_LINE, LISTED_WIDTH = 16, 98
+# Messages of libraries on CPUs and GPUs where memory ran out.
+OUT_OF_MEMORY = re.compile(
+    r"an(?:'t|not) allocate memory|CUBLAS_STATUS_ALLOC_FAILED|CUDA error: out of memory"
+)
 
 
 class DiscorankError(Exception):
@@ -162,9 +165,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out; torch has a class for GPUs, and libraries a message for CPUs."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-        or "annot allocate memory" in str(error)
-    )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return OUT_OF_MEMORY.search(str(error)) is not None

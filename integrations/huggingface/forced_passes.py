@@ -25,8 +25,7 @@ from ...metrics.neural.models.causal_lm import CausalLM
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.neural.models.encoder import CPU_TOKENS, GPU_TOKENS
 from ...metrics.neural.models.prompt_pass import Prompted, num_common
-from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq
-from ...metrics.neural.models.shared_prefix import Targets
+from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq, Targets
 from ...metrics.representations import IntArray, Ragged
 from ...metrics.spec.checked_settings import settings
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText

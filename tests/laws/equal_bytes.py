@@ -30,7 +30,7 @@ from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.neural.bertscore.metric import best_matches
 from discorank.metrics.neural.comet.network import Head, PairHead
-from discorank.metrics.neural.models.attention import attention_within, slabs_of
+from discorank.metrics.neural.models.attention import Packing
 from discorank.metrics.neural.models.elementwise import elementwise
 from discorank.metrics.neural.models.inner_products import products
 from discorank.metrics.neural.models.linear_products import (
@@ -119,14 +119,15 @@ def check_linear_layers() -> None:
 def check_attention() -> None:
     for heads, width in ((2, 16), (12, 64)):
         for length in (1, 5, 16, 31, 40, 65):
-            q = drawn(1, heads, 6 * length, width)
-            k, v = 2 * q.flip(2), 3 * q.flip(3)
-            whole = attention_within(slabs_of([length] * 6))(q, k, v, width**-0.5)[0]
+            q = drawn(6 * length, heads, width)
+            k, v = 2 * q.flip(0), 3 * q.flip(2)
+            device = torch.device("cpu")
+            whole = Packing(np.array([length] * 6), device)(q, k, v, width**-0.5)
             for first, count in ((0, 1), (5, 1), (2, 3)):
                 rows = slice(first * length, (first + count) * length)
-                attend = attention_within(slabs_of([length] * count))
-                part = attend(q[:, :, rows], k[:, :, rows], v[:, :, rows], width**-0.5)
-                check("attention", part[0], whole[rows])
+                attend = Packing(np.array([length] * count), device)
+                part = attend(q[rows], k[rows], v[rows], width**-0.5)
+                check("attention", part, whole[rows])
 
 
 def check_matching() -> None:
@@ -157,9 +158,11 @@ def check_heads() -> None:
 def check_probabilities() -> None:
     states, weight, bias = drawn(256, 384), drawn(5000, 384), drawn(5000)
     labels = torch.arange(256) * 17
-    whole = label_log_probabilities(states, weight, bias, labels)
+    numbers = torch.arange(len(states))
+    whole = label_log_probabilities(states, weight, bias, numbers, labels)
     for part in (slice(16), slice(48, 96)):
-        values = label_log_probabilities(states[part].clone(), weight, bias, labels[part])
+        own = torch.arange(len(labels[part]))
+        values = label_log_probabilities(states[part].clone(), weight, bias, own, labels[part])
         check("probabilities", values, whole[part])
 
 

@@ -133,7 +133,7 @@ KNOWS_NOTHING_OF = {
         "metrics.neural.models.encoder",
         "metrics.scorer",
     ),
-    "metrics.neural.models.shared_prefix": ("metrics.neural.models.seq2seq",),
+    "metrics.neural.models.prompt_pass": ("metrics.neural.models.causal_lm",),
     "metrics.representations": ("metrics.text", "metrics.scorer"),
     "metrics.scorer": ("metrics.execution", "metrics.storage.line_source", "rerank"),
     "metrics.storage.bounded_inflation": ("metrics.storage.line_source",),

@@ -146,12 +146,10 @@ def states_of(encoder: Encoder, prepared: Reps) -> list[Array]:
     """Token vectors, float32 [tokens, d] of every row, from the columns "ids" and "windows"."""
     windows = prepared["windows"]
     ids = Ragged.of_lengths(prepared["ids"].values, windows.values)
-    by_window: list[Array] = [np.empty(0)] * len(ids)
-    for rows, (states,) in encoder.states(ids):
-        for row, vectors in zip(rows.tolist(), states.cpu().numpy(), strict=True):
-            by_window[row] = vectors
-    bounds = pairwise(windows.offsets.tolist())
-    return [np.concatenate(by_window[start:stop]) for start, stop in bounds]
+    states = encoder.states(ids)
+    by_window = states.packing.ragged(states.last)
+    bounds = pairwise(by_window.offsets[windows.offsets].tolist())
+    return [by_window.values[start:stop] for start, stop in bounds]
 
 
 LAYERS_OF_REFERENCE = 8  # the released code uses the first eight layers of any encoder

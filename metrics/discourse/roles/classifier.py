@@ -183,12 +183,10 @@ class SentenceFeatures:
 
     def vectors(self, ids: Ragged) -> FloatArray:
         """The unit vectors of sentences, [sentences, d]."""
-        vectors = np.empty((len(ids), self.encoder.config.hidden_size))
-        normalize = self.encoder.torch.nn.functional.normalize
-        for rows, (states,) in self.encoder.states(ids):
-            means = states.sum(1) / states.shape[1]
-            vectors[rows] = normalize(means, dim=-1).cpu().numpy()
-        return vectors
+        states = self.encoder.states(ids)
+        means = states.packing.means(states.last)
+        vectors = self.encoder.torch.nn.functional.normalize(means, dim=-1)
+        return np.asarray(vectors.double().cpu().numpy())
 
 
 def places(counts: IntArray) -> FloatArray:

@@ -34,7 +34,7 @@ from ...spec.checked_settings import settings
 from ...storage.bounded_files import read_small_text
 from ...storage.checksums import DIGITS
 from ...text.texts import Item, Text
-from ..models.attention import ROWS, Slab, slabs_of
+from ..models.attention import ROWS, Slab, Spans, slabs_of
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder
 from ..models.files import model_files
@@ -100,48 +100,36 @@ class BERTScorer(EncoderScorer):
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "vectors" [tokens, d] and "weights" [tokens] of what may be matched."""
         ids, starts = prepared["ids"], prepared["start"]
-        normalize = self.encoder.torch.nn.functional.normalize
-        vectors: list[Any] = [None] * len(ids)
-        for rows, (states,) in self.encoder.states(ids):
-            units = normalize(states, dim=-1).cpu().numpy()  # [rows, length, d]
-            for row, unit in zip(rows.tolist(), units, strict=True):
-                vectors[row] = unit[self._matched(starts[row], len(unit))]
+        states = self.encoder.states(ids)
+        units = self.encoder.torch.nn.functional.normalize(states.last, dim=-1)
+        vectors = states.packing.ragged(units)  # [tokens, d] per text
 
-        all_weights = self._weights(ids, starts)  # [tokens]
-        bounds = zip(ids.offsets[:-1], ids.offsets[1:], starts, strict=True)
-        weights = [
-            all_weights[first:end][self._matched(start, end - first)]
-            for first, end, start in bounds
-        ]
+        place = Spans.of_lengths(ids.lengths).places  # [tokens]
+        start, length = np.repeat((starts, ids.lengths), ids.lengths, axis=1)  # [tokens] each
+        is_inside = (place >= start) & (place < length - 1)  # [tokens]
+        matched = is_inside
+        if self.targets == "all":
+            matched = np.ones_like(is_inside)
+        elif self.targets == "sentence and ends":
+            matched = is_inside | (place == 0) | (place == length - 1)
+        numbers = np.add.reduceat(matched, ids.offsets[:-1], dtype=np.int64)  # [rows]
+        weights = self._weights(ids.values, is_inside)
         return Reps(
             {
-                "vectors": Ragged.of_rows(vectors),
-                "weights": Ragged.of_rows(weights),
+                "vectors": Ragged.of_lengths(vectors.values[matched], numbers),
+                "weights": Ragged.of_lengths(weights[matched], numbers),
                 "empty": prepared["own"] == 0,
             }
         )
 
-    def _matched(self, start: int, length: int) -> IntArray:
-        """The tokens that may be matched, of a text of this length whose sentence begins at `start`."""
-        if self.targets == "all":
-            return np.arange(length)
-        sentence = np.arange(start, length - 1)
-        return sentence if self.targets == "sentence" else np.array([0, *sentence, length - 1])
-
-    def _weights(self, ids: Ragged, starts: IntArray) -> Any:
-        """Weight of every token, float32 [tokens]: none for context and special tokens; starts: [rows]."""
-        lengths = ids.lengths
-        first = np.repeat(ids.offsets[:-1], lengths)  # [tokens]
-        place = np.arange(len(ids.values)) - first  # [tokens]
-        begun = place >= np.repeat(starts, lengths)  # [tokens]
-        ended = place >= np.repeat(lengths - 1, lengths)  # [tokens]
-        own = begun & ~ended
+    def _weights(self, tokens: IntArray, is_inside: Any) -> Any:
+        """Weight of every token, float32 [tokens]: none for context and special tokens."""
         if self.frequencies is None:
-            return own.astype(np.float32)
-        idf = inverse(self.frequencies, ids.values)
+            return is_inside.astype(np.float32)
+        idf = inverse(self.frequencies, tokens)
         if self.binary_idf:
             idf = (idf != 0).astype(np.float32)
-        return idf * own
+        return idf * is_inside
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The chosen one of P, R and F of every pair, [H, R]."""

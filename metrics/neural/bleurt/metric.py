@@ -152,13 +152,13 @@ class BleurtScorer(JoinedScorer):
             kept.reference + kept.hypothesis + SPECIAL, self.batch_tokens, first_states
         )
         with self.encoder.torch.inference_mode():
-            first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [pairs, d]
-            return by_block(self.head.whole(first.to(self.encoder.device)), blocks)
+            first = self.encoder.torch.cat(batches)[self.encoder.tensor(places)]  # [pairs, d]
+            return by_block(self.head.whole(first), blocks)
 
     def _first_states(
         self, ids: Ragged, references: IntArray, hypotheses: IntArray, kept: Lengths
     ) -> Any:
-        """State of the first token of pairs, float32 [pairs, d]; rows of the texts, [pairs], and their kept lengths."""
+        """State of the first token of pairs, [pairs, d]; rows of the texts, [pairs], and their kept lengths."""
         # [CLS] reference [SEP] hypothesis [SEP]; type 1 from the hypothesis on
         sequences, types = [], []
         sep = [self.tokens.sep]
@@ -169,13 +169,8 @@ class BleurtScorer(JoinedScorer):
             sequence = np.concatenate(([self.tokens.cls], reference, sep, hypothesis, sep))
             sequences.append(sequence)
             types.append((np.arange(len(sequence)) >= num_r + 2).astype(np.int64))
-        # batches come in the order of their lengths
-        width = self.encoder.config.hidden_size
-        first = np.empty((len(sequences), width), np.float32)
         states = self.encoder.states(Ragged.of_rows(sequences), types=Ragged.of_rows(types))
-        for rows, layers in states:
-            first[rows] = layers[-1][:, 0].cpu().numpy()
-        return first
+        return states.packing.firsts(states.last)
 
 
 class Lengths(NamedTuple):

@@ -315,13 +315,9 @@ class RegressionScorer(EncoderScorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""
-        width = self.encoder.config.hidden_size
-        embedding = np.empty((len(prepared), width), np.float32)
-        all_layers = self.mixer.shares is not None
-        for rows, states in self.encoder.states(prepared["ids"], all_layers=all_layers):
-            starts = prepared["start"][rows] if self.in_context else None
-            embedding[rows] = self.mixer.vectors(states, starts).cpu().numpy()
-        return Reps({"embedding": embedding})
+        starts = prepared["start"] if self.in_context else None
+        states = self.encoder.states(prepared["ids"], all_layers=self.mixer.shares is not None)
+        return Reps({"embedding": self.mixer.vectors(states, starts).cpu().numpy()})
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
@@ -404,17 +400,13 @@ class UnifiedScorer(JoinedScorer):
             joined.ids.lengths, self.batch_tokens, lambda numbers: self._first(joined.take(numbers))
         )
         with self.encoder.torch.inference_mode():
-            first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
-            return self.head.whole(first.to(self.encoder.device))
+            return self.head.whole(self.encoder.torch.cat(batches)[self.encoder.tensor(places)])
 
     def _first(self, joined: JoinedTexts) -> Any:
-        """The first vector of the mix, float32 [n, d]."""
-        width = self.encoder.config.hidden_size
-        vectors = np.empty((len(joined.ids), width), np.float32)
+        """The first vector of the mix, [n, d]."""
         all_layers = self.mixer.shares is not None
-        for rows, states in self.encoder.states(joined.ids, all_layers, joined.types):
-            vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()
-        return vectors
+        states = self.encoder.states(joined.ids, all_layers, joined.types)
+        return self.mixer.vectors(states, None)
 
 
 def _mean(matrices: Sequence[FloatArray]) -> FloatArray:

@@ -28,7 +28,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, by_block, hypothesis_rows, transposed
-from ..models.attention import ROWS
+from ..models.attention import ROWS, Packing
+from ..models.encoder import States
 
 EPSILON = 1e-12
 
@@ -47,7 +48,7 @@ def sparsemax(scores: Any) -> Any:
 
 
 class Mixer:
-    """Pools and mixes the layers of sequences of one length.
+    """Pools and mixes the layers of a batch of sequences.
 
     Args:
         shares: p_l of every layer [L + 1]; None where one layer is taken as it is.
@@ -65,52 +66,51 @@ class Mixer:
         plain = [] if shares is None else shares.tolist()
         self.used = [layer for layer, share in enumerate(plain) if share]
 
-    def vectors(self, states: Sequence[Any], starts: IntArray | None) -> Any:
-        """Sentence vectors [n, d] from states [n, length, d] of every layer (or the one).
+    def vectors(self, states: States, starts: IntArray | None) -> Any:
+        """Sentence vectors [n, d] from the states of every layer (or the one).
 
         starts: place of the sentence's first token [n], where there may be context before it.
         """
+        packing = states.packing
         if self.shares is None:
-            return self._pooled(states[-1], starts)
-        layers = [(states[layer], self.shares[layer]) for layer in self.used]
+            return self._pooled(packing, states.last, starts)
+        layers = [(states.layers[layer].float(), self.shares[layer]) for layer in self.used]
         if self.pool == "max":
             # The maximum is not linear: the mix comes first.
-            scaled = (self._scaled(x, share, x) for x, share in layers)
-            return self._pooled(sum(scaled) * self.gamma, starts)
-        scaled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
+            scaled = (self._scaled(packing, x, share, x) for x, share in layers)
+            return packing.maxima(sum(scaled) * self.gamma)
+        scaled = (
+            self._scaled(packing, x, share, self._pooled(packing, x, starts)) for x, share in layers
+        )
         return sum(scaled) * self.gamma
 
-    def _scaled(self, x: Any, share: Any, values: Any) -> Any:
-        """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""
+    def _scaled(self, packing: Packing, x: Any, share: Any, values: Any) -> Any:
+        """share (values - mu) / sigma; values: x [tokens, d] itself or pooled [n, d]."""
         if not self.normalised:
             return values * share
-        size = x.shape[1] * x.shape[2]
+        size = packing.counts * x.shape[1]  # [n]
         # Sums over dimensions first, then over tokens in double precision.
-        mean = x.sum(2).double().sum(1) / size  # [n]
-        mean_square = (x * x).sum(2).double().sum(1) / size  # [n]
+        mean = packing.sums(x.sum(1).double()) / size  # [n]
+        mean_square = packing.sums((x * x).sum(1).double()) / size  # [n]
         variance = (mean_square - mean * mean).clamp(min=0)  # [n]
         scale = (variance + EPSILON).rsqrt()  # [n]
-        # One mean and one scale for all values of a text, [n, 1] or [n, 1, 1].
-        by_text = (-1,) + (1,) * (values.dim() - 1)
-        mean, scale = mean.view(by_text), scale.view(by_text)
-        return ((values - mean) * scale).float() * share
+        if values is x:
+            mean, scale = packing.spread(mean), packing.spread(scale)  # [tokens]
+            values = x[: len(mean)]
+        return ((values - mean[:, None]) * scale[:, None]).float() * share
 
-    def _pooled(self, x: Any, starts: IntArray | None) -> Any:
-        """One vector per text, [n, d], of its token vectors x [n, length, d]; starts: [n]."""
-        import torch
-
+    def _pooled(self, packing: Packing, x: Any, starts: IntArray | None) -> Any:
+        """One vector per text, [n, d], of its token vectors x [tokens, d]; starts: [n]."""
         if self.pool == "cls":
-            return x[:, 0]
+            return packing.firsts(x)
         if self.pool == "max":
-            return x.amax(1)
+            return packing.maxima(x)
         if starts is None:
-            return x.sum(1) / x.shape[1]
+            return packing.means(x)
         # In context the mean is over the first token, the sentence and the last token.
-        place = torch.arange(x.shape[1], device=x.device)  # [length]
-        first = torch.from_numpy(starts).to(x.device)[:, None]  # [n, 1]
-        counts = ((place == 0) | (place >= first)).to(x.dtype)  # [n, length]
-        total = (x * counts[..., None]).sum(1)  # [n, d]
-        return total / counts.sum(1, keepdim=True)
+        counts = packing.begun(starts).to(x.dtype)  # [tokens]
+        total = packing.sums(x[: len(counts)] * counts[:, None])  # [n, d]
+        return total / packing.sums(counts)[:, None]
 
 
 # Pairs of one product.

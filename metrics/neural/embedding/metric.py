@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
+from ...representations import TRUNCATION_COLUMN, Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Item, Truncation
@@ -35,7 +35,6 @@ from .sentence_transformer import (
     OWN_FILES,
     Dense,
     SentenceTransformer,
-    counted_tokens,
     read_folder,
 )
 
@@ -213,26 +212,18 @@ class EmbeddingScorer(EncoderScorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """Columns "embedding", float32 [rows, d], and "norm", the length of each, float64 [rows]."""
-        embeddings: list[Array] = []
-        order: list[IntArray] = []
-        for rows, states in self.encoder.states(prepared["ids"]):
-            x = states[-1]  # [n, length, d]
-            counted = self._counted(x, prepared["start"][rows])  # [n, length]
-            vectors = self.model.pooling.vectors(x, counted)  # [n, d]
-            for layer in self.layers:
-                vectors = layer(vectors)
-            embeddings.append(vectors.cpu().numpy())
-            order.append(rows)
-        embedding = np.concatenate(embeddings)[np.argsort(np.concatenate(order))]
+        states = self.encoder.states(prepared["ids"])
+        packing = states.packing
+        # Which tokens are pooled, bool [tokens].
+        counted = packing.places >= self.num_left_out
+        if self.reader is not None:
+            counted = packing.begun(prepared["start"])
+        vectors = self.model.pooling.vectors(packing, states.last, counted)  # [n, d]
+        for layer in self.layers:
+            vectors = layer(vectors)
+        embedding = vectors.cpu().numpy()
         norm = np.sqrt(np.square(embedding.astype(np.float64)).sum(axis=1))
         return Reps({"embedding": embedding, "norm": norm})
-
-    def _counted(self, x: Any, starts: IntArray) -> Any:
-        """Mask of the tokens that are pooled, bool [n, length]; starts: offsets of the sentences, [n]."""
-        if self.reader is not None:
-            return counted_tokens(x.shape[1], starts, x.device)
-        places = self.encoder.torch.arange(x.shape[1], device=x.device)  # [length]
-        return (places >= self.num_left_out).expand(len(x), -1)
 
     def _cosines(self, reps: Reps, a: IntArray, b: IntArray) -> FloatArray:
         """Cosines of rows [n] with rows [m], [n, m]; 0 where a vector has no length."""

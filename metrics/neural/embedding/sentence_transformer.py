@@ -26,8 +26,8 @@ from typing import Annotated, Any, Literal, get_args
 from warnings import warn
 
 from ...errors import ModelLoadError, excerpt, unknown
-from ...representations import IntArray
 from ...spec.checked_settings import Field
+from ..models.attention import Packing
 from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
@@ -137,7 +137,7 @@ class Dense:
 
 
 class SentencePooling:
-    """Pools sequences of one length.
+    """Pools the tokens of sequences.
 
     Args:
         modes: one, or several that are put one behind the other.
@@ -148,40 +148,29 @@ class SentencePooling:
         self.modes = tuple(modes)
         self.includes_prompt = includes_prompt
 
-    def vectors(self, x: Any, counted: Any) -> Any:
-        """Vectors [n, modes d] of token vectors x [n, length, d] and which of them count, bool [n, length]."""
+    def vectors(self, packing: Packing, x: Any, counted: Any) -> Any:
+        """Vectors [n, modes d] of token vectors x [tokens, d] and which of them count, bool [tokens]."""
         import torch
 
-        pooled = [self._vectors(mode, x, counted) for mode in self.modes]
+        x = x[: len(counted)]
+        pooled = [self._vectors(mode, packing, x, counted) for mode in self.modes]
         return torch.cat(pooled, 1) if len(pooled) > 1 else pooled[0]
 
-    def _vectors(self, mode: Mode, x: Any, counted: Any) -> Any:
+    def _vectors(self, mode: Mode, packing: Packing, x: Any, counted: Any) -> Any:
         """Vectors [n, d] by one mode."""
-        import torch
-
         if mode == "lasttoken":
-            return x[:, -1]
+            return packing.lasts(x)
         if mode == "cls":
-            first = counted.int().argmax(1)  # [n]
-            return x[torch.arange(len(x), device=x.device), first]
+            # The first token that counts is at the place of how many do not.
+            return packing.firsts(x, packing.sums((~counted).to(x.dtype)).long())
         if mode == "max":
-            return x.masked_fill(~counted[..., None], -torch.inf).amax(1)
-        weights = counted.to(x.dtype)  # [n, length]
+            return packing.maxima(x.masked_fill(~counted[:, None], float("-inf")))
+        weights = counted.to(x.dtype)  # [tokens]
         if mode == "weightedmean":
-            places = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
-            weights = weights * places
-        total = (x * weights[..., None]).sum(1)  # [n, d]
-        count = weights.sum(1, keepdim=True).clamp(min=1e-9)  # [n, 1]
+            weights = weights * (packing.places + 1).to(x.dtype)
+        total = packing.sums(x * weights[:, None])  # [n, d]
+        count = packing.sums(weights)[:, None].clamp(min=1e-9)  # [n, 1]
         return total / (count.sqrt() if mode == "mean_sqrt_len_tokens" else count)
-
-
-def counted_tokens(length: int, starts: IntArray, device: Any) -> Any:
-    """Of sequences of one length, the first token and all from `starts` [n] on, bool [n, length]."""
-    import torch
-
-    places = torch.arange(length, device=device)  # [length]
-    first = torch.from_numpy(starts).to(device)[:, None]  # [n, 1]
-    return (places == 0) | (places >= first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,9 +28,8 @@ from ...scorer import Info, Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader
 from ..models.pretrained import pretrained, tokenizer_of
-from ..models.seq2seq import Seq2Seq
+from ..models.seq2seq import Seq2Seq, Targets
 from ..models.settings import ContextModelMetric
-from ..models.shared_prefix import Targets
 
 Side = Literal["hypothesis", "reference", "source"]
 

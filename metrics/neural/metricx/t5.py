@@ -19,7 +19,6 @@ would scale every score.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from math import log
 from pathlib import Path
@@ -32,7 +31,7 @@ from torch.nn.functional import gelu, pad
 from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
 from ...spec.checked_settings import Field
-from ..models.attention import ROWS, Slab, attention_within, padded_rows, slabs_of
+from ..models.attention import ROWS, Attention, Packing, Spans
 from ..models.elementwise import elementwise
 from ..models.encoder import Stack
 from ..models.files.folder_contents import (
@@ -145,24 +144,26 @@ class T5Regression:
     def __init__(self, weights: T5Weights, device: torch.device, dtype: torch.dtype) -> None:
         self.config = weights.config
         self.device, self.dtype = device, dtype
-        self.embedding = weights.embedding  # [vocabulary, d], where the file is mapped
+        # [vocabulary, d], on a CPU where the file is mapped.
+        self.embedding = weights.embedding
+        if device.type == "cuda":
+            self.embedding = self.embedding.to(device, dtype)
         moved = weights.moved(device, dtype)
         self.encoder, self.encoder_norm = moved.encoder, moved.encoder_norm
         self.decoder, self.decoder_norm = moved.decoder, moved.decoder_norm
         self.row = moved.row.float()  # [d]
         self.distances = DistanceBias(
-            moved.distance_bias.float(), self.config.relative_attention_max_distance
+            moved.distance_bias, self.config.relative_attention_max_distance
         )
 
     def scores(self, ids: Ragged) -> FloatArray:
         """The regression value of every sequence, before any clamp, [n]."""
-        order = np.argsort(ids.lengths, kind="stable")
-        slabs = slabs_of(ids.lengths[order].tolist())
+        packing = Packing(ids.lengths, self.device, self.distances.of_length)
         with torch.inference_mode():
-            states = self._encoded(ids[order].values, slabs)  # [tokens, d]
-            values = self._decoded(states, slabs, len(order))  # [n]
-        result = np.empty(len(order))
-        result[order] = values.double().cpu().numpy()
+            states = self._encoded(ids, packing)  # [tokens, d]
+            values: FloatArray = self._decoded(states, packing).double().cpu().numpy()  # [n]
+        result = np.empty(len(values))
+        result[packing.order] = values
         return result
 
     def flops(self, lengths: IntArray) -> float:
@@ -177,42 +178,49 @@ class T5Regression:
         of_decoder = 2 * decoder.layers * (of_step * len(lengths) + of_sums)
         return encoder.flops(lengths) + of_decoder
 
-    def _encoded(self, tokens: IntArray, slabs: Sequence[Slab]) -> torch.Tensor:
-        """The encoder's states of a batch, [tokens and spare rows, d]; tokens: [tokens]."""
-        ids = torch.from_numpy(padded_rows(tokens))
-        x = self.embedding[ids].to(self.device, self.dtype)  # [rows, d]
-        attend = attention_within(slabs, self.distances.of_length(self.dtype))
+    def _encoded(self, ids: Ragged, packing: Packing) -> torch.Tensor:
+        """The encoder's states of a batch, [tokens and spare rows, d]."""
+        rows = packing.row(ids)[0].to(self.embedding.device)
+        x = self.embedding[rows].to(self.device, self.dtype)  # [rows, d]
         heads = self.config.num_heads
         for layer in self.encoder:
             normed = self._norm(x, layer.attention_norm)
-            # One batch of all rows, heads before rows: [1, heads, rows, d/heads].
             query, key, value = (
-                linear(normed, weight).view(1, len(x), heads, -1).transpose(1, 2)
+                linear(normed, weight).view(len(x), heads, -1)  # [rows, heads, d/heads]
                 for weight in (layer.query, layer.key, layer.value)
             )
-            attended = attend(query, key, value, 1.0)[0].flatten(1)  # [rows, heads d/heads]
+            attended = packing(query, key, value, 1.0).flatten(1)  # [rows, heads d/heads]
             x = x + linear(attended, layer.out)
             x = x + self._fed_forward(self._norm(x, layer.feed_forward.norm), layer.feed_forward)
         return self._norm(x, self.encoder_norm)
 
-    def _decoded(self, states: torch.Tensor, slabs: Sequence[Slab], num: int) -> torch.Tensor:
-        """The regression value of every sequence [n], from the encoder's states [tokens, d] of all of them."""
+    def _decoded(self, states: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """The regression value of every sequence [n] in the packing's order, from the encoder's states [rows, d]."""
+        num = len(packing.order)
         start = self.embedding[self.config.decoder_start_token_id]
         x = start.to(self.device, self.dtype).expand(num + -num % ROWS, -1)  # [n and spare, d]
+        # On a GPU the one query of every sequence attends to the states as any other.
+        ones = Spans.of_lengths(np.ones(num, np.int64))
+        to_states = None if packing.on_cpu else Attention(ones, packing.spans, len(x), self.device)
         for layer in self.decoder:
             itself = linear(self._norm(x, layer.self_norm), layer.self_value)
             x = x + linear(itself, layer.self_out)
             queries = self._norm(x, layer.cross_norm)
-            x = x + self._looked_up(queries, layer, states, slabs)
+            x = x + self._looked_up(queries, layer, states, packing, to_states)
             x = x + self._fed_forward(self._norm(x, layer.feed_forward.norm), layer.feed_forward)
         # Products and sums of single rows, so that none depends on how many there are.
         values: torch.Tensor = (self._norm(x, self.decoder_norm).float() * self.row).sum(1)
         return values[:num]
 
     def _looked_up(
-        self, x: torch.Tensor, layer: DecoderLayer, states: torch.Tensor, slabs: Sequence[Slab]
+        self,
+        x: torch.Tensor,
+        layer: DecoderLayer,
+        states: torch.Tensor,
+        packing: Packing,
+        to_states: Attention | None,
     ) -> torch.Tensor:
-        """The attention of x [n and spare rows, d] to the encoder's states [tokens, d], of the shape of x."""
+        """The attention of x [n and spare rows, d] to the encoder's states [rows, d], of the shape of x."""
         heads = self.config.num_heads
         width = x.shape[1]
         query = linear(x, layer.cross_query).view(len(x), heads, -1)  # [n, heads, d/heads]
@@ -220,12 +228,15 @@ class T5Regression:
         of_keys = layer.cross_key.view(heads, -1, width)  # [heads, d/heads, d]
         sought = torch.matmul(query.transpose(0, 1), of_keys).transpose(0, 1)
         # sum_t a_t E_t of every head, [n and spare rows, heads, d].
-        seen = x.new_zeros(len(x), heads, width)
-        first = 0
-        for slab in slabs:
-            rows = slice(first, first + slab.sequences)
-            seen[rows] = _attended(slab.rows(states), sought[rows])
-            first += slab.sequences
+        if to_states is not None:
+            seen = to_states(sought, states[:, None], states[:, None], 1.0)
+        else:
+            seen = x.new_zeros(len(x), heads, width)
+            first = 0
+            for slab in packing.slabs:
+                rows = slice(first, first + slab.sequences)
+                seen[rows] = _attended(slab.rows(states), sought[rows])
+                first += slab.sequences
         of_values = layer.cross_value.view(heads, -1, width)  # [heads, d/heads, d]
         value = torch.matmul(seen.transpose(0, 1), of_values.transpose(1, 2))  # [heads, n, d/heads]
         return linear(value.transpose(0, 1).flatten(1), layer.cross_out)
@@ -275,16 +286,12 @@ class DistanceBias:
     def __init__(self, table: torch.Tensor, max_distance: int) -> None:
         self.table, self.max_distance = table, max_distance
 
-    def of_length(self, dtype: torch.dtype) -> Callable[[int], torch.Tensor]:
-        """A function from a length to the bias [heads, length, length] of sequences of that length."""
-
-        def bias(length: int) -> torch.Tensor:
-            place = torch.arange(length, device=self.table.device)
-            distance = place[None, :] - place[:, None]  # [queries, keys]
-            by_distance = self.table[self._buckets(length)].to(dtype)  # [2 length - 1, heads]
-            return by_distance[distance + length - 1].permute(2, 0, 1).contiguous()
-
-        return bias
+    def of_length(self, length: int) -> torch.Tensor:
+        """The bias [heads, length, length] of sequences of a length."""
+        place = torch.arange(length, device=self.table.device)
+        distance = place[None, :] - place[:, None]  # [queries, keys]
+        by_distance = self.table[self._buckets(length)]  # [2 length - 1, heads]
+        return by_distance[distance + length - 1].permute(2, 0, 1).contiguous()
 
     def _buckets(self, length: int) -> torch.Tensor:
         """The bucket of every distance from -(length - 1) to length - 1, [2 length - 1]."""

@@ -1,20 +1,20 @@
-"""A text encoder: hidden states of token sequences, whatever else is in their batch.
+"""Models on their device, and text encoders: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `attention`); any other on sequences of one length, on a CPU one at
-a time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit
-on a CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
+Encoders of the BERT family run packed (see `attention`); any other padded, on a CPU one sequence at a time, to a
+multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a CPU. It knows
+nothing of texts or metrics; torch and transformers are imported when one is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ...errors import InputError
 from ...representations import IntArray, Ragged
-from .attention import ROWS, attention_within, padded_rows, slabs_of, use_packed_attention
+from .attention import ROWS, Packing, padded_rows, use_packed_attention
 
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
@@ -63,15 +63,79 @@ class Stack(NamedTuple):
         return float(2 * self.layers * of_tokens)
 
 
-class Encoder:
+class PackedModel:
+    """A transformers model on its device, with layers whose rows stand alone; it only runs.
+
+    Args:
+        model: a transformers model.
+        device: where it runs; the first GPU if there is one, else the CPU, if not given.
+        dtype: in which precision.
+        batch_tokens: tokens of one pass, chosen by device if not given.
+
+    Attributes:
+        max_tokens: the longest sequence that it has positions for.
+    """
+
+    # Tokens of one pass on a CPU.
+    cpu_tokens: ClassVar[int] = CPU_TOKENS
+
+    def __init__(
+        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
+    ) -> None:
+        import torch
+
+        from .elementwise import use_elementwise
+        from .linear_products import use_linear_products
+
+        self.torch = torch
+        use_linear_products(model)
+        use_elementwise(model)
+        self.device = device_of(device)
+        self.model = model.to(self.device, getattr(torch, dtype)).train(False)
+        self.config = model.config.get_text_config()
+        self.batch_tokens = batch_tokens or (self.cpu_tokens if self.on_cpu else GPU_TOKENS)
+        self.max_tokens = longest_input(model)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether states must not depend on their company, to the last bit."""
+        return bool(self.device.type == "cpu")
+
+    def tensor(self, values: Any) -> Any:
+        """An array on the device."""
+        return self.torch.from_numpy(values).to(self.device)
+
+
+class States(NamedTuple):
+    """Hidden states of a batch of sequences, [tokens and spare ones, d] each: of all layers and the embeddings, or one.
+
+    Layers are in the model's precision; `last` is in float32 or better.
+    """
+
+    packing: Packing
+    layers: Sequence[Any]
+
+    @property
+    def last(self) -> Any:
+        """Those of the last layer, [tokens and spare ones, d]."""
+        return self.layers[-1].float()
+
+    def by_length(self) -> Iterator[tuple[IntArray, list[Any]]]:
+        """Rows of one length at a time, and their states in every layer, [rows, length, d]."""
+        first = 0
+        for slab in self.packing.slabs:
+            rows = self.packing.order[first : first + slab.sequences]
+            yield rows, [slab.rows(x).float() for x in self.layers]
+            first += slab.sequences
+
+
+class Encoder(PackedModel):
     """A transformer encoder without its pooler.
 
     Args:
         model: a transformers model in evaluation mode.
-        device: where it runs.
-        dtype: in which precision.
+        device, dtype, batch_tokens: as in `PackedModel`.
         layer: the last layer that runs, 0 the embeddings; all if not given.
-        batch_tokens: tokens of one batch, chosen by device if not given.
     """
 
     def __init__(
@@ -82,13 +146,6 @@ class Encoder:
         layer: int | None = None,
         batch_tokens: int | None = None,
     ) -> None:
-        import torch
-
-        from .elementwise import use_elementwise
-        from .linear_products import use_linear_products
-
-        self.torch = torch
-        self.config = model.config
         layers = model.config.num_hidden_layers
         if layer is not None and not 0 <= layer <= layers:
             raise InputError(f"layer {layer} of an encoder with {layers} layers", where="layer")
@@ -98,101 +155,72 @@ class Encoder:
             if model.config.model_type not in NORMED_AT_THE_END:
                 model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
-        use_linear_products(model)
-        use_elementwise(model)
-        self.device = device_of(device)
-        self.model = model.to(self.device, getattr(torch, dtype)).train(False)
-        on_cpu = self.device.type == "cpu"
-        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest sequence it has positions for."""
-        return longest_input(self.model)
+        super().__init__(model, device, dtype, batch_tokens)
 
     def flops(self, lengths: IntArray) -> float:
         """Floating point operations of passes over sequences of these lengths, [n]."""
         return Stack.of_encoder(self.config, self.layer).flops(lengths)
 
-    def states(
-        self, ids: Ragged, all_layers: bool = False, types: Ragged | None = None
-    ) -> Iterator[tuple[IntArray, list[Any]]]:
-        """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
+    def states(self, ids: Ragged, all_layers: bool = False, types: Ragged | None = None) -> States:
+        """The states of the encoder's `layer`, or of the embeddings and every layer up to it.
 
-        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it. types: of the
-        tokens, in rows as long as those of `ids`; all 0 if not given.
+        types: of the tokens, in rows as long as those of `ids`; all 0 if not given.
         """
-        order = np.argsort(ids.lengths, kind="stable")
-        forward = self._packed if self.packed else self._plain
+        packing = Packing(ids.lengths, self.device)
+        chosen = slice(0 if all_layers else self.layer, self.layer + 1)
         with self.torch.inference_mode():
-            for rows, states in forward(ids, types, order):
-                layers = states if all_layers else states[-1:]
-                yield rows, [x.float() for x in layers]
+            if self.packed:
+                return States(packing, self._packed(packing, ids, types)[chosen])
+            in_order = None if types is None else types[packing.order]
+            passes = self.padded_passes(self.model, ids[packing.order], in_order)
+            parts = [[x[is_read] for x in out.hidden_states[chosen]] for out, is_read in passes]
+            layers = [self.torch.cat(of_layer) for of_layer in zip(*parts, strict=True)]
+            return States(packing, layers)
 
-    def _packed(
-        self, ids: Ragged, types: Ragged | None, order: IntArray
-    ) -> Iterator[tuple[IntArray, list[Any]]]:
-        """As `states`, all rows in one pass; order: the rows by length, [rows]."""
-        lengths = ids.lengths[order]
-        tokens = ids[order].values
-        starts = np.repeat(lengths.cumsum() - lengths, lengths)  # [tokens]
-        position = np.arange(len(tokens)) - starts + first_position(self.model)  # [tokens]
-        slabs = slabs_of(lengths.tolist())
-        more = {}
-        if types is not None:
-            more["token_type_ids"] = self._row(padded_rows(types[order].values))
+    def _packed(self, packing: Packing, ids: Ragged, types: Ragged | None) -> Any:
+        """States of the embeddings and every layer [tokens and spare ones, d], all rows in one pass."""
+        places = packing.spans.places + first_position(self.model)
+        more = {} if types is None else {"token_type_ids": packing.row(types)}
         out = self.model(
-            input_ids=self._row(padded_rows(tokens)),
-            position_ids=self._row(padded_rows(position)),
+            input_ids=packing.row(ids),
+            position_ids=self.tensor(padded_rows(places))[None],
             output_hidden_states=True,
-            packing=attention_within(slabs),
+            packing=packing,
             **more,
         )
-        layers = out.hidden_states[: self.layer + 1]  # [1, tokens and spare ones, d] each
-        first = 0
-        for slab in slabs:
-            rows = order[first : first + slab.sequences]
-            yield rows, [slab.rows(x[0]) for x in layers]
-            first += slab.sequences
+        return [x[0] for x in out.hidden_states]
 
-    def _plain(
-        self, ids: Ragged, types: Ragged | None, order: IntArray
-    ) -> Iterator[tuple[IntArray, list[Any]]]:
-        """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
-        pad = self.torch.nn.functional.pad
-        for slab in slabs_of(ids.lengths[order].tolist()):
-            same, order = order[: slab.sequences], order[slab.sequences :]
-            # Up to a multiple of 16, as far as the model has positions.
-            free = max(0, self.max_tokens - slab.length)
-            spare = (0, min(-slab.length % ROWS, free))
-            step = 1 if self.device.type == "cpu" else slab.sequences
-            for start in range(0, slab.sequences, step):
-                rows = same[start : start + step]
-                values = ids[rows].values.reshape(len(rows), -1)  # [rows, length]
-                tokens = self.torch.from_numpy(values).to(self.device)
-                more = {}
-                if types is not None:
-                    of_rows = types[rows].values.reshape(len(rows), -1)  # [rows, length]
-                    of_tokens = self.torch.from_numpy(of_rows).to(self.device)
-                    more["token_type_ids"] = pad(of_tokens, spare)
-                out = self.model(
-                    input_ids=pad(tokens, spare, value=self.config.pad_token_id or 0),
-                    attention_mask=pad(self.torch.ones_like(tokens), spare),
-                    output_hidden_states=True,
-                    **more,
-                )
-                layers = out.hidden_states[: self.layer + 1]  # [rows, length and spare, d] each
-                yield rows, [x[:, : slab.length] for x in layers]
+    def padded_passes(
+        self, model: Any, ids: Ragged, types: Ragged | None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Outputs of a model that runs padded, on a CPU for one sequence at a time, and which tokens are read.
 
-    def _row(self, values: IntArray) -> Any:
-        """Values [tokens] as a batch of one, [1, tokens]."""
-        return self.torch.from_numpy(values)[None].to(self.device)
+        Sequences are padded to a multiple of 16, as far as there are positions. The tokens that are read: [n, width].
+        """
+        step = 1 if self.on_cpu else max(1, len(ids))
+        for start in range(0, len(ids), step):
+            rows = np.arange(start, min(start + step, len(ids)))
+            lengths = ids.lengths[rows]
+            longest = int(lengths.max())
+            width = min(longest + -longest % ROWS, max(longest, self.max_tokens))
+            is_read = np.arange(width) < lengths[:, None]
+            inputs = {"input_ids": (ids, self.config.pad_token_id or 0)}
+            if types is not None:
+                inputs["token_type_ids"] = (types, 0)
+            tensors = {}
+            for name, (values, filler) in inputs.items():
+                padded = np.full(is_read.shape, filler)
+                padded[is_read] = values[rows].values
+                tensors[name] = self.tensor(padded)
+            mask = self.tensor(is_read)
+            out = model(**tensors, attention_mask=mask.long(), output_hidden_states=True)
+            yield out, mask
 
 
 def longest_input(model: Any) -> int:
     """The tokens of the longest sequence that a model has positions for."""
-    positions = int(getattr(model.config, "max_position_embeddings", 1 << 30))
-    return positions - first_position(model)
+    positions = getattr(model.config, "max_position_embeddings", None) or 1 << 30
+    return int(positions) - first_position(model)
 
 
 def first_position(model: Any) -> int:

@@ -1,24 +1,21 @@
-"""Passes of a causal model over many texts, each behind a prompt: what several of them share, and what is scored.
+"""Passes of a decoder over many texts, each behind a prompt: what several of them share, and what is scored.
 
     log p(x_a ... x_b | x_<a) = sum_{t=a..b} log p(x_t | x_<t)
 
-What stands before the first scored token a is the prompt, read once for all texts that stand behind the same one; the
-rest of every text follows. `PromptPass` holds arrays alone and knows no model.
-
-`Attending` is the attention of a pass, as an implementation for the attention interface of transformers. A model calls
-it for every layer with the arguments of its attention interface; what attends to what comes with the pass
-(`Attending`), so that no mask is made.
+What stands before the first scored token a is the prompt, read once for all texts that stand behind the same one, given
+the same source; the rest of every text follows. `PromptPass` holds arrays alone and knows no model, and `Attending` is
+its attention, for every layer of a model that runs packed (see `attention`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
-from .attention import Attention, Spans, no_mask
+from .attention import Attention, Spans
 
 
 class Prompted(NamedTuple):
@@ -26,25 +23,35 @@ class Prompted(NamedTuple):
 
     ids: Ragged  # n sequences
     first: IntArray  # [n] place of the first scored token, at least 1; all behind it are scored too
+    given: IntArray | None = (
+        None  # [n] the source of each, None where texts are given nothing but their prompts
+    )
 
     @property
     def num_scored(self) -> IntArray:
         """Number of scored tokens, [n]."""
         return self.ids.lengths - self.first
 
-    def prompt_key(self, row: int) -> bytes:
-        """The tokens of the prompt: sequences of one key share it."""
+    def prompt_key(self, row: int) -> tuple[int, bytes]:
+        """The source and the tokens of the prompt: sequences of one key share it."""
         start = self.ids.offsets[row]
         end = start + self.first[row]
-        return self.ids.values[start:end].tobytes()
+        return 0 if self.given is None else int(self.given[row]), self.ids.values[
+            start:end
+        ].tobytes()
 
-    def in_order(self) -> list[int]:
-        """The rows with something to score, those that share a prompt next to each other, the shortest first."""
+    def in_order(self, source_lengths: IntArray | None = None) -> list[int]:
+        """The rows with something to score, those that share a prompt next to each other, the shortest first.
+
+        source_lengths: tokens of the sources, [sources].
+        """
         num_scored = self.num_scored
-        keys = [
-            (int(self.first[row]), self.prompt_key(row), int(num_scored[row]), row)
-            for row in np.flatnonzero(num_scored > 0).tolist()
-        ]
+        keys = []
+        for row in np.flatnonzero(num_scored > 0).tolist():
+            source, prompt = self.prompt_key(row)
+            of_source = 0 if source_lengths is None else int(source_lengths[source])
+            shared = of_source, source, int(self.first[row]), prompt
+            keys.append((*shared, int(num_scored[row]), row))
         return [key[-1] for key in sorted(keys)]
 
 
@@ -60,24 +67,32 @@ def num_common(a: Sequence[int], b: Sequence[int]) -> int:
     return min(len(a), len(b))
 
 
-def batches(texts: Prompted, order: Sequence[int], budget: int) -> Iterator[Sequence[int]]:
-    """Consecutive rows that are at most `budget` tokens together, a shared prompt once (one row may be more)."""
+def batches(
+    texts: Prompted, order: Sequence[int], budget: int, source_lengths: IntArray | None = None
+) -> Iterator[Sequence[int]]:
+    """Consecutive rows that are at most `budget` tokens together, a shared prompt and source once (one may be more).
+
+    source_lengths: tokens of the sources that texts are given, [sources].
+    """
     num_scored = texts.num_scored
     start = used = 0
-    last_key = b""
+    seen: set[Any] = set()
     for i, row in enumerate(order):
         key = texts.prompt_key(row)
-        prompt, rest = int(texts.first[row]), int(num_scored[row]) - 1
-        is_shared = i > start and key == last_key
-        added = rest if is_shared else prompt + rest
+        parts: dict[Any, int] = {key: int(texts.first[row])}
+        if source_lengths is not None:
+            parts[key[0]] = int(source_lengths[key[0]])
+        rest = int(num_scored[row]) - 1
+        added = rest + sum(tokens for part, tokens in parts.items() if part not in seen)
         if i > start and used + added > budget:
             yield order[start:i]
             # A new batch shares nothing with the last one.
             start = i
             used = 0
-            added = prompt + rest
+            seen = set()
+            added = rest + sum(parts.values())
         used += added
-        last_key = key
+        seen.update(parts)
     if order:
         yield order[start:]
 
@@ -88,6 +103,8 @@ class PromptPass:
     The state before a token scores it: of n scored tokens, the prompt's last state scores one, the rest n - 1.
 
     Attributes:
+        sources: the sources that texts are given, each once, [sources].
+        source_of: place among them of that of each part, [parts].
         spans: the parts, one after the other: prompts, then as many rests as sequences.
         before: for each of them the prompt that it follows, an empty one if it is a prompt itself.
         inputs: tokens read, [tokens].
@@ -100,14 +117,17 @@ class PromptPass:
 
     def __init__(self, texts: Prompted, rows: Sequence[int]) -> None:
         # A prompt is read once; any sequence behind it has its tokens.
-        row_with = {texts.prompt_key(row): row for row in reversed(rows)}
+        keys = [texts.prompt_key(row) for row in rows]
+        row_with = dict(zip(reversed(keys), reversed(rows), strict=True))
         prompt_rows = list(reversed(row_with.values()))
         numbers = {texts.prompt_key(row): number for number, row in enumerate(prompt_rows)}
-        prompt_of = np.array([numbers[texts.prompt_key(row)] for row in rows])
+        prompt_of = np.array([numbers[key] for key in keys])
         num_prompts = len(prompt_rows)
         row = np.array([*prompt_rows, *rows])  # [parts]
         is_prompt = np.arange(len(row)) < num_prompts  # [parts]
         self.num_scored = texts.num_scored[np.array(rows)]
+        given = np.zeros(len(row), np.int64) if texts.given is None else texts.given[row]
+        self.sources, self.source_of = np.unique(given, return_inverse=True)
 
         first = texts.first[row]  # [parts]
         # The last token of a sequence is scored, not read.
@@ -138,43 +158,9 @@ class PromptPass:
         self.scored_by[~is_first] = num_prompts + np.arange(len(rests))
 
     def by_sequence(self, values: FloatArray) -> list[FloatArray]:
-        """Of values of the scored tokens [scored], those of each sequence."""
+        """Of values of the scored tokens [scored, ...], those of each sequence."""
         ends = self.num_scored.cumsum()
         return np.split(values, ends[:-1])
-
-
-NAME = "discorank-prompts"
-# Kinds of layers that can run packed.
-LAYERS = {"full_attention", "sliding_attention"}
-# Settings of configurations with experts, where the rows of a product are as many as tokens chose it.
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
-
-def attends_over_interface(model: Any, config: Any) -> bool:
-    """Whether all layers of a model attend over the interface, as far as its class and configuration say."""
-    layers = set(getattr(config, "layer_types", None) or ())
-    if not layers <= LAYERS or any(getattr(config, name, None) for name in EXPERTS):
-        return False
-    return bool(getattr(type(model), "_supports_attention_backend", False))
-
-
-def use_prompt_attention(model: Any) -> None:
-    """Makes a model attend over shared prompts: every pass needs ``attend=``, an `Attending`."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, no_mask)
-    model.set_attn_implementation(NAME)
-
-
-def rope_types(config: Any) -> set[str]:
-    """The kinds of rotary positions that a configuration names, of all kinds of layers."""
-    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
-    if not isinstance(parameters, Mapping):
-        return set()
-    of_layers = [value for value in parameters.values() if isinstance(value, Mapping)]
-    kinds = [one.get("rope_type") or one.get("type") for one in (parameters, *of_layers)]
-    return {str(kind) for kind in kinds if kind}
 
 
 class Attending:
@@ -184,34 +170,13 @@ class Attending:
         self.prompt_pass, self.rows, self.device = prompt_pass, rows, device
         self.by_window: dict[int | None, Attention] = {}
 
-    def within(self, window: int | None) -> Attention:
-        """That of layers with a window of so many tokens."""
+    def __call__(
+        self, query: Any, key: Any, value: Any, scaling: float, window: int | None = None
+    ) -> Any:
+        """States [rows, heads, d] in a layer with a window of so many tokens; as `Attention`."""
         if window not in self.by_window:
             spans, before = self.prompt_pass.spans, self.prompt_pass.before
             self.by_window[window] = Attention(
                 spans, before, self.rows, self.device, own=True, window=window
             )
-        return self.by_window[window]
-
-
-def _attention(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    *,
-    attend: Attending,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Any = None,
-    **_: Any,
-) -> tuple[Any, None]:
-    """Attention as transformers calls it: query [1, heads, tokens, d], key and value [1, key heads, tokens, d]."""
-    if softcap is not None or s_aux is not None:
-        raise ValueError("attention of another kind")
-    scaling = scaling or query.shape[-1] ** -0.5
-    # Tokens first: [tokens, heads, d].
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    return attend.within(sliding_window)(q, k, v, scaling)[None], None
+        return self.by_window[window](query, key, value, scaling)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from ...errors import ModelLoadError
 from ...execution.store import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .attention import ROWS, Attention, Spans, padded_rows
-from .encoder import CPU_TOKENS, GPU_TOKENS, DType, Stack, device_of
-from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
+from .causal_lm import by_label
+from .encoder import DType, PackedModel, Stack
+from .prompt_pass import Prompted, PromptPass, batches
 
 # `model_type` of a configuration: whether norms stand before what they feed.
 FAMILY = {"bart": False, "mbart": True}
@@ -27,14 +28,38 @@ FAMILY = {"bart": False, "mbart": True}
 CPU_CELLS, GPU_CELLS = 1 << 23, 1 << 28
 
 
-class Seq2Seq:
+class Targets(NamedTuple):
+    """Texts as labels, and which of these are scored."""
+
+    ids: Ragged  # n rows of labels
+    prefix_lengths: IntArray  # [n] labels up to the first scored one, itself counted
+    num_scored: IntArray  # [n] labels that are scored, one after the other
+
+    @property
+    def sequences(self) -> Ragged:
+        """The tokens that the decoder reads, and the last scored label: it starts from the last label of a text."""
+        ends = self.ids.offsets[1:] - 1
+        # Labels behind the first token; none where nothing is scored, which may begin behind the text.
+        reads = np.where(self.num_scored, self.prefix_lengths + self.num_scored - 1, 0)  # [n]
+        label = np.repeat(self.ids.offsets[:-1], reads) + Spans.of_lengths(reads).places
+        starts = reads.cumsum() - reads
+        tokens = np.insert(self.ids.values[label], starts, self.ids.values[ends])
+        return Ragged.of_lengths(tokens, reads + 1)
+
+    def num_tokens(self, rows: IntArray) -> int:
+        """Number of tokens that the decoder reads of the targets in rows [m] for one source."""
+        rows = rows[self.num_scored[rows] > 0]
+        texts = Prompted(self.sequences[rows], self.prefix_lengths[rows])
+        prompts = {texts.prompt_key(row): int(texts.first[row]) for row in range(len(rows))}
+        return sum(prompts.values()) + int((texts.num_scored - 1).sum())
+
+
+class Seq2Seq(PackedModel):
     """A loaded model.
 
     Args:
         model: a transformers model with a vocabulary head.
-        device: where it runs; the first GPU if there is one, else the CPU, if not given.
-        dtype: in which precision.
-        batch_tokens: tokens of a pass, chosen by device if not given.
+        device, dtype, batch_tokens: as in `PackedModel`.
 
     Raises:
         ModelLoadError: the model is of another family.
@@ -43,10 +68,7 @@ class Seq2Seq:
     def __init__(
         self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
     ) -> None:
-        import torch
-
-        from .elementwise import use_elementwise
-        from .linear_products import SLICE, use_linear_products
+        from .linear_products import SLICE
 
         config = model.config
         if config.model_type not in FAMILY:
@@ -55,16 +77,10 @@ class Seq2Seq:
                 where=str(config.name_or_path),
                 fix="Such as facebook/bart-large-cnn, facebook/mbart-large-50",
             )
-        self.torch = torch
+        super().__init__(model, device, dtype, batch_tokens)
         self.norm_first = FAMILY[config.model_type]
-        use_linear_products(model)
-        use_elementwise(model)
-        self.device = device_of(device)
-        self.model = model.to(self.device, getattr(torch, dtype)).train(False)
-        on_cpu = self.device.type == "cpu"
-        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
         self.max_tokens = int(config.max_position_embeddings)
-        cells = CPU_CELLS if on_cpu else GPU_CELLS
+        cells = CPU_CELLS if self.on_cpu else GPU_CELLS
         self.head_rows = max(1, cells // (SLICE * ROWS)) * ROWS
 
     def encode(self, ids: Ragged) -> Ragged:
@@ -112,34 +128,31 @@ class Seq2Seq:
 
         rows: of the source among the `states` and of the target, [n, 2]. Where no label is scored, 0.
         """
-        pairs = pairs_of(rows, states.lengths, targets)
-        # Sorted pairs have next to each other what they share.
-        order = sorted(range(len(pairs)), key=pairs.__getitem__)
-        order = [i for i in order if pairs[i].num_scored]
-        ordered = [pairs[i] for i in order]
-        sums: list[float] = []
-        for batch in batches(ordered, targets, self.batch_tokens):
-            sums += in_halves(partial(self._sums, states, targets), batch)
-        log_likelihoods = np.zeros(len(pairs))
-        log_likelihoods[order] = sums
+        sources, targets_of = rows.T
+        first = targets.prefix_lengths[targets_of]
+        texts = Prompted(targets.sequences[targets_of], first, sources)
+        order = texts.in_order(states.lengths)
+        log_likelihoods = np.zeros(len(rows))
+        for batch in batches(texts, order, self.batch_tokens, states.lengths):
+            log_likelihoods[batch] = in_halves(partial(self._sums, states, texts), batch)
         return log_likelihoods
 
-    def _sums(
-        self, states: Ragged, targets: Targets, pairs: Sequence[SourceTargetPair]
-    ) -> list[float]:
-        """Summed log-probabilities of the pairs of one pass."""
-        decoder_pass = DecoderPass(pairs, targets)
+    def _sums(self, states: Ragged, texts: Prompted, rows: Sequence[int]) -> list[float]:
+        """Summed log-probabilities of the texts of one pass."""
+        decoder_pass = PromptPass(texts, rows)
         with self.torch.inference_mode():
             x = self._decoded(decoder_pass, states[decoder_pass.sources])
-            values = self._log_probabilities(x, decoder_pass.scored, decoder_pass.labels)
-        return list(decoder_pass.sums(values))
+            scoring = x.index_select(0, self.tensor(padded_rows(decoder_pass.states)))
+            values = by_label(decoder_pass, scoring, self.head_rows, self._log_probabilities)
+        # Added up in order.
+        return [float(np.cumsum(of_text)[-1]) for of_text in values]
 
-    def _decoded(self, decoder_pass: DecoderPass, states: Ragged) -> Any:
+    def _decoded(self, decoder_pass: PromptPass, states: Ragged) -> Any:
         """The decoder's states of a pass, [tokens and spare rows, d]; states: [tokens, d] of its sources."""
         decoder = self.model.get_decoder()
         x = self._embedded(decoder, decoder_pass.inputs, decoder_pass.places)
         # [source tokens and spare rows, d]
-        memory = self._tensor(padded_rows(states.values)).to(x.dtype)
+        memory = self.tensor(padded_rows(states.values)).to(x.dtype)
 
         # Every token attends to the prefix before its sequence and to the sequence up to itself, then to its source.
         spans = decoder_pass.spans
@@ -154,28 +167,17 @@ class Seq2Seq:
             x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
         return self._finished(decoder, x)
 
-    def _log_probabilities(self, x: Any, scored: IntArray, labels: IntArray) -> FloatArray:
-        """Of the label that follows each scored state, [scored].
-
-        x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
-        """
+    def _log_probabilities(self, states: Any, rows: Any, labels: Any) -> Any:
+        """Of labels [m] under the rows [m] of states [states, d], [m]."""
         from .linear_products import label_log_probabilities
 
-        rows = self._tensor(padded_rows(scored))  # [scored and spare ones]
-        following = self._tensor(padded_rows(labels))  # [scored and spare ones]
         weight, bias = self.model.lm_head.weight, self.model.final_logits_bias[0]
-        parts = zip(rows.split(self.head_rows), following.split(self.head_rows), strict=True)
-        values = [
-            label_log_probabilities(x.index_select(0, part), weight, bias, label)
-            for part, label in parts
-        ]
-        of_all = self.torch.cat(values)[: len(scored)]  # [scored]
-        return of_all.cpu().numpy()
+        return label_log_probabilities(states, weight, bias, rows, labels)
 
     def _embedded(self, stack: Any, tokens: IntArray, places: IntArray) -> Any:
         """Tokens [tokens] at their places [tokens] as vectors, [tokens and spare rows, d]."""
-        token_ids = self._tensor(padded_rows(tokens))  # [tokens and spare rows]
-        position_ids = self._tensor(padded_rows(places))  # [tokens and spare rows]
+        token_ids = self.tensor(padded_rows(tokens))  # [tokens and spare rows]
+        position_ids = self.tensor(padded_rows(places))  # [tokens and spare rows]
         of_tokens = stack.embed_tokens(token_ids[None])  # [1, tokens and spare rows, d]
         of_places = stack.embed_positions(None, position_ids=position_ids)
         return stack.layernorm_embedding(of_tokens + of_places)[0]
@@ -189,9 +191,6 @@ class Seq2Seq:
     def _finished(self, stack: Any, x: Any) -> Any:
         """The last norm over x [rows, d], where norms stand first."""
         return stack.layer_norm(x) if self.norm_first else x
-
-    def _tensor(self, values: Any) -> Any:
-        return self.torch.from_numpy(values).to(self.device)
 
 
 def _attended(module: Any, attend: Attention, x: Any, memory: Any = None) -> Any:

@@ -14,38 +14,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...execution.store import in_batches, in_halves
+from ...execution.store import in_batches
 from ...representations import Array, FloatArray, IntArray, Ragged
-from .attention import ROWS, padded_rows, slabs_of
-from .causal_lm import (
-    CPU_TOKENS,
-    GPU_TOKENS,
-    MEAN_TOLERANCE,
-    STRETCHED,
-    TOLERANCE,
-    decoder_stack,
-    tried_tokens,
-)
-from .encoder import DType, Encoder, device_of
+from .attention import ROWS
+from .causal_lm import CausalModel, decoder_stack
+from .encoder import DType, Encoder
 from .files.folder_contents import CheckedTensors, read_weights
 from .pretrained import pretrained
-from .prompt_pass import (
-    Attending,
-    Prompted,
-    PromptPass,
-    attends_over_interface,
-    batches,
-    rope_types,
-    use_prompt_attention,
-)
+from .prompt_pass import Prompted, PromptPass
 
 KIND = "AutoModelForSequenceClassification"
 # The layer that is the head of decoders in transformers.
@@ -136,15 +119,17 @@ class EncoderClassifier(SequenceClassifier):
         self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
     ) -> FloatArray:
         """As `SequenceClassifier`."""
-        forward = self._packed if self.encoder.packed else self._plain
-        # A model that knows one type has no vectors for others.
-        knows_types = (getattr(self.config, "type_vocab_size", None) or 0) > 1
-
-        def run(rows: IntArray) -> FloatArray:
-            return forward(ids[rows], types[rows] if knows_types and types is not None else None)
-
         if not len(ids):
             return np.empty((0, len(self.names)))
+        # A model that knows one type has no vectors for others.
+        if (getattr(self.config, "type_vocab_size", None) or 0) <= 1:
+            types = None
+        forward = self._packed if self.encoder.packed else self._plain
+
+        def run(rows: IntArray) -> FloatArray:
+            logits = forward(ids[rows], None if types is None else types[rows])
+            return np.asarray(logits.double().cpu().numpy())
+
         with self.encoder.torch.inference_mode():
             values, places = in_batches(ids.lengths, self.batch_tokens, run)
         return np.concatenate(values)[places]
@@ -153,54 +138,22 @@ class EncoderClassifier(SequenceClassifier):
         """Those of the encoder."""
         return self.encoder.flops(lengths)
 
-    def _packed(self, ids: Ragged, types: Ragged | None) -> FloatArray:
-        """Logits [n, outputs] by the packed encoder, the head run on blocks of 16 sequences."""
-        first_states = np.empty((len(ids), self.config.hidden_size), np.float32)
-        for rows, (states,) in self.encoder.states(ids, types=types):
-            first_states[rows] = states[:, 0].cpu().numpy()
-        return _in_blocks(first_states, self._head)
+    def _packed(self, ids: Ragged, types: Ragged | None) -> Any:
+        """Logits [n, outputs] by the packed encoder and the head."""
+        states = self.encoder.states(ids, types=types)
+        firsts = states.packing.firsts(states.layers[-1])
+        return in_blocks(firsts, self._head)
 
-    def _head(self, first_states: Array) -> FloatArray:
-        """Logits [16, outputs] of the first token's states [16, d]."""
-        encoder = self.encoder
-        states = encoder.torch.from_numpy(first_states).to(encoder.device, encoder.model.dtype)
-        states = states[:, None]  # [16, 1, d]
-        pooler = getattr(encoder.model, "pooler", None)
-        logits = self.model.classifier(states if pooler is None else pooler(states))
-        return np.asarray(logits.double().cpu().numpy())
+    def _head(self, first_states: Any) -> Any:
+        """Logits [rows, outputs] of the first token's states [rows, d]."""
+        states = first_states[:, None]  # [rows, 1, d]
+        pooler = getattr(self.encoder.model, "pooler", None)
+        return self.model.classifier(states if pooler is None else pooler(states))
 
-    def _plain(self, ids: Ragged, types: Ragged | None) -> FloatArray:
-        """Logits [n, outputs] by the whole model, on sequences of one length at a time."""
-        order = np.argsort(ids.lengths, kind="stable")
-        logits = np.empty((len(ids), len(self.names)))
-        for slab in slabs_of(ids.lengths[order].tolist()):
-            of_one_length = order[: slab.sequences]
-            order = order[slab.sequences :]
-            step = 1 if self.device.type == "cpu" else slab.sequences
-            for start in range(0, slab.sequences, step):
-                rows = of_one_length[start : start + step]
-                of_rows = None if types is None else types[rows]
-                logits[rows] = self._plain_logits(ids[rows], of_rows, slab.length)
-        return logits
-
-    def _plain_logits(self, ids: Ragged, types: Ragged | None, length: int) -> FloatArray:
-        """Logits [n, outputs] of sequences of one length."""
-        torch = self.encoder.torch
-        # Padded to a multiple of 16, as far as the encoder reads.
-        room = max(0, self.max_tokens - length)
-        spare = (0, min(-length % ROWS, room))
-
-        def padded(values: IntArray, filler: int) -> Any:
-            rows = torch.from_numpy(values.reshape(-1, length)).to(self.device)
-            return torch.nn.functional.pad(rows, spare, value=filler)
-
-        more = {} if types is None else {"token_type_ids": padded(types.values, 0)}
-        out = self.model(
-            input_ids=padded(ids.values, self.config.pad_token_id or 0),
-            attention_mask=padded(np.ones_like(ids.values), 0),
-            **more,
-        )
-        return np.asarray(out.logits.double().cpu().numpy())
+    def _plain(self, ids: Ragged, types: Ragged | None) -> Any:
+        """Logits [n, outputs] by the whole model, padded."""
+        outputs = self.encoder.padded_passes(self.model, ids, types)
+        return self.encoder.torch.cat([out.logits for out, _ in outputs])
 
 
 class DecoderClassifier(SequenceClassifier):
@@ -225,32 +178,18 @@ class DecoderClassifier(SequenceClassifier):
         batch_tokens: int | None,
         head: str,
     ) -> None:
-        import torch
-
-        from .elementwise import use_elementwise
-        from .linear_products import use_linear_products
-
-        self.torch = torch
-        self.device = device_of(device)
-        has_weights = self.device.type != "meta"
+        has_weights = device != "meta"
         plain = pretrained(folder, weights=has_weights, dtype=dtype)
-        self.model = plain.to(self.device, getattr(torch, dtype)).train(False)
-        self.config = self.model.config.get_text_config()
+        self.decoder = CausalModel(plain, device, dtype, batch_tokens)
         self.names = names
-        on_cpu = self.device.type == "cpu"
-        self.batch_tokens = batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS)
-        self.max_tokens = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
-        # Whether angles of positions depend on the longest sequence of a pass, or of an earlier one.
-        self.is_stretched = not STRETCHED.isdisjoint(rope_types(self.config))
-        self.packed = False
+        self.device, self.batch_tokens = self.decoder.device, self.decoder.batch_tokens
+        self.max_tokens = self.decoder.max_tokens
+        self.config = self.decoder.config
         if has_weights:
-            self.head = _Head(folder, head, self.config.hidden_size, self.device, self.model.dtype)
+            self.head = _Head(folder, head, self.config.hidden_size, self.device, plain.dtype)
             if len(names) != self.head.num_outputs:
                 self.names = tuple(map(str, range(self.head.num_outputs)))
-            use_linear_products(self.model)
-            use_elementwise(self.model)
-            self._check_causal(folder, TOLERANCE[dtype])
-            self.packed = self._can_be_packed(TOLERANCE[dtype])
+            self.decoder.check(_all_states, str(folder))
 
     def logits(
         self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
@@ -259,11 +198,11 @@ class DecoderClassifier(SequenceClassifier):
         if not len(ids):
             return np.empty((0, len(self.names)))
         texts = self._texts(ids, np.ones(len(ids), np.int64) if shared is None else shared)
-        states = np.empty((len(ids), self.config.hidden_size), np.float32)
-        forward = self._packed if self.packed else self._plain
-        for rows in batches(texts, texts.in_order(), self.batch_tokens):
-            states[rows] = in_halves(partial(forward, texts), rows)
-        return _in_blocks(states, self.head)
+        states = np.array(self.decoder.values(_last_states, texts))  # [n, d]
+        with self.decoder.torch.inference_mode():
+            of_all = self.decoder.tensor(states).to(self.decoder.model.dtype)
+            outputs = in_blocks(of_all, self.head)
+        return np.asarray(outputs.double().cpu().numpy())
 
     def flops(self, lengths: IntArray) -> float:
         """Those of the decoder, with nothing shared; its head is small beside it."""
@@ -286,74 +225,18 @@ class DecoderClassifier(SequenceClassifier):
             first.append(min(max(1, int(shared[row])), len(rows[-1]) - 1))
         return Prompted(Ragged.of_rows(rows), np.array(first, np.int64))
 
-    def _packed(self, texts: Prompted, rows: Sequence[int]) -> list[Array]:
-        """The last states [d] of some sequences, all in one pass."""
-        prompt_pass = PromptPass(texts, rows)
-        with self.torch.inference_mode():
-            tokens = self._row(padded_rows(prompt_pass.inputs))
-            places = self._row(padded_rows(prompt_pass.places))
-            out = self.model(
-                input_ids=tokens,
-                position_ids=places,
-                use_cache=False,
-                attend=Attending(prompt_pass, tokens.shape[1], self.device),
-            )
-            last = prompt_pass.num_scored.cumsum() - 1
-            at = prompt_pass.states[prompt_pass.scored_by[last]]
-            chosen = out.last_hidden_state[0].index_select(
-                0, self.torch.from_numpy(at).to(self.device)
-            )
-            return list(chosen.float().cpu().numpy())
 
-    def _plain(self, texts: Prompted, rows: Sequence[int]) -> list[Array]:
-        """The last states [d] of some sequences, each in a pass of its own."""
-        ids = texts.ids
-        return [
-            self._states(ids.values[ids.offsets[row] : ids.offsets[row + 1] - 1])[-1]
-            for row in rows
-        ]
+def _all_states(states: Any, prompt_pass: PromptPass) -> list[Array]:
+    """The states before all scored tokens of every sequence, float32 [scored, d]; states: [rows, d]."""
+    scoring: Array = states.float().cpu().numpy()[prompt_pass.states]
+    return prompt_pass.by_sequence(scoring[prompt_pass.scored_by])
 
-    def _states(self, tokens: IntArray) -> Array:
-        """The states [tokens, d] of one sequence, read with spare tokens behind it, which nothing sees."""
-        padded = padded_rows(tokens)
-        fits = len(padded) <= self.max_tokens and not self.is_stretched
-        with self.torch.inference_mode():
-            if self.is_stretched:
-                # A pass of one token takes back what a longer text stretched.
-                self.model(input_ids=self._row(tokens[:1]), use_cache=False)
-            read = self._row(padded if fits else tokens)
-            out = self.model(input_ids=read, use_cache=False)
-        states: Array = out.last_hidden_state[0, : len(tokens)].float().cpu().numpy()
-        return states
 
-    def _check_causal(self, folder: Path, tolerance: float) -> None:
-        """Raises ModelLoadError if a state depends on what stands behind its token."""
-        tokens = tried_tokens(self.config.vocab_size, self.max_tokens).ids[np.array([0])].values
-        whole, begun = self._states(tokens), self._states(tokens[:2])
-        if not _agree(whole[:2], begun, tolerance):
-            fix = "Give a model that reads text from left to right, with a head over its last token"
-            raise ModelLoadError("it is no causal model", where=str(folder), fix=fix)
-
-    def _can_be_packed(self, tolerance: float) -> bool:
-        """Whether the model runs packed, and gives some made-up tokens the states that it gives them alone."""
-        if self.is_stretched or not attends_over_interface(self.model, self.config):
-            return False
-        plain_attention = self.config._attn_implementation
-        texts = tried_tokens(self.config.vocab_size, self.max_tokens)
-        rows = list(range(len(texts.first)))
-        plain = np.array(self._plain(texts, rows))
-        try:
-            use_prompt_attention(self.model)
-            if _agree(np.array(self._packed(texts, rows)), plain, tolerance):
-                return True
-        except (TypeError, ValueError, IndexError, RuntimeError):
-            pass
-        self.model.set_attn_implementation(plain_attention)
-        return False
-
-    def _row(self, values: IntArray) -> Any:
-        """Values [tokens] as a batch of one, [1, tokens]."""
-        return self.torch.from_numpy(values)[None].to(self.device)
+def _last_states(states: Any, prompt_pass: PromptPass) -> list[Array]:
+    """The state before the last scored token of every sequence, float32 [d]; states: [rows, d]."""
+    last = prompt_pass.num_scored.cumsum() - 1
+    at = prompt_pass.states[prompt_pass.scored_by[last]]
+    return list(states[at.tolist()].float().cpu().numpy())
 
 
 class _Head:
@@ -394,35 +277,22 @@ class _Head:
                 bias = bias.to(device, dtype)
             self.layers.append((weight.to(device, dtype), bias))
 
-    def __call__(self, states: Array) -> FloatArray:
-        """Outputs [16, outputs] of states [16, d]."""
-        import torch
-
+    def __call__(self, states: Any) -> Any:
+        """Outputs [rows, outputs] of states [rows, d]."""
         from .linear_products import linear
 
-        with torch.inference_mode():
-            first = self.layers[0][0]
-            x = torch.from_numpy(states).to(first.device, first.dtype)
-            for number, (weight, bias) in enumerate(self.layers):
-                x = linear(x.clamp(min=0) if number else x, weight, bias)
-            outputs: FloatArray = x[:, : self.num_outputs].double().cpu().numpy()
-        return outputs
+        for number, (weight, bias) in enumerate(self.layers):
+            states = linear(states.clamp(min=0) if number else states, weight, bias)
+        return states[:, : self.num_outputs]
 
 
-def _in_blocks(states: Array, head: Any) -> FloatArray:
-    """What a head makes of states [n, d], on full blocks of 16: outputs do not depend on the number of others."""
-    padded = np.pad(states, ((0, -len(states) % ROWS), (0, 0)))
-    blocks = [head(padded[start : start + ROWS]) for start in range(0, len(padded), ROWS)]
-    return np.concatenate(blocks)[: len(states)]
+def in_blocks(states: Any, head: Callable[[Any], Any]) -> Any:
+    """Outputs of a head over states [n, d], on a CPU on full blocks of 16, so that none depends on their number."""
+    import torch
 
-
-def _agree(states: Array, others: Array, tolerance: float) -> bool:
-    """Whether states [n, d] differ by no more than rounding does, beside the greatest of them."""
-    scale = max(1.0, float(np.abs(others).max()))
-    differences = np.abs(states - others) / scale
-    # Written so that NaN does not agree.
-    at_all = bool((differences <= tolerance).all())
-    return at_all and bool(differences.mean() <= tolerance * MEAN_TOLERANCE)
+    padded = torch.nn.functional.pad(states, (0, 0, 0, -len(states) % ROWS))
+    blocks: Any = torch.split(padded, ROWS if states.device.type == "cpu" else len(padded))
+    return torch.cat([head(block) for block in blocks])[: len(states)]
 
 
 def check_output(name: str | int | None, names: Sequence[str], where: str) -> int:

@@ -541,30 +541,22 @@ class InputReader:
 
     def _batch(self, joined: JoinedTexts, num_tokens: IntArray) -> Read:
         """Values of some sequences; num_tokens: of their hypotheses, [n]."""
-        width = self.encoder.config.hidden_size
-        first = np.empty((len(joined.ids), width), np.float32)
-        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(joined.ids)
-        for rows, states in self.encoder.states(joined.ids, True, joined.types):
-            # the vector of the whole input, mixed over the layers, is what its score is made of
-            used = states if self.mixer.shares is not None else states[-1:]
-            first[rows] = self.mixer.vectors(used, None).cpu().numpy()
-            # the tokens of the hypothesis, which stands first, have labels
-            of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
-            for place, row in enumerate(rows.tolist()):
-                labels[row] = of_tokens[place, : num_tokens[row]]
+        states = self.encoder.states(joined.ids, True, joined.types)
         with self.encoder.torch.inference_mode():
-            vectors = self.encoder.torch.from_numpy(first).to(self.encoder.device)
-            scores = self.head.whole(vectors)
-        return Read(scores, Ragged.of_rows(labels))
+            scores = self.head.whole(self.mixer.vectors(states, None))
+            of_tokens = self._label_probabilities(states.layers[self.word_layer].float())
+        labels = states.packing.ragged(of_tokens)
+        # the tokens of the hypothesis, which stands first, have labels
+        place = np.arange(len(labels.values)) - np.repeat(labels.offsets[:-1], labels.lengths)
+        is_labelled = place < np.repeat(num_tokens, labels.lengths)
+        kept = np.minimum(num_tokens, labels.lengths)
+        return Read(scores, Ragged.of_lengths(labels.values[is_labelled], kept))
 
-    def _label_probabilities(self, states: Any) -> NDArray[np.float32]:
-        """Probabilities of the four labels, float32 [n, length, 4], of states [n, length, d]."""
-        with self.encoder.torch.inference_mode():
-            # Products and sums of single rows: no probability depends on other tokens.
-            logits = [(states * weight).sum(2) for weight in self.label_weight]
-            stacked = self.encoder.torch.stack(logits, 2) + self.label_bias  # [n, length, 4]
-            probabilities: NDArray[np.float32] = stacked.softmax(2).cpu().numpy()
-            return probabilities
+    def _label_probabilities(self, states: Any) -> Any:
+        """Probabilities of the four labels, float32 [tokens, 4], of states [tokens, d]."""
+        # Products and sums of single rows: no probability depends on other tokens.
+        logits = [(states * weight).sum(1) for weight in self.label_weight]
+        return (self.encoder.torch.stack(logits, 1) + self.label_bias).softmax(1)
 
 
 class Settings(NamedTuple):

@@ -124,7 +124,7 @@ class MaskedLM:
 
         def run(rows: IntArray) -> list[tuple[int, Any]]:
             values: list[tuple[int, Any]] = []
-            for places, states in self.encoder.states(ids[rows]):
+            for places, states in self.encoder.states(ids[rows]).by_length():
                 numbers = rows[places].tolist()
                 own_texts = [texts[number] for number in numbers]
                 of_masks = self._of_masks(states[0], own_texts)

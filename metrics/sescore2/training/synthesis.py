@@ -525,12 +525,9 @@ class SentenceEncoder:
         """Unit vectors, float32 [n, d]."""
         items = [Item(text) for text in texts]
         ids = self.reader.read(items)["ids"]
-        width = self.encoder.config.hidden_size
 
         def represent(rows: IntArray) -> Floats:
-            vectors = np.empty((len(rows), width), np.float32)
-            for places, states in self.encoder.states(ids[rows]):
-                vectors[places] = self.mixer.vectors(states, None).cpu().numpy()
+            vectors: Floats = self.mixer.vectors(self.encoder.states(ids[rows]), None).cpu().numpy()
             return vectors
 
         parts, places = in_batches(ids.lengths, self.encoder.batch_tokens, represent)

@@ -13,6 +13,7 @@ import torch
 from discorank import InputError, Metric, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.neural.embedding.sentence_transformer import Mode, SentencePooling
+from discorank.metrics.neural.models.attention import Packing
 from discorank.metrics.text.texts import Item
 
 from ...support.learned_golden import GOLDEN, cases_of, column, copy_of, grouped, with_json
@@ -61,8 +62,9 @@ def test_the_new_file_form_has_the_values_of_the_old_one() -> None:
 
 
 def test_pooling_by_hand() -> None:
-    x = torch.tensor([[[1.0, -4.0], [2.0, 8.0], [6.0, 0.0], [0.0, 1.0]]])
-    counted = torch.tensor([[False, True, True, True]])
+    x = torch.tensor([[1.0, -4.0], [2.0, 8.0], [6.0, 0.0], [0.0, 1.0]])
+    counted = torch.tensor([False, True, True, True])
+    packing = Packing(np.array([4]), torch.device("cpu"))
     expected: dict[Mode, list[float]] = {
         "cls": [2, 8],
         "max": [6, 8],
@@ -72,9 +74,9 @@ def test_pooling_by_hand() -> None:
         "lasttoken": [0, 1],
     }
     for mode, vector in expected.items():
-        pooled = SentencePooling([mode], includes_prompt=True).vectors(x, counted)
+        pooled = SentencePooling([mode], includes_prompt=True).vectors(packing, x, counted)
         np.testing.assert_allclose(pooled[0].numpy(), vector, rtol=1e-6)
-    both = SentencePooling(["cls", "mean"], includes_prompt=True).vectors(x, counted)
+    both = SentencePooling(["cls", "mean"], includes_prompt=True).vectors(packing, x, counted)
     np.testing.assert_allclose(both[0].numpy(), expected["cls"] + expected["mean"], rtol=1e-6)
 
 

@@ -15,6 +15,7 @@ import torch
 from discorank import Document, InputError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.neural.metricx.metric import PARTS, InputParts
+from discorank.metrics.neural.models.attention import Packing
 from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.representations import FloatArray, Ragged
 
@@ -56,6 +57,13 @@ def scores_of(group: tuple[str, str], **more: Any) -> FloatArray:
 def test_golden_values(group: tuple[str, str]) -> None:
     expected = column(GROUPS[group], "score")
     np.testing.assert_allclose(scores_of(group), expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+def test_golden_values_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Packing, "on_cpu", False)
+    group = next(iter(GROUPS))
+    np.testing.assert_allclose(scores_of(group), column(GROUPS[group], "score"), rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("group", GROUPS)

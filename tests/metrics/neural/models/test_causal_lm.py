@@ -85,8 +85,8 @@ def test_in_bfloat16_a_token_may_round_otherwise_but_not_all_of_them(
 ) -> None:
     own = CausalLM._packed
 
-    def moved(self: CausalLM, texts: Prompted, rows: Sequence[int]) -> list[FloatArray]:
-        values = own(self, texts, rows)
+    def moved(self: CausalLM, *work: Any) -> list[FloatArray]:
+        values = own(self, *work)
         values[0][:places] -= shift
         for more in values[1:] if places > 1 else ():
             more -= shift

@@ -15,7 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from discorank import InputError, ModelLoadError
-from discorank.metrics.neural.models.attention import Slab, slabs_of
+from discorank.metrics.neural.models.attention import Packing, Slab, slabs_of
 from discorank.metrics.neural.models.encoder import PACKED, Encoder, device_of
 from discorank.metrics.neural.models.pretrained import from_state, pretrained, tokenizer_of
 from discorank.metrics.representations import Ragged
@@ -84,7 +84,7 @@ def states(
     """States of every layer of every row, or of some rows, encoded together."""
     chosen = np.array(range(len(ids)) if rows is None else rows)
     by_row: dict[int, list[Any]] = {}
-    for places, layers in encoder.states(ids[chosen], all_layers=True):
+    for places, layers in encoder.states(ids[chosen], all_layers=True).by_length():
         by_row |= {
             int(chosen[place]): [layer[i] for layer in layers] for i, place in enumerate(places)
         }
@@ -173,7 +173,7 @@ def test_an_encoder_is_cut_at_its_layer(family: str, layer: int) -> None:
     encoder = Encoder(made(family), "cpu", "float32", layer)
     assert encoder.layer == layer
     rows = 0
-    for places, (last,) in encoder.states(ids):
+    for places, (last,) in encoder.states(ids).by_length():
         for i, place in enumerate(places.tolist()):
             assert torch.equal(last[i], wanted[place][layer])
             rows += 1
@@ -290,6 +290,41 @@ def test_no_folder_of_a_model(tmp_path: Path) -> None:
     for load in (pretrained, tokenizer_of, lambda folder: from_state(folder, {})):
         with pytest.raises(ModelLoadError, match=str(tmp_path)):
             load(tmp_path)
+
+
+def test_values_of_sequences_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of about one length, and sums in one call, give what slabs of one length give."""
+    lengths = np.array(LENGTHS)
+    heads = torch.randn(
+        3, lengths.sum() + -lengths.sum() % 16, 2, 16, generator=torch.Generator().manual_seed(0)
+    )
+    x = heads[0].flatten(1)
+    bias = torch.arange(48.0) / 48
+
+    def added(length: int) -> Any:
+        return (bias[:length, None] - bias[None, :length]).expand(2, -1, -1)
+
+    def values(bias: Any) -> list[Any]:
+        packing = Packing(lengths, torch.device("cpu"), bias)
+        states = packing(heads[0], heads[1], heads[2], 0.25)[: lengths.sum()]
+        return [states, packing.sums(x), packing.means(x), packing.maxima(x)]
+
+    wanted = [values(bias) for bias in (None, added)]
+    monkeypatch.setattr(Packing, "on_cpu", False)
+    for bias_of, expected in zip((None, added), wanted, strict=True):
+        for value, want in zip(values(bias_of), expected, strict=True):
+            torch.testing.assert_close(value, want)
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta-v2", "mpnet"])
+def test_states_as_on_a_gpu(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = some_ids()
+    wanted = states(Encoder(made(family), "cpu", "float32"), ids)
+    for kind in (Packing, Encoder):
+        monkeypatch.setattr(kind, "on_cpu", False)
+    for row, layers in states(Encoder(made(family), "cpu", "float32"), ids).items():
+        for layer, want in zip(layers, wanted[row], strict=True):
+            torch.testing.assert_close(layer, want, atol=1e-5, rtol=0)
 
 
 def test_slabs() -> None:

@@ -11,7 +11,9 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank.metrics.neural.models import linear_products
-from discorank.metrics.neural.models.linear_products import label_log_probabilities
+from discorank.metrics.neural.models.linear_products import (
+    label_log_probabilities as log_probabilities,
+)
 
 BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
 WIDTH = 16
@@ -19,6 +21,11 @@ WIDTH = 16
 
 def drawn(seed: int, *shape: int) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def of_each(states: Any, weight: Any, bias: Any, labels: Any) -> Any:
+    """One label under every state."""
+    return log_probabilities(states, weight, bias, torch.arange(len(states)), labels)
 
 
 def plainly(states: Any, weight: Any, bias: Any, labels: Any) -> Any:
@@ -44,7 +51,7 @@ def test_values_are_those_of_a_softmax(
     labels = torch.arange(rows) * 7919 % vocabulary
     with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
         patch.setattr(linear_products, "SLICE", size)
-        values = label_log_probabilities(states, weight, bias, labels)
+        values = of_each(states, weight, bias, labels)
     expected = plainly(states, weight, bias, labels)
     assert values.dtype == torch.float64
     assert (values <= 0).all()
@@ -58,11 +65,11 @@ def test_a_state_by_itself_has_the_same_bytes() -> None:
     states, weight, bias = drawn(0, 512, WIDTH), drawn(1, 9001, WIDTH), drawn(2, 9001)
     labels = torch.arange(512) * 7919 % 9001
     with torch.inference_mode():
-        whole = label_log_probabilities(states, weight, bias, labels)
+        whole = of_each(states, weight, bias, labels)
         for count, rows in ((1, 16), (2, 48), (3, 512)):
             torch.set_num_threads(count)
             for part in (slice(0, rows), slice(512 - rows, 512)):
-                values = label_log_probabilities(states[part].clone(), weight, bias, labels[part])
+                values = of_each(states[part].clone(), weight, bias, labels[part])
                 assert torch.equal(values, whole[part])
     torch.set_num_threads(threads)
 
@@ -74,7 +81,7 @@ def test_words_that_cannot_follow() -> None:
     bias[4500:] = 0
     labels = torch.arange(16) + 4600
     with torch.inference_mode():
-        values = label_log_probabilities(states, weight, bias, labels)
+        values = of_each(states, weight, bias, labels)
         expected = plainly(states, weight[4500:], bias[4500:], labels - 4500)
         assert (values - expected).abs().max() < 1e-5
-        assert label_log_probabilities(states, weight, bias, labels * 0)[0] == -float("inf")
+        assert of_each(states, weight, bias, labels * 0)[0] == -float("inf")

@@ -21,8 +21,8 @@ from discorank.metrics.neural.models import seq2seq
 from discorank.metrics.neural.models.attention import Attention, Spans
 from discorank.metrics.neural.models.linear_products import SLICE
 from discorank.metrics.neural.models.pretrained import pretrained
-from discorank.metrics.neural.models.seq2seq import Seq2Seq
-from discorank.metrics.neural.models.shared_prefix import DecoderPass, Targets, batches, pairs_of
+from discorank.metrics.neural.models.prompt_pass import Prompted, PromptPass, batches
+from discorank.metrics.neural.models.seq2seq import Seq2Seq, Targets
 from discorank.metrics.representations import Ragged
 
 BOUNDED = bounded(max_examples=8, deadline=None, database=None, print_blob=True)
@@ -197,44 +197,47 @@ def test_the_vocabulary_in_parts_gives_the_same(name: str, monkeypatch: pytest.M
     assert model.log_likelihoods(states, targets, pairs).tobytes() == wanted.tobytes()
 
 
+def pairs_of(rows: Any, targets: Targets) -> Prompted:
+    """The targets of pairs of source and target [n, 2] behind their prompts."""
+    sources, numbers = np.array(rows).T
+    return Prompted(targets.sequences[numbers], targets.prefix_lengths[numbers], sources)
+
+
 def test_a_pass_reads_what_is_shared_once() -> None:
     head = [4, 10, 11, 12, 3]
     targets = Targets(
-        rows_of([*head, 20, EOS], [*head, 21, 22, EOS], [4, 9, EOS]),
-        np.array([5, 5, 1]),
-        np.array([2, 3, 2]),
+        rows_of([*head, 20, EOS], [*head, 21, 22, EOS], [4, 9, EOS], [4, 9, EOS]),
+        np.array([5, 5, 1, 9]),
+        np.array([2, 3, 2, 0]),
     )
-    lengths = np.array([6, 8])
-    pairs = sorted(pairs_of(np.array([[0, 0], [0, 1], [1, 1], [0, 2]]), lengths, targets))
-    decoder_pass = DecoderPass(pairs, targets)
-    assert sorted(decoder_pass.sources.tolist()) == [0, 1]
-    # with source 0, with source 1, and that of the last target
-    prefixes = [[EOS, *head[:-1]], [EOS, *head[:-1]], [EOS]]
-    rests = [[3], [3, 21], [3, 21], [4]]
-    assert len(decoder_pass.inputs) == sum(map(len, prefixes)) + sum(map(len, rests))
-    texts = np.split(decoder_pass.inputs, decoder_pass.spans.start[1:])
-    assert sorted(x.tolist() for x in texts) == sorted(prefixes + rests)
-    assert len(decoder_pass.scored) == len(prefixes) + sum(map(len, rests))
-    assert targets.num_tokens(np.array([0, 1, 2])) == 5 + 1 + 1 + 2 + 1
-    assert [p.target for p in pairs if p.source == 0] == [2, 0, 1]
-    assert decoder_pass.sums(np.ones(len(decoder_pass.scored))).tolist() == [
-        p.num_scored for p in pairs
-    ]
+    texts = pairs_of([[0, 0], [0, 1], [1, 1], [0, 2], [1, 3]], targets)
+    order = texts.in_order(np.array([6, 8]))
+    assert order == [3, 0, 1, 2]
+    decoder_pass = PromptPass(texts, order)
+    assert decoder_pass.sources.tolist() == [0, 1]
+    # with source 0 that of the last target and that of the others, with source 1
+    prefixes = [[EOS], [EOS, *head[:-1]], [EOS, *head[:-1]]]
+    rests = [[4], [3], [3, 21], [3, 21]]
+    read = np.split(decoder_pass.inputs, decoder_pass.spans.start[1:])
+    assert [part.tolist() for part in read] == [*prefixes, *rests]
+    assert decoder_pass.source_of.tolist() == [0, 0, 1, 0, 0, 0, 1]
+    assert targets.num_tokens(np.array([0, 1, 2, 3])) == 5 + 1 + 1 + 2 + 1
+    assert decoder_pass.labels.tolist() == [4, 9, 3, 20, 3, 21, 22, 3, 21, 22]
 
 
 @given(budget=st.integers(1, 400), seed=st.integers(0, 3))
 @BOUNDED
 def test_batches_keep_their_budget(budget: int, seed: int) -> None:
     ids, targets, rows = many(seed)
-    pairs = sorted(pairs_of(rows, ids.lengths, targets))
-    parts = list(batches(pairs, targets, budget))
-    assert [pair for batch in parts for pair in batch] == pairs
-    sizes = []
+    texts = pairs_of(rows, targets)
+    order = texts.in_order(ids.lengths)
+    parts = list(batches(texts, order, budget, ids.lengths))
+    assert [pair for batch in parts for pair in batch] == order
     for batch in parts:
-        decoder_pass = DecoderPass(batch, targets)
-        sizes.append(len(decoder_pass.inputs) + int(ids.lengths[decoder_pass.sources].sum()))
-        assert sizes[-1] <= budget or len(batch) == 1
-    assert budget < 60 or len(parts) < len(pairs)
+        decoder_pass = PromptPass(texts, batch)
+        size = len(decoder_pass.inputs) + int(ids.lengths[decoder_pass.sources].sum())
+        assert size <= budget or len(batch) == 1
+    assert budget < 60 or len(parts) < len(order)
 
 
 def test_half_the_pairs_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +248,11 @@ def test_half_the_pairs_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -
     run: Callable[..., Any] = model._sums
     sizes = []
 
-    def small(states: Ragged, targets: Targets, some: Any) -> Any:
+    def small(states: Ragged, texts: Prompted, some: Any) -> Any:
         sizes.append(len(some))
         if len(some) > 5:
             raise MemoryError
-        return run(states, targets, some)
+        return run(states, texts, some)
 
     monkeypatch.setattr(model, "_sums", small)
     assert model.log_likelihoods(states, targets, pairs).tobytes() == wanted.tobytes()
