@@ -32,7 +32,7 @@ from ....metrics.registry import WRAPPERS
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
-from ....rerank.selection.comparison import Comparison, compare_systems, fitted_to_references
+from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
@@ -184,7 +184,7 @@ def compare_set(
     metrics: Sequence[Utility],
     keys: tuple[HumanKey, ...],
     values: Mapping[str, Any],
-) -> Comparison:
+) -> SystemComparison:
     """One systems file; errors name it."""
     documents = _read_documents(place, may_lack(keys, values), values)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
@@ -275,7 +275,7 @@ def _compare_systems(
     human: Sequence[tuple[str, bool]],
     path: str,
     values: Mapping[str, Any],
-) -> Comparison:
+) -> SystemComparison:
     """The systems under every metric, while progress is shown."""
     quiet, draws, meter = values["quiet"], values["draws"], Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
@@ -303,7 +303,7 @@ def _compare_systems(
     return comparison
 
 
-def _remarks(comparison: Comparison, values: Mapping[str, Any]) -> list[str]:
+def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
     """Notes for the reader of a comparison."""
     remarks = []
     scores = comparison.scores
@@ -384,7 +384,9 @@ def check_decoded(values: Mapping[str, Any], has_scores: bool, num_sets: int) ->
         raise InputError("belongs to one systems file", where="--decoded", fix=fix)
 
 
-def _remarks_on_decoded(comparison: Comparison, decoded: Sequence[DecodedRun]) -> Iterator[str]:
+def _remarks_on_decoded(
+    comparison: SystemComparison, decoded: Sequence[DecodedRun]
+) -> Iterator[str]:
     """Warnings of metrics that judge their own choices, and of choices without a human score."""
     scores = comparison.scores
     for run in decoded:
