@@ -51,7 +51,6 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.pairwise
 	$(BIN)/python -m benchmarks.speed.growth
 	$(BIN)/python -m benchmarks.speed.choosing
-	$(BIN)/python -m benchmarks.speed.encoding
 	$(BIN)/python -m benchmarks.speed.neural_pairs comet
 
 # builds the package, installs it into fresh environments and uses it there

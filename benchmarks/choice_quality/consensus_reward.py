@@ -270,7 +270,7 @@ def main() -> None:
         student.model.load_state_dict(state)
         torch.manual_seed(options.seed)
         start = perf_counter()
-        print(f"{name}: {rewards_of}")
+        print(f"{name}: {rewards_of.__name__}")
         reinforce(student, further, options.steps, rewards_of, np.random.default_rng(options.seed))
         print(f"  {perf_counter() - start:.0f} s", flush=True)
         report(f"{name} reward", student.beams(sources), before, test)

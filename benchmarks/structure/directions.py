@@ -105,13 +105,19 @@ class Ratchet(NamedTuple):
     max_modules: int
     largest_folder: int
     max_largest_folder: int
+    import_share: float
+    max_import_share: float
 
     def exceeded(self) -> list[str]:
         """The bounds that are exceeded, a line each."""
         figures = [(part.name, part.lines, part.bound) for part in self.parts]
         figures.append(("modules", self.modules, self.max_modules))
         figures.append(("modules of one folder", self.largest_folder, self.max_largest_folder))
-        return [f"{name}: {now:,} > {bound:,}" for name, now, bound in figures if now > bound]
+        exceeded = [f"{name}: {now:,} > {bound:,}" for name, now, bound in figures if now > bound]
+        if self.import_share > self.max_import_share:
+            shares = f"{self.import_share:.2%} > {self.max_import_share:.2%}"
+            exceeded.append(f"import lines of all lines: {shares}")
+        return exceeded
 
 
 def ratchet(checkout: Path) -> Ratchet:
@@ -127,7 +133,15 @@ def ratchet(checkout: Path) -> Ratchet:
         for part in rules["part"]
     ]
     ((_, largest),) = flat_folders(product, checkout).most_common(1)
-    return Ratchet(parts, len(product), rules["max_modules"], largest, rules["max_largest_folder"])
+    return Ratchet(
+        parts,
+        len(product),
+        rules["max_modules"],
+        largest,
+        rules["max_largest_folder"],
+        import_share(product),
+        rules["max_import_share"],
+    )
 
 
 def _longest(module: str, paths: Iterable[str]) -> str:

@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
-from ...metrics.text.prompt_template import (
-    TARGET_CONTEXT,
-    FewShotExamples,
-    Template,
-    warn_of_two_blanks,
-)
+from ...metrics.text.prompt_template import FewShotExamples, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
@@ -29,74 +24,8 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.order import DocumentStream
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
+from .prompt_templates import FewShotTemplates
 from .waiting_lists import Known
-
-
-class TurnPrompts:
-    """The prompts of inputs.
-
-    Args:
-        template: what the model reads of each input.
-        first: the template for an input without preceding sentences.
-        context: how many preceding sentences the contexts of a template hold.
-        examples: few-shot examples that stand before the prompt of every input.
-        plain: what makes a text free of control tokens (see `Template.filled`).
-
-    Raises:
-        InputError: an example lacks a field of a template; templates and context do not fit together.
-    """
-
-    def __init__(
-        self,
-        template: Template,
-        first: Template,
-        context: int,
-        examples: FewShotExamples | None,
-        plain: Callable[[str], str] = str,
-    ) -> None:
-        self.template, self.first, self.context = template, first, context
-        self._plain = plain
-        # what stands before the prompt, by template
-        self._examples: dict[Template, str] = {}
-        if examples:
-            shown = examples.plain(plain)
-            self._examples = {one: shown.text(one) for one in (template, first)}
-            for one in self._examples:
-                warn_of_two_blanks(examples, one)
-        self._check()
-
-    def _check(self) -> None:
-        reads = self.template.reads_context
-        if self.first.reads_context and self.first is not self.template:
-            raise InputError(
-                "reads context, where there is none",
-                where="first_prompt",
-                fix="Take its context out",
-            )
-        if reads and not self.context:
-            raise InputError(
-                "the prompt reads context, but none is kept",
-                where="context",
-                fix="Say how many sentences",
-            )
-        if self.context and not reads:
-            fix = "Put {source_context} or {target_context} into it, or leave context out"
-            raise InputError("the prompt reads no context", where="prompt", fix=fix)
-
-    @property
-    def read_choices(self) -> bool:
-        """Whether a prompt holds what was chosen for the sentences before."""
-        return TARGET_CONTEXT in self.template.fields
-
-    def filled(self, prompt: Prompt, context: Context) -> Prompt | DiscorankError:
-        """The input with all that the model reads of it, or what is lacking."""
-        template = self.template if context.source else self.first
-        try:
-            before = context.last(self.context)
-            text = template.filled(prompt.text, before, prompt.extra, plain=self._plain)
-        except DiscorankError as error:
-            return error
-        return replace(prompt, text=f"{self._examples.get(template, '')}{text}")
 
 
 @dataclass(slots=True)
@@ -238,14 +167,14 @@ class Turns:
         examples: FewShotExamples | None = None,
     ) -> None:
         self.generator, self.decider, self.engine = generator, decider, engine
-        plain = getattr(generator, "plain_text", str)
-        self.prompts = TurnPrompts(template, first or template, context, examples, plain)
-        self.examples = examples
+        self.templates, self.context = FewShotTemplates(template, first, examples), context
+        self.templates.read_by(getattr(generator, "plain_text", str))
+        self.templates.check_width(context)
         self.streams = InputStreams(self.width, decider is not None)
         self._check()
 
     def _check(self) -> None:
-        reads = self.prompts.read_choices
+        reads = self.templates.reads_choices
         if reads and self.decider is None:
             fix = "Give a utility that chooses among the candidates"
             raise InputError("the prompt reads what was chosen", where="utility", fix=fix)
@@ -260,7 +189,7 @@ class Turns:
     @property
     def width(self) -> int:
         """How many preceding sentences are kept."""
-        return max(self.prompts.context, 0 if self.decider is None else self.decider.width)
+        return max(self.context, 0 if self.decider is None else self.decider.width)
 
     @property
     def at_once(self) -> int:
@@ -270,13 +199,14 @@ class Turns:
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that the outcomes depend on."""
+        examples = self.templates.examples
         return {
             **self.generator.identity,
-            "prompt": self.prompts.template.text,
-            "first_prompt": self.prompts.first.text,
-            "context": self.prompts.context,
+            "prompt": self.templates.template.text,
+            "first_prompt": self.templates.first.text,
+            "context": self.context,
             "decider": None if self.decider is None else self.decider.identity,
-            **({"examples": self.examples.digest} if self.examples else {}),
+            **({"examples": examples.digest} if examples else {}),
         }
 
     @property
@@ -393,7 +323,12 @@ class Turns:
             return InputError(
                 "no document, but the prompt reads context", where="document", fix=fix
             )
-        return self.prompts.filled(job.prompt, job.context)
+        context = job.context.last(self.context)
+        try:
+            text = self.templates.filled(job.prompt.text, context, job.prompt.extra)
+        except DiscorankError as error:
+            return error
+        return replace(job.prompt, text=text)
 
     def _rankings(
         self, lists: Sequence[tuple[CandidateList, Context]]

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from itertools import islice
 from math import nan
 from pathlib import Path
 from threading import Lock, local
@@ -28,7 +26,8 @@ from warnings import warn
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from ...metrics.execution.close_at_end import close_at_end
-from ..server.exchange import BusyError, Client, ExhaustedError, UnusableError
+from ..server.exchange import Client
+from ..server.request_loop import RequestLoop, ServerRequest, TextJob, forget_oldest
 from ..server.settings import Connection
 from .judge_answers import Answer, value_of
 from .judge_prompts import JudgeQuestion, Requests, Worth
@@ -176,13 +175,7 @@ class KeptAnswers:
             with self._lock:
                 self._num_users -= 1
                 if not self._num_users:
-                    self._trim()
-
-    def _trim(self) -> None:
-        """Forgets the oldest in memory where there are too many."""
-        surplus = len(self._known) - IN_MEMORY
-        if surplus > 0:
-            self._known = dict(islice(self._known.items(), surplus, None))
+                    forget_oldest(self._known, IN_MEMORY)
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """The answers in the folder."""
@@ -307,126 +300,85 @@ class JudgeCalls:
             warn(f"judge {self.requests.model}: {message}", RuntimeWarning, stacklevel=6)
 
     def _have_answers(self, calls: Sequence[JudgeCall], keys: Sequence[bytes]) -> set[bytes]:
-        """Has every call answered, or known to be at fault; the keys of the answers that are new to this process."""
+        """Have every call answered, or known to be at fault; the keys of the answers that are new to this process."""
         in_folder = self.kept.find(keys)
         self.spending.count(kept_answers=len(in_folder))
         missing = set(self.kept.missing(keys)) - self.faults.keys()
-        waiting: dict[bytes, JudgeCall] = {}
+        waiting: dict[bytes, _CallJob] = {}
         for call, key in zip(calls, keys, strict=True):
-            if key in missing:
-                waiting.setdefault(key, call)
+            if key in missing and key not in waiting:
+                waiting[key] = _CallJob(self, key, call)
         if waiting:
             with Client(self.connection) as client:
-                _Round(self, client, waiting).run()
+                self._ask(client, deque(waiting.values()))
         return in_folder | missing
 
+    def _ask(self, client: Client, waiting: deque[_CallJob]) -> None:
+        """Make calls, as many at a time as there are connections; errors as `values`."""
+        loop: RequestLoop[_CallJob] = RequestLoop(client, self._probe, self._take_probe)
+        fatal: DiscorankError | None = None
+        # a failure whose cause is unknown, as no more could be spent
+        unsettled: DiscorankError | None = None
+        for ended in loop.run(waiting, self.connection.connections):
+            self.kept.keep({job.key: job.answer for job in ended if job.answer is not None})
+            self.faults.update({job.key: job.error for job in ended if job.error is not None})
+            for job in ended:
+                fatal, unsettled = fatal or job.fatal, unsettled or job.suspicion
+                if job.answer is None and job.error is None:
+                    waiting.append(job)
+            if fatal is not None:
+                waiting.clear()
+        if fatal is not None:
+            raise fatal
+        if waiting:
+            model, folder = self.requests.model, self.kept.folder
+            raise self.spending.at_bounds(model, len(waiting), folder, unsettled)
 
-class _Round:
-    """Some calls, of which as many are under way as there are connections."""
+    def _probe(self) -> ServerRequest | None:
+        """A question that a server which works answers, and a call like others."""
+        if not self.spending.count_call():
+            return None
+        path, body, _ = self.requests.body(PROBE)
+        return ServerRequest(path, body)
 
-    def __init__(
-        self, calls: JudgeCalls, client: Client, waiting: Mapping[bytes, JudgeCall]
-    ) -> None:
-        self.calls, self.client = calls, client
-        self.waiting = deque(waiting.items())
-        self.under_way: dict[Future[Any], tuple[bytes, JudgeCall, str]] = {}
-        self.failed_once: set[bytes] = set()
-        self.come: dict[bytes, Answer] = {}  # that are not kept yet
-        self.fatal: DiscorankError | None = None
-        self.is_over = False  # whether nothing more may be spent
-        # a failure, where it was over before its cause was known
-        self.unsettled: DiscorankError | None = None
+    def _take_probe(self, reply: Any) -> None:
+        self.count_tokens(Answer.of_reply(reply, PROBE.prompt))
 
-    def run(self) -> None:
-        """Has all calls answered, or known to be at fault; errors as `JudgeCalls.values`."""
-        while self.waiting or self.under_way:
-            self._send()
-            if not self.under_way:
-                break
-            for future in wait(self.under_way, return_when=FIRST_COMPLETED).done:
-                self._take(future)
-            self._keep()
-        if self.fatal is not None:
-            raise self.fatal
-        if self.is_over:
-            calls, num_missing = self.calls, len(self.waiting)
-            raise calls.spending.at_bounds(
-                calls.requests.model, num_missing, calls.kept.folder, self.unsettled
-            )
-
-    def _send(self) -> None:
-        """Begins as many calls as there is room for; none once something is fatal."""
-        calls = self.calls
-        while self.waiting and len(self.under_way) < calls.connection.connections:
-            if self.fatal is not None:
-                return
-            key, call = self.waiting[0]
-            self.is_over = not calls.spending.count_call(repeated_calls=int(bool(call.earlier)))
-            if self.is_over:
-                return
-            self.waiting.popleft()
-            path, body, prompt = calls.requests.body(call.question, call.earlier)
-            retries = calls.connection.retries_again if key in self.failed_once else None
-            self.under_way[self.client.post(path, body, retries)] = (key, call, prompt)
-
-    def _take(self, future: Future[Any]) -> None:
-        """Keeps the answer of a call that ended, or notes what it failed at."""
-        key, call, prompt = self.under_way.pop(future)
-        try:
-            answer = Answer.of_reply(future.result(), prompt)
-        except UnusableError as error:
-            self.fatal = _ending(error)
-        except BusyError as error:
-            self.fatal = error
-        except ExhaustedError as error:
-            self._take_failure(key, call, error)
-        except InputError as error:
-            self._take_failure(key, call, error)
-        except ResourceError as error:
-            self.fatal = error
-        else:
-            self._count_tokens(answer)
-            self.come[key] = answer
-
-    def _count_tokens(self, answer: Answer) -> None:
-        """Counts what an answer cost."""
-        self.calls.spending.count(
-            prompt_tokens=answer.prompt_tokens, answer_tokens=answer.answer_tokens
-        )
-
-    def _keep(self) -> None:
-        """Keeps what has come."""
-        self.calls.kept.keep(self.come)
-        self.come = {}
-
-    def _take_failure(self, key: bytes, call: JudgeCall, error: DiscorankError) -> None:
-        """Asks something else: if that is answered the question is at fault, after a second try where one may help."""
-        self._keep()
-        if not self.calls.spending.count_call():
-            self.unsettled = error
-            self.waiting.append((key, call))
-            return
-        path, body, prompt = self.calls.requests.body(PROBE, ())
-        try:
-            reply = self.client.post(path, body).result()
-        except DiscorankError:
-            self.fatal = _ending(error)
-            return
-        self._count_tokens(Answer.of_reply(reply, prompt))
-        if isinstance(error, ExhaustedError) and key not in self.failed_once:
-            self.failed_once.add(key)
-            self.waiting.append((key, call))
-            return
-        shown = excerpt(call.question.prompt[-60:])
-        problem = f"{error.problem}, while the server answers other requests (prompt ends {shown})"
-        fix = "Shorten or mend the text, or leave it out"
-        self.calls.faults[key] = InputError(problem, where=error.where, fix=fix)
+    def count_tokens(self, answer: Answer) -> None:
+        """Count what an answer cost."""
+        self.spending.count(prompt_tokens=answer.prompt_tokens, answer_tokens=answer.answer_tokens)
 
 
-def _ending(error: DiscorankError) -> ResourceError:
-    """The error of a server that does nothing: it ends the run, as no other list would fare better."""
-    fix = (
-        error.fix
-        or "Does the server know every key of the request? See logprobs, temperature, seed, request"
-    )
-    return ResourceError(error.problem, where=error.where, fix=fix)
+class _CallJob(TextJob):
+    """A call that is to be answered."""
+
+    # all texts are refused where the server does not know a key of the request
+    trusts_refusals = False
+
+    def __init__(self, calls: JudgeCalls, key: bytes, call: JudgeCall) -> None:
+        super().__init__()
+        self.calls, self.key, self.call = calls, key, call
+        self.answer: Answer | None = None
+
+    def requests(self) -> Iterable[ServerRequest]:
+        """As `TextJob`; none where no more may be spent."""
+        is_repeated = bool(self.call.earlier)
+        if self.is_sent:
+            return ()
+        if not self.calls.spending.count_call(repeated_calls=int(is_repeated)):
+            return ()
+        return super().requests()
+
+    def request(self) -> ServerRequest:
+        """As `TextJob`."""
+        path, body, prompt = self.calls.requests.body(self.call.question, self.call.earlier)
+        return ServerRequest(path, body, prompt)
+
+    def take(self, request: ServerRequest, reply: Any) -> None:
+        """As `Job`."""
+        self.answer = Answer.of_reply(reply, request.label)
+        self.calls.count_tokens(self.answer)
+
+    def named(self) -> str:
+        """As `TextJob`."""
+        return f"prompt ends {excerpt(self.call.question.prompt[-60:])}"

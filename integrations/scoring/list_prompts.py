@@ -9,27 +9,19 @@ choices say, so that no list waits for another. A document is read as one text, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
-from ...metrics.text.prompt_template import (
-    SEPARATOR,
-    SOURCE,
-    TARGET,
-    TARGET_CONTEXT,
-    FewShotExamples,
-    Template,
-    warn_of_two_blanks,
-)
+from ...metrics.text.prompt_template import SOURCE
 from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.order import DocumentStream
 from ...rerank.runs.row_loop import Entry
 from ...rerank.runs.run_file import check_beside, lines_of_run
 from ..formats.readers.jsonl import id_of
+from ..generation.prompt_templates import CANDIDATE, FewShotTemplates
 
 # a field of candidates: the blanks that `generate` found between a prompt and a text
 LEAD = "lead"
@@ -134,106 +126,6 @@ def _choice(row: Any) -> tuple[str, Text]:
     raise InputError("found no text", where="text", fix=fix)
 
 
-CANDIDATE = "candidate"
-
-
-class FewShotTemplates:
-    """The prompt before a text that is scored.
-
-    Args:
-        template: the template.
-        first: the template for a list without preceding sentences; `template` if not given.
-        examples: few-shot examples, which stand before it; in reverse their `target` is the candidate.
-        separator: what stands behind each example.
-        reverse: whether the source is scored given the candidate.
-
-    Raises:
-        InputError: a template holds what is scored, or reads context where there is none; an example lacks a field.
-    """
-
-    def __init__(
-        self,
-        template: Template,
-        first: Template | None = None,
-        examples: FewShotExamples | None = None,
-        separator: str = SEPARATOR,
-        reverse: bool = False,
-    ) -> None:
-        self.template, self.first = template, first or template
-        self.reverse = reverse
-        self._check()
-        self.examples, self.separator = examples, separator
-        self.read_by(str)
-        shown = None if examples is None else self._turned(examples)
-        for one in dict.fromkeys((self.template, self.first)):
-            warn_of_two_blanks(shown, one)
-
-    def read_by(self, plain: Callable[[str], str]) -> None:
-        """Fills fields with `plain` of their texts from now on: the words of what reads the prompts."""
-        shown = FewShotExamples(()) if self.examples is None else self._turned(self.examples)
-        shown = shown.plain(plain)
-        self._examples_text = shown.text(self.template, self.separator)
-        self._first_examples_text = shown.text(self.first, self.separator)
-        self._plain = plain
-
-    def _check(self) -> None:
-        scored = SOURCE if self.reverse else CANDIDATE
-        for template in (self.template, self.first):
-            if scored in template.fields:
-                fix = "Take it out, or score the source: reverse"
-                raise InputError(
-                    f"holds {{{scored}}}, which is what is scored",
-                    where=template.where,
-                    fix="Take it out" if self.reverse else fix,
-                )
-        if self.first.reads_context and self.first is not self.template:
-            fix = "Take its context out"
-            raise InputError("reads context, where there is none", where="first_prompt", fix=fix)
-
-    def _turned(self, examples: FewShotExamples) -> FewShotExamples:
-        """The examples as the templates read them: in reverse the source is what comes of the target."""
-        if not self.reverse:
-            return examples
-        rows = [{**row, CANDIDATE: row[TARGET], TARGET: row[SOURCE]} for row in examples.rows]
-        return replace(examples, rows=tuple(rows))
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The settings that prompts depend on."""
-        shown = None if self.examples is None else [self.examples.digest, self.separator]
-        return {
-            "prompt": self.template.text,
-            "first_prompt": self.first.text,
-            "examples": shown,
-            "reverse": self.reverse,
-        }
-
-    @property
-    def reads_context(self) -> bool:
-        """Whether preceding sentences are read."""
-        return self.template.reads_context
-
-    @property
-    def reads_choices(self) -> bool:
-        """Whether what was chosen for preceding sentences is read."""
-        return TARGET_CONTEXT in self.template.fields
-
-    def reads_source(self, context: Context) -> bool:
-        """Whether the source of a list with this context is read."""
-        return SOURCE in self._of(context).fields
-
-    def filled(self, source: str, context: Context, extra: Mapping[str, Any]) -> str:
-        """The prompt of a text; errors as `Template.filled`."""
-        template = self._of(context)
-        examples_text = (
-            self._examples_text if template is self.template else self._first_examples_text
-        )
-        return examples_text + template.filled(source, context, extra, plain=self._plain)
-
-    def _of(self, context: Context) -> Template:
-        return self.template if context.source else self.first
-
-
 ContextFrom = Literal["chosen", "reference", "first"]
 
 
@@ -268,12 +160,17 @@ class ListPrompts:
         self._check()
 
     def _check(self) -> None:
-        if self.templates.reads_context and not self.context:
-            fix = "Say how many sentences"
-            raise InputError("the prompt reads context, but none is kept", where="context", fix=fix)
-        if self.context and not self.templates.reads_context:
-            fix = "Put {source_context} or {target_context} into it, or leave context out"
-            raise InputError("the prompt reads no context", where="prompt", fix=fix)
+        scored = SOURCE if self.templates.reverse else CANDIDATE
+        for template in (self.templates.template, self.templates.first):
+            if scored in template.fields:
+                problem = f"holds {{{scored}}}, which is what is scored"
+                fix = (
+                    "Take it out"
+                    if self.templates.reverse
+                    else "Take it out, or score the source: reverse"
+                )
+                raise InputError(problem, where=template.where, fix=fix)
+        self.templates.check_width(self.context)
         names_choices = self.choices is not None or self.context_from != "chosen"
         if names_choices and not self.templates.reads_choices:
             fix = "Put {target_context} into the prompt, or leave it out"
@@ -285,8 +182,13 @@ class ListPrompts:
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that values depend on; the choices have a digest elsewhere."""
+        templates = self.templates
+        examples = templates.examples
         return {
-            **self.templates.identity,
+            "prompt": templates.template.text,
+            "first_prompt": templates.first.text,
+            "examples": None if examples is None else [examples.digest, templates.separator],
+            "reverse": templates.reverse,
             "context": self.context,
             "context_from": self.context_from,
             "end_text": self.end_text,

@@ -408,6 +408,7 @@ class Client:
     """
 
     def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self._exchange = Exchange(connection)
         self._open: set[Future[Any]] = set()
 

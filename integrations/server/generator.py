@@ -1,22 +1,19 @@
 """The `Generator` of a server: many requests at a time, lists in the order of the prompts. Nothing is chosen here.
 
-A prompt that fails for good is at fault itself if the server answers another request, fails at the prompt once more,
-now with one repetition, and answers again; otherwise the server is. So neither one bad prompt ends a run, nor does an
-outage cost an input.
+Whether a prompt or the server is at fault where requests fail is found out by `request_loop`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 from warnings import warn
 
-from ...metrics.errors import DiscorankError, InputError, ResourceError, unknown
+from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.execution.meter import Meter
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
@@ -31,6 +28,7 @@ from ..generation.generator import Generated, Prompt, before_stop, decider_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
+from .request_loop import AHEAD, Job, RequestLoop, ServerRequest
 from .server_probe import (
     LOGPROB_FORMS,
     LogprobForm,
@@ -268,72 +266,92 @@ def names_another_key(error: DiscorankError) -> bool:
     return is_too_long or (details.param is not None and details.param not in _KEYS_OF_N)
 
 
-AHEAD = 4  # prompts under way for each connection
-PROBE = "Hello"  # what a server is asked that failed at a prompt
-PROBES = 2  # how many of these are answered before the prompt is at fault
+PROBE = "Hello"  # prompt of a probe
 
 
-@dataclass(slots=True, eq=False)
-class _PromptUnderWay:
-    """A prompt with the drawings of its pools, or the error that ends the run."""
+class _PromptJob(Job):
+    """A prompt with the drawings of its pools."""
 
-    prompt: Prompt
-    drawings: dict[str, Drawing]  # by pool
-    fatal: DiscorankError | None = None
-    num_probes: int = 0  # sent
-    probing: bool = False  # whether one is under way
+    def __init__(self, generator: ServerGenerator, prompt: Prompt) -> None:
+        self.generator, self.prompt = generator, prompt
+        self.drawings = drawings_of(prompt, generator.settings, generator.logprob_form)
+        self.is_blamed = False
 
     @property
-    def done(self) -> bool:
-        if self.fatal is not None:
-            return True
+    def is_done(self) -> bool:
+        """Whether nothing more is to come."""
         is_drawn = all(drawing.done for drawing in self.drawings.values())
-        return is_drawn and not (self.probing or self.is_suspect)
+        return self.fatal is not None or (is_drawn and not self.num_open and not self.suspicion)
 
     @property
-    def is_suspect(self) -> bool:
-        """Whether the server is to be asked something else, to see whether it works."""
-        is_drawn = all(drawing.done for drawing in self.drawings.values())
-        is_failure = self.failure is not None and not isinstance(self.failure, BusyError)
-        return is_drawn and is_failure and self.num_probes < PROBES
+    def suspicion(self) -> DiscorankError | None:
+        """Why a pool got nothing, once all is drawn, where it is unknown who is at fault."""
+        drawings = self.drawings.values()
+        if self.is_blamed or not all(drawing.done for drawing in drawings):
+            return None
+        error = next((drawing.error for drawing in drawings if drawing.exhausted), None)
+        return None if isinstance(error, BusyError) else error
 
-    @property
-    def failure(self) -> DiscorankError | None:
-        """Why the server gave nothing for a pool, where it was not for what it answered."""
-        errors = (drawing.error for drawing in self.drawings.values() if drawing.exhausted)
-        return next(errors, None)
+    def requests(self) -> Iterator[ServerRequest]:
+        """As `Job`."""
+        for drawing in self.drawings.values():
+            for call, n, body in drawing.requests(self.generator.accepts_n):
+                yield ServerRequest(self.generator.path, body, (drawing, call, n))
 
-    def failed(self) -> None:
-        """The server works no more: what it did at this prompt ends the run."""
-        if self.failure is not None:
-            self.fatal = self.placed(self.failure)
+    def take(self, request: ServerRequest, reply: Any) -> None:
+        """Take the candidates of a reply."""
+        drawing, call, n = request.label
+        choices = candidates_in(reply, self.generator.settings.stop)
+        self.generator.meter.count(tokens=tokens_in(reply))
+        drawing.take(call, n, choices)
+        # n is ignored, or was refused where a single candidate is given
+        ignores_n = len(choices) == 1 and n > 1
+        if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
+            self.generator.accepts_n = False
 
-    def placed(self, error: DiscorankError) -> ExhaustedError:
-        """The error with the prompt that it came at."""
-        where = f"prompt {self.prompt.id!r}: server"
-        fix = f"{error.fix}, and run the same command again"
-        return ExhaustedError(error.problem, where=where, fix=fix)
+    def fail(self, request: ServerRequest, error: DiscorankError) -> None:
+        """As `Job`."""
+        drawing, _, n = request.label
+        if isinstance(error, RefusedError):
+            drawing.refused(n, error)
+        elif isinstance(error, ExhaustedError) or (
+            isinstance(error, InputError) and not isinstance(error, UnusableError)
+        ):
+            drawing.failed(n, error)
+        else:
+            self.fatal = error
 
-    def answered(self) -> None:
-        """The server works: it gets the prompt again, or has failed at it often enough."""
-        self.probing = False
-        if self.num_probes == PROBES:
-            return
+    def begin_again(self) -> None:
+        """As `Job`."""
         for drawing in self.drawings.values():
             if drawing.exhausted:
                 drawing.begin_again()
 
+    def blame(self) -> None:
+        """As `Job`."""
+        self.is_blamed = True
 
-class _Request(NamedTuple):
-    """A request under way: its number, and for how many candidates it is; of no drawing if it is a probe."""
+    def end(self, error: DiscorankError) -> None:
+        """As `Job`."""
+        self.fatal = self._placed(error) if isinstance(error, ExhaustedError) else error
 
-    under_way: _PromptUnderWay
-    drawing: Drawing | None
-    call: int = 0
-    n: int = 0
+    def _placed(self, error: ExhaustedError) -> ExhaustedError:
+        """The error of a server with the prompt at which it failed."""
+        where = f"prompt {self.prompt.id!r}: server"
+        fix = f"{error.fix}, and run the same command again"
+        return ExhaustedError(error.problem, where=where, fix=fix)
 
-
-Requests = dict[Future[Any], _Request]
+    def outcome(self) -> Generated:
+        """The list, or the error of the prompt, of a job that is done; raises the error that ends the run."""
+        if self.fatal is not None:
+            raise self.fatal
+        generated = outcome(self.prompt, self.drawings)
+        if isinstance(generated, BusyError):
+            raise self._placed(generated)
+        if isinstance(generated, ExhaustedError):
+            problem = f"{generated.problem}, while the server answers other requests"
+            return InputError(problem, where="server", fix="Correct the prompt, or leave it out")
+        return generated
 
 
 class ServerGenerator:
@@ -362,6 +380,11 @@ class ServerGenerator:
     def identity(self) -> Mapping[str, Any]:
         """The settings that candidates depend on."""
         return {"generator": "server", **self.settings.identity}
+
+    @property
+    def path(self) -> str:
+        """The path of requests."""
+        return "chat/completions" if self.settings.chat else "completions"
 
     @property
     def prompts_at_once(self) -> int:
@@ -409,103 +432,31 @@ class ServerGenerator:
         self.accepts_n, self.logprob_form = facts.takes_n, facts.logprob_form
 
     def _in_order(self, prompts: Iterator[Prompt], client: Client) -> Iterator[Generated]:
-        """The outcome of every prompt; `prompts_at_once` of them are under way at a time."""
-        queue: deque[_PromptUnderWay] = deque()
-        requests: Requests = {}
+        """The outcome of every prompt; `prompts_at_once` of them are in progress at a time."""
+        queue: deque[_PromptJob] = deque()
+        loop: RequestLoop[_PromptJob] = RequestLoop(client, self._probe, _check_text)
         while True:
             for prompt in islice(prompts, self.prompts_at_once - len(queue)):
-                drawings = drawings_of(prompt, self.settings, self.logprob_form)
-                queue.append(_PromptUnderWay(prompt, drawings))
-                self._send(queue[-1], client, requests)
+                queue.append(_PromptJob(self, prompt))
+                loop.start(queue[-1])
             if not queue:
                 return
-            while not queue[0].done:
-                for future in wait(requests, return_when=FIRST_COMPLETED).done:
-                    request = requests.pop(future)
-                    self._take(request, future)
-                    self._send(request.under_way, client, requests)
-            yield _generated(queue.popleft())
+            while not queue[0].is_done:
+                loop.step()
+            yield queue.popleft().outcome()
 
-    def _send(
-        self,
-        under_way: _PromptUnderWay,
-        client: Client,
-        requests: Requests,
-    ) -> None:
-        """Sends the requests that a prompt lacks."""
-        path = "chat/completions" if self.settings.chat else "completions"
-        if under_way.fatal is not None or under_way.probing:
-            return
-        if under_way.is_suspect:
-            under_way.probing = True
-            under_way.num_probes += 1
-            requests[client.post(path, self._probe())] = _Request(under_way, None)
-            return
-        for drawing in under_way.drawings.values():
-            for call, n, body in drawing.requests(self.accepts_n):
-                retries = self.connection.retries_again if under_way.num_probes else None
-                future = client.post(path, body, retries)
-                requests[future] = _Request(under_way, drawing, call, n)
-
-    def _probe(self) -> dict[str, Any]:
+    def _probe(self) -> ServerRequest:
         """A request that a server which works can answer."""
         drawings = drawings_of(Prompt(PROBE, PROBE), self.settings)
         _, _, body = next(drawings["candidates"].requests(accepts_n=False))
-        return {**body, "max_tokens": 1}
-
-    def _take(self, request: _Request, future: Future[Any]) -> None:
-        """Takes the candidates of a request that ended, or notes its error."""
-        under_way, drawing, call, n = request
-        if drawing is None:
-            self._take_probe(under_way, future)
-            return
-        try:
-            reply = future.result()
-            choices = candidates_in(reply, self.settings.stop)
-        except RefusedError as error:
-            drawing.refused(n, error)
-        except UnusableError as error:
-            under_way.fatal = error
-        except (ExhaustedError, InputError) as error:
-            drawing.failed(n, error)
-        except ResourceError as error:
-            under_way.fatal = error
-        else:
-            self.meter.count(tokens=tokens_in(reply))
-            drawing.take(call, n, choices)
-            # n is ignored, or was refused where a single candidate is given
-            ignores_n = len(choices) == 1 and n > 1
-            if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
-                self.accepts_n = False
-
-    def _take_probe(self, under_way: _PromptUnderWay, future: Future[Any]) -> None:
-        """Takes note whether the server answered something else than the prompt it failed at."""
-        try:
-            choices = candidates_in(future.result())
-        except RefusedError:
-            under_way.answered()
-        except ExhaustedError:
-            under_way.failed()
-        except DiscorankError as error:
-            under_way.fatal = error
-        else:
-            if any(isinstance(choice, Candidate) for choice in choices):
-                under_way.answered()
-            else:
-                under_way.failed()
+        return ServerRequest(self.path, {**body, "max_tokens": 1})
 
 
-def _generated(under_way: _PromptUnderWay) -> Generated:
-    """The outcome of a prompt that is done; raises the error that ends the run."""
-    if under_way.fatal is not None:
-        raise under_way.fatal
-    generated = outcome(under_way.prompt, under_way.drawings)
-    if isinstance(generated, BusyError):
-        raise under_way.placed(generated)
-    if isinstance(generated, ExhaustedError):
-        problem = f"{generated.problem}, while the server answers other requests"
-        return InputError(problem, where="server", fix="Mend the prompt, or leave it out")
-    return generated
+def _check_text(reply: Any) -> None:
+    """Raises InputError for a reply to a probe in which no choice has a text."""
+    choices = candidates_in(reply)
+    if not any(isinstance(choice, Candidate) for choice in choices):
+        raise InputError("a reply without a text", where="server")
 
 
 # names of settings: of Connection, of ServerSettings, and of MBRDecoder

@@ -39,15 +39,13 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import field, replace
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from ...metrics.base import Metric
-from ...metrics.errors import InputError, ResourceError, excerpt
+from ...metrics.errors import InputError, excerpt
 from ...metrics.optional_packages import require
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Scorer
@@ -55,7 +53,8 @@ from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.text.texts import Item
 from ...rerank.lists import finite
 from ..files.reply_choices import sendable
-from .exchange import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
+from .exchange import Client, NotThereError, RefusedError, UnusableError
+from .request_loop import AHEAD, MAX_PROBES, RequestLoop, ServerRequest, TextJob, forget_oldest
 from .settings import Connection, further_keys
 
 DEFAULTS = Connection("http://localhost")
@@ -453,26 +452,29 @@ def _result(result: Any, place: str) -> tuple[int, float]:
 
 
 KEPT = 1 << 18  # pairs remembered
-AHEAD = 4  # requests under way for each connection
 
 
-class _Fault(NamedTuple):
-    """Why a pair has no value."""
+class _Batch(TextJob, Generic[V]):
+    """The pairs of one request."""
 
-    problem: str
-    where: str
+    def __init__(self, scores: PairScores[V], pairs: Sequence[Pair]) -> None:
+        super().__init__()
+        self.scores, self.pairs = scores, pairs
+        self.values: Sequence[V] = ()
+        # a batch at fault is halved, and a pair alone asked again
+        self.max_probes = MAX_PROBES if len(pairs) == 1 else 1
 
-    def error(self) -> InputError:
-        """As an error."""
-        fix = "Shorten or mend the text, or leave it out"
-        return InputError(self.problem, where=self.where, fix=fix)
+    def request(self) -> ServerRequest:
+        """As `TextJob`."""
+        return self.scores.request(self.scores.form, self.pairs)
 
+    def take(self, request: ServerRequest, reply: Any) -> None:
+        """As `Job`."""
+        self.values = self.scores.form.values(reply, self.pairs)
 
-class _Batch(NamedTuple):
-    """The pairs of one request, and whether it is made once more."""
-
-    pairs: tuple[Pair, ...]
-    again: bool = False
+    def named(self) -> str:
+        """As `TextJob`."""
+        return f"at {excerpt(self.pairs[0].document)} with {excerpt(self.pairs[0].query)}"
 
 
 class PairScores(Generic[V]):
@@ -500,7 +502,7 @@ class PairScores(Generic[V]):
     ) -> None:
         self.connection, self.model = connection, model
         self.further, self.batch_pairs = further, batch_pairs
-        self.known: dict[Pair, V | _Fault] = {}
+        self.known: dict[Pair, V | InputError] = {}
         self.form = self._working_form(forms)
 
     def _working_form(self, forms: Sequence[RequestForm[V]]) -> RequestForm[V]:
@@ -508,8 +510,9 @@ class PairScores(Generic[V]):
         refusals = []
         with Client(self.connection) as client:
             for form in forms:
+                path, body, _ = self.request(form, [form.probe])
                 try:
-                    form.values(self._post(client, form, [form.probe]).result(), [form.probe])
+                    form.values(client.post(path, body).result(), [form.probe])
                 except (NotThereError, RefusedError) as error:
                     refusals.append(f"{form.name}: {error.problem}")
                 except UnusableError:
@@ -534,7 +537,7 @@ class PairScores(Generic[V]):
         values: dict[Pair, V] = {}
         for pair, value in self.outcomes(pairs).items():
             if isinstance(value, InputError):
-                raise value
+                raise InputError(value.problem, where=value.where, fix=value.fix)
             values[pair] = value
         return values
 
@@ -549,91 +552,48 @@ class PairScores(Generic[V]):
         if new:
             with Client(self.connection) as client:
                 self._ask(client, new)
-        outcomes: dict[Pair, V | InputError] = {}
-        for pair in distinct:
-            value = self.known[pair]
-            outcomes[pair] = value.error() if isinstance(value, _Fault) else value
-        self._trim()
+        outcomes = {pair: self.known[pair] for pair in distinct}
+        forget_oldest(self.known, KEPT)
         return outcomes
 
-    def _trim(self) -> None:
-        """Forgets the oldest pairs where there are too many."""
-        surplus = len(self.known) - KEPT
-        if surplus > 0:
-            self.known = dict(islice(self.known.items(), surplus, None))
-
     def _ask(self, client: Client, pairs: Sequence[Pair]) -> None:
-        """Has every pair scored, or known to be at fault; some requests are under way at a time."""
-        waiting = deque(self._batches(pairs))
-        under_way: deque[tuple[_Batch, Future[Any]]] = deque()
-        while waiting or under_way:
-            while waiting and len(under_way) < AHEAD * self.connection.connections:
-                batch = waiting.popleft()
-                retries = self.connection.retries_again if batch.again else None
-                under_way.append((batch, self._post(client, self.form, batch.pairs, retries)))
-            batch, future = under_way.popleft()
-            waiting.extendleft(reversed(self._take(client, batch, future)))
+        """Have every pair scored, or known to be at fault."""
 
-    def _batches(self, pairs: Sequence[Pair]) -> Iterator[_Batch]:
+        def probe() -> ServerRequest:
+            return self.request(self.form, [self.form.probe])
+
+        def check(reply: Any) -> None:
+            self.form.values(reply, [self.form.probe])
+
+        loop: RequestLoop[_Batch[V]] = RequestLoop(client, probe, check)
+        waiting = deque(self._batches(pairs))
+        for ended in loop.run(waiting, AHEAD * self.connection.connections):
+            for batch in ended:
+                waiting.extendleft(reversed(self._take(batch)))
+
+    def _take(self, batch: _Batch[V]) -> list[_Batch[V]]:
+        """Keep the scores of a batch, or the fault of a pair; the halves of a batch at fault, to be made instead."""
+        if batch.fatal is not None:
+            raise batch.fatal
+        size = len(batch.pairs)
+        if batch.error is None:
+            self.known.update(zip(batch.pairs, batch.values, strict=True))
+        elif size == 1:
+            self.known[batch.pairs[0]] = batch.error
+        else:
+            halves = batch.pairs[: size // 2], batch.pairs[size // 2 :]
+            return [_Batch(self, half) for half in halves]
+        return []
+
+    def _batches(self, pairs: Sequence[Pair]) -> Iterator[_Batch[V]]:
         """Requests for all pairs."""
         groups: dict[str, list[Pair]] = {}
         for pair in pairs:
             groups.setdefault(pair.query if self.form.one_query else "", []).append(pair)
         for group in groups.values():
             for start in range(0, len(group), self.batch_pairs):
-                yield _Batch(tuple(group[start : start + self.batch_pairs]))
+                yield _Batch(self, group[start : start + self.batch_pairs])
 
-    def _post(
-        self,
-        client: Client,
-        form: RequestForm[V],
-        pairs: Sequence[Pair],
-        retries: int | None = None,
-    ) -> Future[Any]:
-        """The reply to come to a request for some pairs; `retries` as `Exchange.post`."""
-        return client.post(form.path, {**form.body(self.model, pairs), **self.further}, retries)
-
-    def _take(self, client: Client, batch: _Batch, future: Future[Any]) -> list[_Batch]:
-        """Takes the scores of a request that ended, or notes its fault; the requests to be made instead, if any."""
-        try:
-            values = self.form.values(future.result(), batch.pairs)
-        except BusyError:
-            raise
-        except UnusableError as error:
-            raise _gone(error) from None
-        except ExhaustedError as error:
-            self._check_server(client, error)
-            if len(batch.pairs) == 1 and not batch.again:
-                return [batch._replace(again=True)]
-            problem = f"{error.problem}, while the server answers other requests"
-            return self._faulty(batch, InputError(problem, where=error.where))
-        except InputError as error:
-            return self._faulty(batch, error)
-        self.known.update(zip(batch.pairs, values, strict=True))
-        return []
-
-    def _check_server(self, client: Client, error: ExhaustedError) -> None:
-        """Raises the error at which a server failed unless it scores something else."""
-        probe = self.form.probe
-        try:
-            self.form.values(self._post(client, self.form, [probe]).result(), [probe])
-        except UnusableError as unusable:
-            raise _gone(unusable) from None
-        except InputError:
-            raise error from None
-
-    def _faulty(self, batch: _Batch, error: InputError) -> list[_Batch]:
-        """The halves of a batch at fault; a pair alone is remembered with its error."""
-        if len(batch.pairs) > 1:
-            middle = len(batch.pairs) // 2
-            return [_Batch(batch.pairs[:middle]), _Batch(batch.pairs[middle:])]
-        (pair,) = batch.pairs
-        problem = f"{error.problem} (at {excerpt(pair.document)} with {excerpt(pair.query)})"
-        self.known[pair] = _Fault(problem, error.where)
-        return []
-
-
-def _gone(error: UnusableError) -> ResourceError:
-    """The error of a server that worked at first and now does nothing."""
-    fix = "Run the same command again when it works as before"
-    return ResourceError(error.problem, where=error.where, fix=fix)
+    def request(self, form: RequestForm[V], pairs: Sequence[Pair]) -> ServerRequest:
+        """The request for some pairs."""
+        return ServerRequest(form.path, {**form.body(self.model, pairs), **self.further})

@@ -14,9 +14,9 @@ from .functions import score as score
 from .functions import score_async as score_async
 from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
-from .integrations.rewards.reward_functions import group_reward as group_reward
-from .integrations.rewards.reward_functions import reward as reward
-from .integrations.rewards.served_scores import Scores as Scores
+from .integrations.rewards import Scores as Scores
+from .integrations.rewards import group_reward as group_reward
+from .integrations.rewards import reward as reward
 from .metrics.base import Metric as Metric
 from .metrics.errors import DiscorankError as DiscorankError
 from .metrics.errors import InputError as InputError

@@ -90,6 +90,7 @@ def test_a_documented_command_is_taken(
     arguments = ["1" if word == "N" else word for word in arguments]
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
     monkeypatch.setattr(sys, "argv", [module, *arguments])
+    monkeypatch.delitem(sys.modules, module, raising=False)  # where it runs these tests
     with pytest.raises((ParsedError, SystemExit)) as stopped:
         begin(module)
     if stopped.type is SystemExit:

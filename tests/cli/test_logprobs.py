@@ -11,10 +11,10 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.generation.prompt_templates import FewShotTemplates
 from discorank.integrations.scoring.list_prompts import (
     Answered,
     Asked,
-    FewShotTemplates,
     ListPrompts,
     PromptedText,
     ScoredText,

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from discorank import load_metric
+from discorank.integrations.generation.prompt_templates import FewShotTemplates
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.forced_passes import (
     BartPasses,
@@ -24,7 +25,6 @@ from discorank.integrations.huggingface.forced_passes import (
     ScoringSettings,
 )
 from discorank.integrations.scoring.list_prompts import (
-    FewShotTemplates,
     ListPrompts,
     PromptedText,
     ScoredText,

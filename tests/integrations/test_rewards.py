@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discorank
-from discorank.integrations.rewards.reward_functions import RewardFunction
+from discorank.integrations.rewards import RewardFunction
 from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
 
@@ -50,7 +50,6 @@ def test_conversations_and_columns_of_other_names() -> None:
     parts = [chat([{"type": "text", "text": text}]) for text in COMPLETIONS]
     assert reward(parts, target=REFERENCES, trainer_state=object()) == plain
     assert reward.__name__ == "chrf"
-    assert repr(reward) == "chrf by chrf, loaded in each process"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_conversations_and_columns_of_other_names() -> None:
     [
         ({"references": REFERENCES}, "no column 'reference', found references"),
         ({"reference": "a cat"}, "columns.reference: found 'a cat', expected a list"),
-        ({"reference": REFERENCES[:2]}, "2 entries for 4 completions"),
+        ({"reference": REFERENCES[:2]}, "expected a list of 4"),
         ({"reference": ["a", "b", None, "d"]}, r"completions\[2\]: reference: found null"),
     ],
 )
@@ -86,7 +85,7 @@ def test_what_cannot_be_scored_raises_or_is_none() -> None:
     masked = discorank.reward(metric, on_error="mask")
     assert masked(texts, reference=["r"] * 4) == [4.0, None, None, 5.0]
     assert masked(texts, reference=["r", "r", "r", []]) == [4.0, None, None, None]
-    with pytest.raises(MetricError, match=r"solution_strs\[0\]"):
+    with pytest.raises(MetricError, match="solution_str"):
         masked.compute_score("data", "bad", "r")
 
 
@@ -98,7 +97,7 @@ def test_metrics_that_rewards_cannot_be_of_are_refused() -> None:
             {"metric": discorank.load_metric("chrf"), "server": "http://localhost"},
             "expected a name",
         ),
-        ({"metric": 'bertscore(model="minilm",context=2)'}, "sentences before"),
+        ({"metric": 'bertscore(model="minilm",context=2)'}, "preceding sentences"),
     ):
         with pytest.raises(InputError, match=match):
             discorank.reward(**arguments)
@@ -106,14 +105,13 @@ def test_metrics_that_rewards_cannot_be_of_are_refused() -> None:
         discorank.group_reward("comet-qe", source="source")
 
 
-def test_verl_calls_it_for_one_text_or_for_many() -> None:
+def test_verl_calls_it_for_one_text() -> None:
     reward = discorank.reward("chrf")
     expected = discorank.load_metric("chrf").score(COMPLETIONS, REFERENCES).tolist()
     one = reward.compute_score(
         data_source="d", solution_str=COMPLETIONS[3], ground_truth=REFERENCES[3], extra_info={}
     )
     assert one == expected[3]
-    assert reward.compute_scores(["d"] * 4, COMPLETIONS, REFERENCES, [None] * 4) == expected
 
 
 # groups
@@ -166,7 +164,6 @@ def test_a_group_leaves_out_what_has_no_utility() -> None:
 def test_a_server_gives_the_same_rewards() -> None:
     with scoring("bleu", "chrf") as (_, url):
         served = discorank.reward("chrf", server=url)
-        assert repr(served) == f"chrf by chrf at {url}/v1"
         here = discorank.reward("chrf")
         assert served(COMPLETIONS, reference=REFERENCES) == here(COMPLETIONS, reference=REFERENCES)
         again = pickle.loads(pickle.dumps(served))

@@ -52,8 +52,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
-FEW = bounded(BOUNDED, max_examples=3)
+PROFILE = bounded.default.max_examples if bounded.default else 0
+THOROUGH = max(
+    1, PROFILE // 12
+)  # the default profile draws 12, `--hypothesis-profile thorough` 100
+BOUNDED = bounded(max_examples=4 * THOROUGH, deadline=None, database=None, print_blob=True)
+FEW = bounded(BOUNDED, max_examples=2 * THOROUGH)
 
 
 @settings
@@ -405,10 +409,11 @@ def test_a_matrix(
     assert u.dtype == np.float64
     assert u.shape == (len(hypotheses), 1 if free else len(references))
     assert in_bounds(metric, metric.utility_sign * u)
-    # a pair alone
-    for i, h in enumerate(hypotheses):
+    # two pairs alone, the last hypothesis and another one
+    for i in {data.draw(st.integers(0, len(hypotheses) - 1)), len(hypotheses) - 1}:
         j = data.draw(st.integers(0, u.shape[1] - 1))
-        assert same_bytes(utilities(metric, [h], [references[j]]), u[i : i + 1, j : j + 1])
+        alone = utilities(metric, [hypotheses[i]], [references[j]])
+        assert same_bytes(alone, u[i : i + 1, j : j + 1])
     # another order
     rows = data.draw(st.permutations(range(len(hypotheses))))
     columns = data.draw(st.permutations(range(len(references))))

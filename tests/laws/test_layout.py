@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import io
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
-import tokenize
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import assert_type
 
@@ -23,7 +20,7 @@ import pytest
 from grimp import build_graph
 
 import discorank
-from benchmarks.structure.directions import Ratchet, import_share, masses, ratchet
+from benchmarks.structure.directions import ratchet
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "src" / "discorank"
@@ -98,29 +95,12 @@ def test_a_checkout_without_links_builds_the_same_package(tmp_path: Path) -> Non
     assert not [path for path in built[0] if path.suffix == ".py" and "docs" in path.parts]
 
 
-MAX_IMPORT_SHARE = 0.092
-
-
-@cache
-def counted() -> Ratchet:
-    return ratchet(ROOT)
-
-
 def test_no_bound_of_the_ratchet_is_exceeded() -> None:
     """`python -m benchmarks.structure.directions` prints the figures beside the bounds of ratchet.toml."""
-    assert counted().exceeded() == []
-
-
-def test_imports_are_a_small_share_of_the_counted_lines() -> None:
-    product = list(masses(ROOT, FOLDERS))
-    assert sum(part.lines for part in counted().parts) == sum(module.lines for module in product)
-    assert import_share(product) <= MAX_IMPORT_SHARE
-
-
-def test_the_ratchet_reports_what_is_exceeded() -> None:
-    lines = counted()
-    (first, *others), bound = lines.parts, lines.parts[0].lines - 1
-    tight = lines._replace(parts=[first._replace(bound=bound), *others], max_modules=lines.modules)
+    now = ratchet(ROOT)
+    assert now.exceeded() == []
+    first, *others = now.parts
+    tight = now._replace(parts=[first._replace(bound=first.lines - 1), *others])
     (line,) = tight.exceeded()
     assert line.startswith(f"{first.name}: {first.lines:,} > ")
 
@@ -204,21 +184,20 @@ def test_module_names_are_unique() -> None:
     assert repeated == {}
 
 
-def test_public_classes_have_names_of_their_own() -> None:
+def test_names_say_what_a_thing_is() -> None:
+    """No two public classes have one name, and no name says only that its value was given or found."""
     places = defaultdict(list)
+    vague = re.compile(r"found|told|MOST_\w+|LEAST_\w+")
     for path in every_file():
-        for node in ast.parse(path.read_text()).body:
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            for field in ("id", "arg", "attr", "name"):
+                name = getattr(node, field, None)
+                assert not (name and vague.fullmatch(str(name))), f"{path}: {name}"
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: at for name, at in places.items() if len(at) > 1} == {}
-
-
-def test_names_say_what_a_thing_is() -> None:
-    vague = re.compile(r"found|told|MOST_\w+|LEAST_\w+")
-    for path in every_file():
-        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
-            if token.type == tokenize.NAME:
-                assert not vague.fullmatch(token.string), f"{path}:{token.start[0]}"
 
 
 def test_no_top_level_package_of_ours() -> None:

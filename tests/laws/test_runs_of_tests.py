@@ -43,7 +43,7 @@ def started_by_nohup() -> None:
     ("text", "found"),
     [
         (HANGING, r"in test_hangs\n(.*\n)*worker 'gw0' crashed while running '.*::test_hangs"),
-        ("import os\nos._exit(0)\n", "no tests ran"),
+        pytest.param("import os\nos._exit(0)\n", "no tests ran", marks=pytest.mark.slow),
     ],
 )
 def test_a_worker_that_dies_ends_the_run(text: str, found: str, tmp_path: Path) -> None:

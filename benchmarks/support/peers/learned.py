@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.peers.learned_models import REGRESSION_TOKEN
 from benchmarks.support.peers.process import serve, weights_under
 
 # Pairs of one batch, as mbrs has them by default.
@@ -73,9 +74,11 @@ class MetricX:
         written = [f"source: {source} candidate: {h} reference: {r}" for h, r in pairs]
         # Without the end token, as the released code takes it away.
         batch = self.tokenizer(written, add_special_tokens=False, padding=True, return_tensors="pt")
-        start = torch.zeros(len(pairs), 1, dtype=torch.long)
+        batch = batch.to(self.model.device)
+        start = torch.zeros(len(pairs), 1, dtype=torch.long, device=self.model.device)
         logits = self.model(**batch, decoder_input_ids=start, use_cache=False).logits
-        return logits[:, 0, 250089].clamp(0, 25)
+        token = min(REGRESSION_TOKEN, logits.shape[2] - 1)
+        return logits[:, 0, token].clamp(0, 25)
 
 
 class Bleurt:

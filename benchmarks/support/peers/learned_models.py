@@ -1,4 +1,4 @@
-"""Models with random weights in the layouts that MetricX, BLEURT and XCOMET are released in, of base size.
+"""Models with random weights in the layouts that MetricX, BLEURT and XCOMET are released in, of base size if not given.
 
 MetricX has the whole vocabulary of mT5, as its score is a logit of one late token; the others' vocabularies are small,
 which costs no time. Norms are not all 1 and biases not all 0, so that values differ where a computation does.
@@ -11,34 +11,51 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.support.peers.models import BASE, make_encoder
 
-LAYERS, WIDTH, HEADS = 12, 768, 12
-T5_INNER, BERT_INNER = 2048, 3072
-MT5_VOCABULARY, PIECES = 250112, 900
+PIECES = 900
+REGRESSION_TOKEN = 250089  # of mT5's vocabulary; the last one of a smaller one
 XCOMET_HEAD = (1024, 512)
 LABELS = ("minor", "major", "critical")
 
 
-class Weights:
-    """Draws tensors by name."""
+class Size(NamedTuple):
+    """Sizes of a model, and of mT5's feed-forward part and vocabulary."""
 
-    def __init__(self, seed: int) -> None:
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    inner: int = 3072
+    t5_inner: int = 2048
+    t5_vocabulary: int = 250112
+
+    @property
+    def regression_token(self) -> int:
+        """The token whose logit is MetricX's score."""
+        return min(REGRESSION_TOKEN, self.t5_vocabulary - 1)
+
+
+class Weights:
+    """Draws tensors by name; device: where, as a GPU is faster at it."""
+
+    def __init__(self, seed: int, device: str = "cpu") -> None:
         import torch
 
         self.torch = torch
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator(device).manual_seed(seed)
         self.state: dict[str, Any] = {}
 
+    def _drawn(self, *shape: int) -> Any:
+        device = self.generator.device
+        return self.torch.randn(*shape, generator=self.generator, device=device).cpu()
+
     def matrix(self, name: str, rows: int, columns: int, scale: float = 1.0) -> None:
-        drawn = self.torch.randn(rows, columns, generator=self.generator)
-        self.state[name] = drawn * (scale * columns**-0.5)
+        self.state[name] = self._drawn(rows, columns).mul_(scale * columns**-0.5)
 
     def vector(self, name: str, length: int, mean: float = 0.0) -> None:
-        drawn = self.torch.randn(length, generator=self.generator)
-        self.state[name] = mean + 0.1 * drawn
+        self.state[name] = mean + 0.1 * self._drawn(length)
 
     def linear(self, name: str, into: int, out: int) -> None:
         self.matrix(f"{name}.weight", out, into)
@@ -49,8 +66,12 @@ class Weights:
         self.vector(f"{name}.bias", width)
 
 
-def make_metricx(folder: Path, texts: Sequence[str]) -> None:
-    """MetricX-24 of the shape of mT5 base, with a tokenizer trained on the texts."""
+def make_metricx(
+    folder: Path, texts: Sequence[str], size: Size | None = None, device: str = "cpu"
+) -> None:
+    """MetricX-24, with a tokenizer trained on the texts."""
+    size = size or Size()
+    width, heads = size.width, size.heads
     folder.mkdir()
     names = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
     (folder / "spiece.model").write_bytes(_sentence_pieces(texts, **names))
@@ -61,13 +82,13 @@ def make_metricx(folder: Path, texts: Sequence[str]) -> None:
     config = {
         "architectures": ["MT5ForRegression"],
         "model_type": "mt5",
-        "vocab_size": MT5_VOCABULARY,
-        "d_model": WIDTH,
-        "d_kv": WIDTH // HEADS,
-        "d_ff": T5_INNER,
-        "num_layers": LAYERS,
-        "num_decoder_layers": LAYERS,
-        "num_heads": HEADS,
+        "vocab_size": size.t5_vocabulary,
+        "d_model": width,
+        "d_kv": width // heads,
+        "d_ff": size.t5_inner,
+        "num_layers": size.layers,
+        "num_decoder_layers": size.layers,
+        "num_heads": heads,
         "relative_attention_num_buckets": 32,
         "relative_attention_max_distance": 128,
         "feed_forward_proj": "gated-gelu",
@@ -78,30 +99,30 @@ def make_metricx(folder: Path, texts: Sequence[str]) -> None:
         "eos_token_id": 1,
     }
     _write(folder / "config.json", config)
-    weights = Weights(1)
-    weights.matrix("shared.weight", MT5_VOCABULARY, WIDTH, scale=WIDTH**0.5)
-    weights.matrix("lm_head.weight", MT5_VOCABULARY, WIDTH, scale=4.0)
+    weights = Weights(1, device)
+    weights.matrix("shared.weight", size.t5_vocabulary, width, scale=width**0.5)
+    weights.matrix("lm_head.weight", size.t5_vocabulary, width, scale=4.0)
     for stack, parts in (
         ("encoder", ("SelfAttention",)),
         ("decoder", ("SelfAttention", "EncDecAttention")),
     ):
         bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        weights.matrix(bias, 32, HEADS)
-        weights.vector(f"{stack}.final_layer_norm.weight", WIDTH, mean=1.0)
-        for i in range(LAYERS):
+        weights.matrix(bias, 32, heads)
+        weights.vector(f"{stack}.final_layer_norm.weight", width, mean=1.0)
+        for i in range(size.layers):
             for j, part in enumerate(parts):
                 block = f"{stack}.block.{i}.layer.{j}"
-                weights.vector(f"{block}.layer_norm.weight", WIDTH, mean=1.0)
+                weights.vector(f"{block}.layer_norm.weight", width, mean=1.0)
                 # Attention scores are not scaled: queries are small instead.
                 for name, scale in (("q", 0.125), ("k", 1.0), ("v", 1.0), ("o", 0.5)):
-                    weights.matrix(f"{block}.{part}.{name}.weight", WIDTH, WIDTH, scale)
+                    weights.matrix(f"{block}.{part}.{name}.weight", width, width, scale)
             block = f"{stack}.block.{i}.layer.{len(parts)}"
-            weights.vector(f"{block}.layer_norm.weight", WIDTH, mean=1.0)
+            weights.vector(f"{block}.layer_norm.weight", width, mean=1.0)
             for name in ("wi_0", "wi_1"):
-                weights.matrix(f"{block}.DenseReluDense.{name}.weight", T5_INNER, WIDTH)
-            weights.matrix(f"{block}.DenseReluDense.wo.weight", WIDTH, T5_INNER, 0.5)
+                weights.matrix(f"{block}.DenseReluDense.{name}.weight", size.t5_inner, width)
+            weights.matrix(f"{block}.DenseReluDense.wo.weight", width, size.t5_inner, 0.5)
     # Scores in the middle of their range.
-    weights.state["lm_head.weight"][250089] += (
+    weights.state["lm_head.weight"][size.regression_token] += (
         0.45 * weights.state["decoder.final_layer_norm.weight"]
     )
     from safetensors.torch import save_file
@@ -109,8 +130,12 @@ def make_metricx(folder: Path, texts: Sequence[str]) -> None:
     save_file(weights.state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def make_bleurt(folder: Path, texts: Sequence[str]) -> None:
-    """A converted BLEURT of the shape of BERT base, with narrower embeddings as BLEURT-20 has."""
+def make_bleurt(
+    folder: Path, texts: Sequence[str], size: Size | None = None, device: str = "cpu"
+) -> None:
+    """A converted BLEURT, with narrower embeddings as BLEURT-20 has."""
+    size = size or Size()
+    width, inner = size.width, size.inner
     folder.mkdir()
     special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     names = {
@@ -130,16 +155,16 @@ def make_bleurt(folder: Path, texts: Sequence[str]) -> None:
     _write(folder / "special_tokens_map.json", tokens)
     settings = {**tokens, "do_lower_case": False, "tokenizer_class": "BleurtSPTokenizer"}
     _write(folder / "tokenizer_config.json", {**settings, "model_max_length": 512})
-    narrow = 256
+    narrow = width // 48 * 16
     config = {
         "architectures": ["BleurtForSequenceClassification"],
         "model_type": "bleurt",
         "vocab_size": PIECES,
         "embedding_size": narrow,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": BERT_INNER,
+        "hidden_size": width,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "intermediate_size": inner,
         "hidden_act": "gelu",
         "max_position_embeddings": 512,
         "type_vocab_size": 2,
@@ -149,35 +174,48 @@ def make_bleurt(folder: Path, texts: Sequence[str]) -> None:
         "label2id": {"LABEL_0": 0},
     }
     _write(folder / "config.json", config)
-    weights = Weights(2)
+    weights = Weights(2, device)
     embeddings = "bleurt.embeddings"
     for name, rows in (("word", PIECES), ("position", 512), ("token_type", 2)):
         weights.matrix(f"{embeddings}.{name}_embeddings.weight", rows, narrow, scale=narrow**0.5)
     weights.norm(f"{embeddings}.LayerNorm", narrow)
-    weights.linear("bleurt.encoder.embedding_projection", narrow, WIDTH)
-    for i in range(LAYERS):
+    weights.linear("bleurt.encoder.embedding_projection", narrow, width)
+    for i in range(size.layers):
         layer = f"bleurt.encoder.layer.{i}"
         for name in ("query", "key", "value"):
-            weights.linear(f"{layer}.attention.self.{name}", WIDTH, WIDTH)
-        weights.linear(f"{layer}.attention.output.dense", WIDTH, WIDTH)
-        weights.norm(f"{layer}.attention.output.LayerNorm", WIDTH)
-        weights.linear(f"{layer}.intermediate.dense", WIDTH, BERT_INNER)
-        weights.linear(f"{layer}.output.dense", BERT_INNER, WIDTH)
-        weights.norm(f"{layer}.output.LayerNorm", WIDTH)
-    weights.linear("bleurt.pooler.dense", WIDTH, WIDTH)
-    weights.linear("classifier", WIDTH, 1)
+            weights.linear(f"{layer}.attention.self.{name}", width, width)
+        weights.linear(f"{layer}.attention.output.dense", width, width)
+        weights.norm(f"{layer}.attention.output.LayerNorm", width)
+        weights.linear(f"{layer}.intermediate.dense", width, inner)
+        weights.linear(f"{layer}.output.dense", inner, width)
+        weights.norm(f"{layer}.output.LayerNorm", width)
+    weights.linear("bleurt.pooler.dense", width, width)
+    weights.linear("classifier", width, 1)
     import torch
 
     torch.save(weights.state, folder / "pytorch_model.bin")
 
 
-def make_xcomet(folder: Path, encoder: Path, texts: Sequence[str]) -> None:
-    """A checkpoint in COMET's layout over an XLM-R-XL of base shape, whose folder is made too."""
+def make_xcomet(
+    folder: Path,
+    encoder: Path,
+    texts: Sequence[str],
+    size: Size | None = None,
+    device: str = "cpu",
+) -> None:
+    """A checkpoint in COMET's layout over an XLM-R-XL, whose folder is made too."""
     import torch
     import yaml
 
+    size = size or Size()
     shape: dict[str, Any] = {"model_type": "xlm-roberta-xl", "architectures": ["XLMRobertaXLModel"]}
-    model = make_encoder(encoder, texts, {**BASE, **shape})
+    sizes: dict[str, Any] = {
+        "hidden_size": size.width,
+        "intermediate_size": size.inner,
+        "num_attention_heads": size.heads,
+        "num_hidden_layers": size.layers,
+    }
+    model = make_encoder(encoder, texts, {**BASE, **sizes, **shape}, device)
     settings = {
         "activations": "Tanh",
         "class_identifier": "xcomet_metric",
@@ -194,21 +232,21 @@ def make_xcomet(folder: Path, encoder: Path, texts: Sequence[str]) -> None:
         "loss_lambda": 0.055,
         "pretrained_model": str(encoder),
         "sent_layer": "mix",
-        "word_layer": LAYERS,
+        "word_layer": size.layers,
         "word_level_training": True,
     }
-    weights = Weights(3)
+    weights = Weights(3, device)
     for name, value in model.state_dict().items():
         if "layer" in name and value.dim() == 2:
             weights.linear(f"encoder.model.{name.removesuffix('.weight')}", *reversed(value.shape))
         elif not name.startswith("pooler."):
             weights.state.setdefault(f"encoder.model.{name}", value)
-    for layer in range(LAYERS + 1):
+    for layer in range(size.layers + 1):
         weights.vector(f"layerwise_attention.scalar_parameters.{layer}", 1)
     weights.state["layerwise_attention.gamma"] = torch.ones(1)
-    for place, (into, out) in enumerate(pairwise((WIDTH, *XCOMET_HEAD, 1))):
+    for place, (into, out) in enumerate(pairwise((size.width, *XCOMET_HEAD, 1))):
         weights.linear(f"estimator.ff.{3 * place}", into, out)
-    weights.linear("hidden2tag", WIDTH, 1 + len(LABELS))
+    weights.linear("hidden2tag", size.width, 1 + len(LABELS))
     # Mistakes, but not in every word.
     weights.state["hidden2tag.bias"][0] += 1.5
     (folder / "checkpoints").mkdir(parents=True)

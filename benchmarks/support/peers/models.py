@@ -26,14 +26,19 @@ LARGE = {
 HEAD = (3072, 1024)
 
 
-def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, Any] = BASE) -> Any:
-    """An encoder in the layout of transformers, for these texts: configuration, tokenizer and weights; the model."""
+def make_encoder(
+    folder: Path, texts: Sequence[str], shape: Mapping[str, Any] = BASE, device: str = "cpu"
+) -> Any:
+    """An encoder in the layout of transformers, for these texts: configuration, tokenizer and weights; the model.
+
+    device: where its weights are drawn.
+    """
     import torch
     from transformers import AutoConfig, AutoModel
     from transformers.utils import logging
 
     folder.mkdir()
-    size = _write_tokenizer(folder, sorted({word for text in texts for word in text.split()}))
+    size = write_tokenizer(folder, sorted({word for text in texts for word in text.split()}))
     ids = {
         "bos_token_id": 0,
         "pad_token_id": 1,
@@ -53,13 +58,17 @@ def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, Any] = 
     disable: Any = logging.disable_progress_bar
     disable()
     kind: Any = AutoModel
-    model = kind.from_config(AutoConfig.from_pretrained(folder)).eval()
+    with torch.device(device):
+        model = kind.from_config(AutoConfig.from_pretrained(folder)).eval().cpu()
     model.save_pretrained(folder)
     return model
 
 
-def _write_tokenizer(folder: Path, words: Sequence[str]) -> int:
-    """Three words in five are one piece and the others two, so that 25 words have about 37 tokens."""
+def write_tokenizer(folder: Path, words: Sequence[str]) -> int:
+    """A tokenizer of these words; returns how many pieces it has.
+
+    Three words in five are one piece and the others two, so that 25 words have about 37 tokens.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
     pieces = {f"▁{word}" for i, word in enumerate(words) if i % 5 < 3 or len(word) < 2}

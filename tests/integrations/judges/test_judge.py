@@ -336,7 +336,7 @@ def test_a_text_that_a_server_fails_at_is_an_error_of_its_list(
         with pytest.raises(InputError, match=rf"status {status}.*while the server answers other"):
             metric.pairwise(["good", "bad", "fine"], [], "s")
         num_seen = len(server.seen)
-        with pytest.raises(InputError, match="Shorten or mend the text"):
+        with pytest.raises(InputError, match="Shorten or correct the text"):
             metric.pairwise(["bad"], [], "s")
         assert metric.pairwise(["good"], [], "s") == verdict("s", "", "good")
     assert len(server.seen) == num_seen
@@ -345,7 +345,7 @@ def test_a_text_that_a_server_fails_at_is_an_error_of_its_list(
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (Reply({"error": "unknown key logprobs"}, 400), "status 400.*See logprobs, temperature"),
+        (Reply({"error": "unknown key logprobs"}, 400), "status 400.*every key of the request"),
         (Reply({"error": "who are you"}, 401), "status 401: who are you.*key_variable"),
         (Reply({"error": "no model m"}, 404), "status 404: no model m"),
         (Reply(b"", 500), "status 500"),

@@ -7,10 +7,9 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from ...integrations.generation.generator import unescaped
+from ...integrations.generation.prompt_templates import CANDIDATE, FewShotTemplates
 from ...integrations.huggingface.forced_passes import ScoringSettings
 from ...integrations.scoring.list_prompts import (
-    CANDIDATE,
-    FewShotTemplates,
     ListPrompts,
     TextScorer,
     read_chosen_texts,

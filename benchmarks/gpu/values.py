@@ -1,0 +1,62 @@
+"""Values of every family on the device, against those of the CPU in float32.
+
+Of a matrix of utilities, an error is the greatest difference in units of the standard deviation of the CPU's values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu.models import FAMILIES, Model, made, source_of, texts_of
+from benchmarks.gpu.record import Place
+from discorank.metrics.representations import FloatArray
+
+# Of the standard deviation of values.
+TOLERANCES = {"float32": 1e-3, "float16": 0.05, "bfloat16": 0.75}
+SMALL_BATCH = 256  # tokens
+TEXTS, FEW = 12, 5
+
+
+def utilities(metric: Any, texts: list[str]) -> FloatArray:
+    """All pairs of some texts, everything computed anew, [n, n] or [n, 1]."""
+    values: FloatArray = metric.pairwise(texts, texts, source_of(metric, texts))
+    return values
+
+
+def families(place: Place) -> None:
+    """A family after the other, in every precision; one that fails costs its rows alone."""
+    texts = texts_of(FEW if place.rehearses else TEXTS, seed=1)
+    for family in FAMILIES:
+        try:
+            model = made(place.root, family, place.size("small"), place.device)
+            reference = utilities(model.loaded("cpu", "float32"), texts)
+        except Exception as error:
+            place.failed(family, "float32", error)
+            continue
+        place.write(family, "float32", "standard deviation on the CPU", float(reference.std()))
+        for dtype in TOLERANCES:
+            try:
+                compare(place, family, model, dtype, texts, reference)
+            except Exception as error:
+                place.failed(family, dtype, error)
+
+
+def compare(
+    place: Place, family: str, model: Model, dtype: str, texts: list[str], reference: FloatArray
+) -> None:
+    """Values of one family in one precision."""
+    spread = float(reference.std())
+    metric = model.loaded(place.device, dtype)
+    values = utilities(metric, texts)
+    error = float(np.abs(values - reference).max()) / spread
+    verdict = "ok" if error <= TOLERANCES[dtype] else "TOO FAR"
+    place.write(family, dtype, "error", error, "sd", f"{verdict}, bound {TOLERANCES[dtype]}")
+    again = np.array_equal(values, utilities(metric, texts))
+    place.write(family, dtype, "same batch twice", "equal" if again else "DIFFERENT")
+    in_small = utilities(model.loaded(place.device, dtype, SMALL_BATCH), texts)
+    apart = float(np.abs(values - in_small).max()) / spread
+    place.write(family, dtype, f"batches of {SMALL_BATCH} tokens", apart, "sd")
+    best = (values.mean(axis=1).argmax(), reference.mean(axis=1).argmax())
+    place.write(family, dtype, "same choice", "yes" if best[0] == best[1] else "no")

@@ -1,1 +1,0 @@
-"""Scores as rewards of trainers, by a metric in this process or on a server."""
