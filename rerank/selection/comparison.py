@@ -167,11 +167,6 @@ class SystemComparison:
         """Of significance."""
         return float(self.settings["level"])
 
-    @property
-    def verdicts(self) -> list[Verdicts]:
-        """Verdicts by every layer of the scores, in order."""
-        return [*self.metrics, *(human.scores for human in self.human)]
-
 
 def compare_systems(
     metrics: Sequence[Utility],
@@ -339,10 +334,10 @@ def mean_agreements(comparisons: Sequence[SystemComparison]) -> list[MeanAgreeme
             for agreement in human.agreement:
                 sets.setdefault((agreement.metric, human.scores.name), []).append(agreement)
     means = []
-    for (metric, dimension), found in sets.items():
-        systems = _mean([agreement.systems for agreement in found])
-        segments = _mean([agreement.segments for agreement in found])
-        means.append(MeanAgreement(metric, dimension, len(found), systems, segments))
+    for (metric, dimension), agreements in sets.items():
+        systems = _mean([agreement.systems for agreement in agreements])
+        segments = _mean([agreement.segments for agreement in agreements])
+        means.append(MeanAgreement(metric, dimension, len(agreements), systems, segments))
     return means
 
 

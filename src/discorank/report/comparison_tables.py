@@ -357,30 +357,24 @@ def people_tables(comparison: SystemComparison) -> list[Table]:
         *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
         *numbers({"free_f1": "error-free F1"}),
     ]
-    people = comparison.people
+    people, both = comparison.people, "agreement of annotators on the texts that both rated"
+    kinds: list[tuple[str, list[Column], Sequence[Any], str, tuple[str, ...]]] = [
+        ("annotators", raters, people.raters, "raters", ("rater",)),
+        (both, pairs, people.agreement, "rater_agreement", ("a", "b")),
+        (
+            "errors marked, against those of every annotator",
+            spans,
+            people.spans,
+            "spans",
+            ("metric",),
+        ),
+    ]
     tables: list[Table] = []
     for dimension in (human.scores.name for human in comparison.human):
-        for title, columns, figures, name, keys in (
-            ("annotators", raters, people.raters, "raters", ("rater",)),
-            (
-                "agreement of annotators on the texts that both rated",
-                pairs,
-                people.agreement,
-                "rater_agreement",
-                ("a", "b"),
-            ),
-            (
-                "errors marked, against those of every annotator",
-                spans,
-                people.spans,
-                "spans",
-                ("metric",),
-            ),
-        ):
-            rows = [vars(one) for one in figures if one.human == dimension]
-            if rows:
-                title = f"{dimension}: {title}"
-                tables.append(Table(title, columns, rows, name, ("human", *keys)))
+        for title, columns, figures, name, keys in kinds:
+            if rows := [vars(one) for one in figures if one.human == dimension]:
+                named = f"{dimension}: {title}"
+                tables.append(Table(named, columns, rows, name, ("human", *keys)))
     return tables
 
 
