@@ -1,6 +1,6 @@
 """Systems compared under every layer of scores, and the metrics with people where they judged.
 
-`Scores` is the cube that a comparison holds: layers (metrics, then dimensions of human scores) x systems x documents
+`ScoreCube` is the cube that a comparison holds: layers (metrics, then dimensions of human scores) x systems x documents
 and their segments. Verdicts on systems and the agreement of metrics with people are functions of its layers.
 """
 
@@ -44,7 +44,7 @@ _UNAVERAGED = frozenset({"epsilon"})  # means nothing on the scale of another se
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ScoreCube:
     """Scores of systems by every layer: [layers, systems, columns], NaN where there is none.
 
     Args:
@@ -61,7 +61,7 @@ class Scores:
     values: FloatArray
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], documents: Sequence[DocumentOutputs]) -> Scores:
+    def of(cls, layers: Sequence[Layer], documents: Sequence[DocumentOutputs]) -> ScoreCube:
         """The scores of layers; a layer may lack systems."""
         systems = check_systems(documents)
         sizes = tuple(document.segments for document in documents)
@@ -92,7 +92,7 @@ class Scores:
         return iter(np.split(self.segments[layer], np.cumsum(self.sizes)[:-1], axis=1))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Scores):
+        if not isinstance(other, ScoreCube):
             return NotImplemented
         named = (self.layers, self.systems, self.sizes) == (
             other.layers,
@@ -136,7 +136,7 @@ class MetaEvaluation:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SystemComparison:
     """Systems under every metric, and every metric against every dimension of human scores.
 
     Args:
@@ -155,7 +155,7 @@ class Comparison:
     human: tuple[MetaEvaluation, ...]
     people: People
     documents: tuple[DocumentOutputs, ...]
-    scores: Scores
+    scores: ScoreCube
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -166,11 +166,6 @@ class Comparison:
     def level(self) -> float:
         """Of significance."""
         return float(self.settings["level"])
-
-    @property
-    def verdicts(self) -> list[Verdicts]:
-        """Verdicts by every layer of the scores, in order."""
-        return [*self.metrics, *(human.scores for human in self.human)]
 
 
 def compare_systems(
@@ -188,7 +183,7 @@ def compare_systems(
     reading: Callable[[int], None] = lambda done: None,
     drawing: Callable[[int], None] = lambda done: None,
     meter: Meter | None = None,
-) -> Comparison:
+) -> SystemComparison:
     """Scores, tests and, with human scores, the agreement of the metrics with them.
 
     Args:
@@ -228,9 +223,9 @@ def compare_systems(
     meta = [
         meta_evaluation(layers, verdicts, layer, judged(layer), num_draws, seed) for layer in people
     ]
-    scores = Scores.of([*layers, *people], documents)
+    scores = ScoreCube.of([*layers, *people], documents)
     dimensions = [dimension for dimension, _ in human]
-    return Comparison(
+    return SystemComparison(
         settings={**settings, "correction": correction, "unit": unit},
         versions={"discorank": version("discorank")},
         metrics=tuple(verdicts),
@@ -331,7 +326,7 @@ class MeanAgreement(NamedTuple):
     segments: SegmentAgreement
 
 
-def mean_agreements(comparisons: Sequence[Comparison]) -> list[MeanAgreement]:
+def mean_agreements(comparisons: Sequence[SystemComparison]) -> list[MeanAgreement]:
     """One for every metric and dimension, in order of appearance, each set counting once."""
     sets: dict[tuple[str, str], list[MetricAgreement]] = {}
     for comparison in comparisons:
@@ -339,10 +334,10 @@ def mean_agreements(comparisons: Sequence[Comparison]) -> list[MeanAgreement]:
             for agreement in human.agreement:
                 sets.setdefault((agreement.metric, human.scores.name), []).append(agreement)
     means = []
-    for (metric, dimension), found in sets.items():
-        systems = _mean([agreement.systems for agreement in found])
-        segments = _mean([agreement.segments for agreement in found])
-        means.append(MeanAgreement(metric, dimension, len(found), systems, segments))
+    for (metric, dimension), agreements in sets.items():
+        systems = _mean([agreement.systems for agreement in agreements])
+        segments = _mean([agreement.segments for agreement in agreements])
+        means.append(MeanAgreement(metric, dimension, len(agreements), systems, segments))
     return means
 
 

@@ -13,8 +13,7 @@ If no chain of common segments leads from one system to another, (1) takes their
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -174,32 +173,75 @@ def human_layer(
         InputError: no system has a score.
     """
     names = systems or check_systems(documents)
-    judged = [document.human.get(dimension, {}) for document in documents]
-    is_rated = Counter(
-        name for scores in judged for name, judgements in scores.items() if _any(judgements)
-    )
-    rated_systems = tuple(name for name in names if is_rated[name])
-    if not rated_systems:
+    is_whole = judged_whole(documents, [dimension])
+    table = human_table(dimension, documents, names, is_whole)
+    is_rated = ~np.isnan(table).all(axis=1)
+    if not is_rated.any():
         raise InputError(
             "no system has a score",
             where=f"human.{dimension}",
             fix="Check the names of systems",
         )
-    whole = not any(
-        isinstance(judgements, tuple) for scores in judged for judgements in scores.values()
-    )
-    rows_of = [1 if whole else document.segments for document in documents]
-    values = np.array([_scores_of(judged, name, rows_of) for name in rated_systems])
+    rated_systems = tuple(names[s] for s in np.flatnonzero(is_rated).tolist())
+    values = table[is_rated]
     known = ~np.isnan(values)
-    scores = np.where(known, values, 0.0)
-    rows = np.stack((scores, known.astype(float)), axis=2)
-    owner = np.repeat(np.arange(len(documents)), rows_of)
-    lacks_segments = whole and any(document.segments > 1 for document in documents)
+    rows = np.stack((np.where(known, values, 0.0), known.astype(float)), axis=2)
+    owner = np.repeat(np.arange(len(documents)), rows_of(documents, is_whole))
+    lacks_segments = is_whole and any(document.segments > 1 for document in documents)
     part = Part(1.0, MeanOfRated(), rows, owner)
     segments = None if lacks_segments else values
     # the plain means where all systems were judged on the same segments
     kind = Layer if (known == known[0]).all() else JudgedLayer
     return kind(dimension, not lower, rated_systems, (part,), segments)
+
+
+def judged_whole(documents: Sequence[DocumentOutputs], dimensions: Sequence[str]) -> bool:
+    """Whether every score of some dimensions is of a whole document."""
+    return not any(
+        isinstance(judgements, tuple)
+        for document in documents
+        for dimension in dimensions
+        for judgements in document.human.get(dimension, {}).values()
+    )
+
+
+def rows_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[int]:
+    """How many scores a system has in each document: one if these are judged as a whole, else one per segment."""
+    return [1 if is_whole else document.segments for document in documents]
+
+
+def human_table(
+    dimension: str, documents: Sequence[DocumentOutputs], systems: Sequence[str], is_whole: bool
+) -> FloatArray:
+    """Human scores [S, rows], NaN for a missing one; each segment has the score of a wholly judged document."""
+    values: list[list[float]] = [[] for _ in systems]
+    for document, num_rows in zip(documents, rows_of(documents, is_whole), strict=True):
+        scores = document.human.get(dimension, {})
+        for row, system in zip(values, systems, strict=True):
+            own = scores.get(system)
+            by_row = own if isinstance(own, tuple) else (own,) * num_rows
+            row += [np.nan if score is None else float(score) for score in by_row]
+    return np.array(values).reshape(len(systems), -1)
+
+
+def with_human_table(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    systems: Sequence[str],
+    table: FloatArray,
+    is_whole: bool,
+) -> list[DocumentOutputs]:
+    """The documents with one dimension of human scores, those of a table [S, rows]; NaN is no score."""
+    ends = np.cumsum(rows_of(documents, is_whole))[:-1]
+    judged = []
+    for document, rows in zip(documents, np.split(table, ends, axis=1), strict=True):
+        scores: dict[str, Judgements] = {}
+        for system, own in zip(systems, rows.tolist(), strict=True):
+            known = tuple(None if score != score else score for score in own)
+            if system in document.systems and any(score is not None for score in known):
+                scores[system] = own[0] if is_whole else known
+        judged.append(replace(document, human={dimension: scores}))
+    return judged
 
 
 def doubtful_direction(
@@ -223,17 +265,3 @@ def _any(judgements: Judgements) -> bool:
     if isinstance(judgements, tuple):
         return any(score is not None for score in judgements)
     return True
-
-
-def _scores_of(
-    judged: Sequence[Mapping[str, Judgements]],
-    name: str,
-    rows_of: Sequence[int],
-) -> FloatArray:
-    """One system's scores [rows], NaN for a missing one; each segment has the score of a wholly judged document."""
-    values: list[float] = []
-    for scores, num_rows in zip(judged, rows_of, strict=True):
-        judgements = scores.get(name)
-        by_row = judgements if isinstance(judgements, tuple) else (judgements,) * num_rows
-        values += [np.nan if score is None else float(score) for score in by_row]
-    return np.array(values)

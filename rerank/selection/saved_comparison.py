@@ -25,7 +25,7 @@ from ...metrics.storage.atomic_files import complete_folder
 from ...metrics.storage.bounded_files import read_small_file
 from ...metrics.storage.checksums import KEY, check, with_checksum
 from ..runs.row_forms import as_line
-from .comparison import Comparison, MetaEvaluation, Scores
+from .comparison import MetaEvaluation, ScoreCube, SystemComparison
 from .ratings import People
 from .significance import Verdicts
 from .system_scores import DocumentOutputs, RatedSpan
@@ -50,7 +50,7 @@ class _Head:
     digests: Mapping[str, str]  # of the other files
 
 
-def save(comparison: Comparison, folder: str | Path) -> None:
+def save(comparison: SystemComparison, folder: str | Path) -> None:
     """Write a comparison as a folder, which takes the place of an earlier one when it is whole.
 
     Raises:
@@ -103,7 +103,7 @@ def check_folder(path: Path) -> None:
         raise InputError(f"holds {min(other)!r:.80}", where=str(path), fix=fix)
 
 
-def load(folder: str | Path) -> Comparison:
+def load(folder: str | Path) -> SystemComparison:
     """The comparison in a folder.
 
     Raises:
@@ -134,9 +134,9 @@ def load(folder: str | Path) -> Comparison:
     if values is None:
         problem = "does not fit the documents and systems"
         raise InputError(problem, where=str(path / SCORES), fix=_COMPARE_AGAIN)
-    scores = Scores(layers, systems, sizes, values)
+    scores = ScoreCube(layers, systems, sizes, values)
     parts = (head.settings, head.versions, head.metrics, head.human, head.people)
-    return Comparison(*parts, documents, scores)
+    return SystemComparison(*parts, documents, scores)
 
 
 def _values(data: bytes, shape: tuple[int, ...]) -> FloatArray | None:

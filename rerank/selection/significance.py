@@ -176,8 +176,8 @@ def judge(
         p_values, all_drawn = _randomised(contests, own_scores, draws, seed, progress)
         exact &= all_drawn
         tests = map(_tests, contests, own_scores, drawn, p_values, repeat(level))
-        for contest, found in zip(contests, tests, strict=True):
-            for pair in found:
+        for contest, own_tests in zip(contests, tests, strict=True):
+            for pair in own_tests:
                 a, b = (layer.systems.index(contest.systems[s]) for s in (pair.a, pair.b))
                 common = None if is_whole else contest.parts[0].rows.shape[1]
                 pairs[a, b] = replace(pair, a=a, b=b, common=common)

@@ -54,7 +54,7 @@ def correlation(name: Correlation, x: ArrayLike, y: ArrayLike) -> float:
     if name == "tau_b":
         return _tau_b(x, y)
     if name == "spearman":
-        x, y = _mean_ranks(x), _mean_ranks(y)
+        x, y = mean_ranks(x), mean_ranks(y)
     return _pearson(x, y)
 
 
@@ -69,7 +69,7 @@ def _pearson(x: FloatArray, y: FloatArray) -> float:
     return float(np.clip(cosine, -1, 1))
 
 
-def _mean_ranks(values: FloatArray) -> FloatArray:
+def mean_ranks(values: FloatArray) -> FloatArray:
     """Ranks [n] from 1, equal values at the mean of theirs."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     means = np.cumsum(counts) - (counts - 1) / 2

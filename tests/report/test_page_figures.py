@@ -14,18 +14,18 @@ from discorank import Metric, load_metric
 from discorank.cli.main import main
 from discorank.report.explanation import ON_A_PAGE, meanings
 from discorank.report.page import rendered
-from discorank.rerank.selection.comparison import Comparison
+from discorank.rerank.selection.comparison import SystemComparison
 
 from ..support.comparisons import comparison, large, run_of
 
 
 @pytest.fixture(scope="module")
-def small() -> Comparison:
+def small() -> SystemComparison:
     return comparison()
 
 
 @pytest.fixture(scope="module")
-def page(small: Comparison) -> str:
+def page(small: SystemComparison) -> str:
     return rendered(small, None, "A title")
 
 

@@ -25,7 +25,7 @@ from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
 from discorank.rerank.selection import saved_comparison
 from discorank.rerank.selection.agreement import SegmentAgreement, SystemAgreement
-from discorank.rerank.selection.comparison import Comparison
+from discorank.rerank.selection.comparison import SystemComparison
 from discorank.rerank.selection.saved_comparison import DOCUMENTS, FILES, HEAD, load, save
 
 from ..cli.test_compare import document, write
@@ -70,16 +70,16 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def small() -> Comparison:
+def small() -> SystemComparison:
     return comparison()
 
 
 @pytest.fixture(scope="module")
-def page(small: Comparison) -> str:
+def page(small: SystemComparison) -> str:
     return rendered(small, None, "A title")
 
 
-def test_a_comparison_is_kept_whole(small: Comparison, tmp_path: Path) -> None:
+def test_a_comparison_is_kept_whole(small: SystemComparison, tmp_path: Path) -> None:
     save(small, tmp_path / "run")
     assert load(tmp_path / "run") == small
     save(small, tmp_path / "run")  # again, over the first
@@ -95,7 +95,7 @@ def changed(path: Path, **parts: Any) -> None:
 
 
 def test_a_flipped_bit_of_a_comparison_is_refused_or_changes_nothing(
-    small: Comparison, tmp_path: Path
+    small: SystemComparison, tmp_path: Path
 ) -> None:
     save(small, tmp_path)
     for name in FILES:
@@ -103,14 +103,16 @@ def test_a_flipped_bit_of_a_comparison_is_refused_or_changes_nothing(
 
 
 @pytest.mark.slow
-def test_no_flipped_bit_of_hundreds_changes_a_comparison(small: Comparison, tmp_path: Path) -> None:
+def test_no_flipped_bit_of_hundreds_changes_a_comparison(
+    small: SystemComparison, tmp_path: Path
+) -> None:
     save(small, tmp_path)
     for name in FILES:
         assert refused_flips(tmp_path / name, lambda: load(tmp_path), small, 300)
 
 
 def test_an_edited_comparison_is_refused_and_one_without_checksum_read(
-    small: Comparison, tmp_path: Path
+    small: SystemComparison, tmp_path: Path
 ) -> None:
     save(small, tmp_path)
     text = (tmp_path / HEAD).read_text(encoding="utf-8")
@@ -126,7 +128,7 @@ def test_an_edited_comparison_is_refused_and_one_without_checksum_read(
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_beyond_its_bound_is_refused_unread(
-    name: str, small: Comparison, tmp_path: Path
+    name: str, small: SystemComparison, tmp_path: Path
 ) -> None:
     save(small, tmp_path)
     with open(tmp_path / name, "ab") as file:
@@ -139,7 +141,7 @@ def test_a_file_beyond_its_bound_is_refused_unread(
         load(tmp_path)
 
 
-def test_a_damaged_comparison_is_refused(small: Comparison, tmp_path: Path) -> None:
+def test_a_damaged_comparison_is_refused(small: SystemComparison, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"comparison\.json: cannot be read.*compare --save"):
         load(tmp_path)
     head, documents = tmp_path / HEAD, tmp_path / DOCUMENTS
@@ -166,7 +168,9 @@ def test_a_damaged_comparison_is_refused(small: Comparison, tmp_path: Path) -> N
         load(tmp_path)
 
 
-def test_parts_that_do_not_fit_together_are_refused(small: Comparison, tmp_path: Path) -> None:
+def test_parts_that_do_not_fit_together_are_refused(
+    small: SystemComparison, tmp_path: Path
+) -> None:
     first, metric, people = small.documents[0], small.metrics[0], small.human[0]
     short = {name: texts[:1] for name, texts in first.systems.items()}
     strange = replace(people.scores, systems=("A", "B", "D"))
@@ -197,7 +201,7 @@ def test_parts_that_do_not_fit_together_are_refused(small: Comparison, tmp_path:
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_an_earlier_comparison_stays_until_the_next_is_whole(
-    end: BaseException, small: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    end: BaseException, small: SystemComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(small, tmp_path / "kept")
     before = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
@@ -216,7 +220,7 @@ def test_an_earlier_comparison_stays_until_the_next_is_whole(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".kept.lock", "kept"]
 
 
-def test_a_folder_of_other_things_is_left_alone(small: Comparison, tmp_path: Path) -> None:
+def test_a_folder_of_other_things_is_left_alone(small: SystemComparison, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match=r"holds 'thesis.tex'"):
         save(small, tmp_path)
@@ -224,7 +228,7 @@ def test_a_folder_of_other_things_is_left_alone(small: Comparison, tmp_path: Pat
         save(small, tmp_path / "thesis.tex")
 
 
-def test_the_summary_says_what_to_ship_and_what_to_believe(small: Comparison) -> None:
+def test_the_summary_says_what_to_ship_and_what_to_believe(small: SystemComparison) -> None:
     said = summary(small)
     assert said.headline == "Ship A: by people's mqm it is better than every other system."
     everything = " ".join(said.sentences)
@@ -237,7 +241,7 @@ def test_the_summary_says_what_to_ship_and_what_to_believe(small: Comparison) ->
     assert best.metric in ("chrf", "ter")
 
 
-def test_no_metric_is_believed_where_measures_disagree(small: Comparison) -> None:
+def test_no_metric_is_believed_where_measures_disagree(small: SystemComparison) -> None:
     human = small.human[0]
     first, second = human.agreement
     apart = replace(
@@ -255,7 +259,7 @@ def test_no_metric_is_believed_where_measures_disagree(small: Comparison) -> Non
         assert believed(replace(human, agreement=agreement)) is None
 
 
-def test_scores_that_are_read_upside_down_are_noticed(small: Comparison) -> None:
+def test_scores_that_are_read_upside_down_are_noticed(small: SystemComparison) -> None:
     human = small.human[0]
     wrong = [
         replace(
@@ -282,7 +286,7 @@ def test_scores_that_are_read_upside_down_are_noticed(small: Comparison) -> None
         assert "upside down" not in said
 
 
-def test_ranks_are_ranges(small: Comparison) -> None:
+def test_ranks_are_ranges(small: SystemComparison) -> None:
     scores = small.metrics[0]
     assert [scores.ranks(s, small.level) for s in range(3)] == [(1, 1), (2, 2), (3, 3)]
     even = replace(scores, pairs=tuple(replace(pair, p=0.5) for pair in scores.pairs))
@@ -292,7 +296,7 @@ def test_ranks_are_ranges(small: Comparison) -> None:
     assert [one.ranks(s, small.level) for s in range(3)] == [(1, 2), (1, 3), (2, 3)]
 
 
-def test_the_summary_warns(small: Comparison) -> None:
+def test_the_summary_warns(small: SystemComparison) -> None:
     warned = summary(small, ['doc-chrf(order=4) + 0.5*bleu(tokenize="a + ter")']).warnings
     assert any(
         w.startswith("chrf was also what a decoder or system was optimised for") for w in warned
@@ -317,7 +321,7 @@ def test_the_summary_warns(small: Comparison) -> None:
     assert not any("cannot fall" in w for w in summary(by_segment).warnings)
 
 
-def test_a_system_that_people_did_not_judge_is_named(small: Comparison) -> None:
+def test_a_system_that_people_did_not_judge_is_named(small: SystemComparison) -> None:
     judged = small.human[0].scores
     some = replace(
         judged,
@@ -409,7 +413,7 @@ def test_many_systems_make_no_large_page() -> None:
     assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
 
 
-def test_a_value_that_is_none_is_no_trouble(small: Comparison) -> None:
+def test_a_value_that_is_none_is_no_trouble(small: SystemComparison) -> None:
     none = replace(
         small.metrics[0], scores=(None, 1.0, 2.0), low=(None, 0.5, 1.0), high=(None, 2.0, 3.0)
     )
@@ -600,7 +604,7 @@ def test_an_input_beside_the_run_or_in_the_working_directory(
     assert "elsewhere/lists.jsonl: " in refused(capsys, str(run))
 
 
-def test_errors_and_both_kinds_together(tmp_path: Path, small: Comparison) -> None:
+def test_errors_and_both_kinds_together(tmp_path: Path, small: SystemComparison) -> None:
     folder = tmp_path / "systems"
     save(small, folder)
     lists = [*LISTS, {"id": "<i>bad</i>", "candidates": []}]
@@ -648,7 +652,7 @@ def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_an_interrupted_report_writes_nothing(
-    small: Comparison,
+    small: SystemComparison,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -664,7 +668,7 @@ def test_an_interrupted_report_writes_nothing(
 
 
 def test_no_file_of_a_run_is_written_over(
-    small: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: SystemComparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(small, tmp_path / "run")
     chosen = run_of(
@@ -765,7 +769,7 @@ def test_a_damaged_row_is_refused(
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
 def test_a_missing_extra_is_named(
     package: str,
-    small: Comparison,
+    small: SystemComparison,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

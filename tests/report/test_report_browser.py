@@ -17,7 +17,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.report.page import rendered
-from discorank.rerank.selection.comparison import Comparison
+from discorank.rerank.selection.comparison import SystemComparison
 from discorank.rerank.selection.saved_comparison import save
 
 from ..support.browser import Browser, Page, browser_path
@@ -47,12 +47,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def small() -> Comparison:
+def small() -> SystemComparison:
     return comparison(("System-A", "System-B", "a-system-with-a-very-long-name-" * 3), 5)
 
 
 @pytest.fixture(scope="module")
-def both(small: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def both(small: SystemComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page on compared systems and on choices."""
     folder = tmp_path_factory.mktemp("both")
     save(small, folder / "run")
@@ -130,7 +130,9 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert EVIL in text(page, "#list-view tbody")
 
 
-def test_a_script_of_others_is_refused(browser: Browser, small: Comparison, tmp_path: Path) -> None:
+def test_a_script_of_others_is_refused(
+    browser: Browser, small: SystemComparison, tmp_path: Path
+) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"
     out.write_text(rendered(small, None, "t").replace("</body>", added), encoding="utf-8")

@@ -14,9 +14,9 @@ import numpy as np
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.rerank.selection.comparison import (
-    Comparison,
     MetaEvaluation,
-    Scores,
+    ScoreCube,
+    SystemComparison,
     compare_systems,
 )
 from discorank.rerank.selection.ratings import People
@@ -74,7 +74,7 @@ def comparison(
     metrics: Sequence[str] = ("chrf", "ter"),
     judged: bool = True,
     names: str = "d",
-) -> Comparison:
+) -> SystemComparison:
     """A comparison as ``compare --save`` keeps it."""
     human = [("mqm", True)] if judged else []
     loaded = [load_metric(name) for name in metrics]
@@ -83,7 +83,7 @@ def comparison(
     return replace(found, settings=SETTINGS)
 
 
-def large(systems: int, documents: int, segments: int, metrics: int) -> Comparison:
+def large(systems: int, documents: int, segments: int, metrics: int) -> SystemComparison:
     """A comparison of that size with invented scores."""
     random = Random(1)
     names = tuple(f"System-{s}" for s in range(systems))
@@ -105,8 +105,8 @@ def large(systems: int, documents: int, segments: int, metrics: int) -> Comparis
     human = MetaEvaluation(_scores("mqm", names, random), (), ())
     layers = (*(one.name for one in verdicts), "mqm")
     values = np.random.default_rng(1).random((len(layers), systems, documents * (1 + segments)))
-    scores = Scores(layers, names, (segments,) * documents, values)
-    return Comparison(SETTINGS, {}, verdicts, (human,), People(), tuple(made), scores)
+    scores = ScoreCube(layers, names, (segments,) * documents, values)
+    return SystemComparison(SETTINGS, {}, verdicts, (human,), People(), tuple(made), scores)
 
 
 def _scores(name: str, systems: tuple[str, ...], random: Random) -> Verdicts:

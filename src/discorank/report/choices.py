@@ -32,7 +32,7 @@ from ..rerank.runs.run_file import (
     read_run_file,
     recorded_run,
 )
-from ..rerank.selection.comparison import Comparison
+from ..rerank.selection.comparison import SystemComparison
 from ..rerank.selection.saved_comparison import checked
 from ..rerank.selection.significance import Verdicts
 from ..rerank.selection.statistics import clean
@@ -60,7 +60,7 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def documents(comparison: Comparison, shown: Sequence[str], score: str) -> dict[str, Any]:
+def documents(comparison: SystemComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
     """The data of the document browser, every text once.
 
     Args:
@@ -87,7 +87,7 @@ def _name_and_direction(scores: Verdicts) -> dict[str, Any]:
     return {"name": scores.name, "higher": scores.higher_is_better}
 
 
-def _documents(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _documents(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
     """The texts of every document, and their scores in the order of the metrics and of the systems."""
     scores, systems = comparison.scores, comparison.systems
     dimensions = [human.scores.name for human in comparison.human]
@@ -111,7 +111,7 @@ def _documents(comparison: Comparison) -> Iterator[dict[str, Any]]:
         }
 
 
-def _raters(comparison: Comparison) -> list[str]:
+def _raters(comparison: SystemComparison) -> list[str]:
     """The annotators who marked spans, by name."""
     names = set()
     for document in comparison.documents:

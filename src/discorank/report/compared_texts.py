@@ -23,7 +23,7 @@ from ..metrics.registry import MetricLike, load_metric
 from ..metrics.storage.bundled_files import bundled
 from ..metrics.text.library_values import plain_value
 from ..printable import printable
-from ..rerank.selection.comparison import Comparison, compare_systems, fitted_to_references
+from ..rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ..rerank.selection.saved_comparison import save
 from ..rerank.selection.significance import Correction, unit_of
 from ..rerank.selection.statistics import DRAWS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def answer_lines(comparison: Comparison) -> Iterator[str]:
+def answer_lines(comparison: SystemComparison) -> Iterator[str]:
     """The headline, what supports it, what to be careful with, the table, the signatures."""
     said = summary(comparison)
     yield _wrapped(said.headline)
@@ -52,7 +52,7 @@ def answer_lines(comparison: Comparison) -> Iterator[str]:
     yield from _computed(comparison)
 
 
-def _computed(comparison: Comparison) -> Iterator[str]:
+def _computed(comparison: SystemComparison) -> Iterator[str]:
     """The signatures of the metrics, how tests were made, and where more is told."""
     names = short_names([metric.name for metric in comparison.metrics])
     num_references = len(comparison.documents[0].references)
@@ -86,7 +86,7 @@ class ComparedSystems:
         kept: texts, scores and tests.
     """
 
-    kept: Comparison
+    kept: SystemComparison
 
     def __repr__(self) -> str:
         return "\n".join(answer_lines(self.kept))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.comparison import Comparison, MetaEvaluation
+from ..rerank.selection.comparison import MetaEvaluation, SystemComparison
 from ..rerank.selection.significance import Verdicts
 from ..tables import (
     CORRECTED,
@@ -52,7 +52,7 @@ TESTS = {
 }
 
 
-def comparison_tables(comparison: Comparison) -> list[Table]:
+def comparison_tables(comparison: SystemComparison) -> list[Table]:
     """All of a comparison, in the order in which they are printed."""
     level = comparison.level
     correction = CORRECTED[comparison.settings.get("correction", "none")]
@@ -132,14 +132,14 @@ def rank_range(best: int | None, worst: int | None) -> str:
     return str(best) if best == worst else f"{best}-{worst}"
 
 
-def ordered(comparison: Comparison) -> list[str]:
+def ordered(comparison: SystemComparison) -> list[str]:
     """The systems, best first by what orders them, those without a score last."""
     first = lead(comparison)
     judged = [first.systems[s] for s in first.order]
     return judged + [name for name in comparison.systems if name not in judged]
 
 
-def ranking_tables(comparison: Comparison, width: int = WIDTH) -> list[Table]:
+def ranking_tables(comparison: SystemComparison, width: int = WIDTH) -> list[Table]:
     """The systems in the order of people's scores, or of the first metric, in tables of at most `width` columns.
 
     All of them name the systems; the first has the scores that order them.
@@ -185,7 +185,7 @@ def _ranking_columns(
     return [score, interval, rank, beats, judged, common]
 
 
-def baseline_tables(comparison: Comparison, width: int = WIDTH) -> list[Table]:
+def baseline_tables(comparison: SystemComparison, width: int = WIDTH) -> list[Table]:
     """The systems' scores minus those of the baseline, in tables of at most `width` columns; none without baseline."""
     baseline = comparison.settings.get("baseline")
     if baseline not in comparison.systems:
@@ -337,7 +337,7 @@ def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Tab
     return Table(title, columns, rows, "means" if means else "meta", ("metric", "human", "by"))
 
 
-def people_tables(comparison: Comparison) -> list[Table]:
+def people_tables(comparison: SystemComparison) -> list[Table]:
     """Annotators of every dimension of human scores, their agreement, and the errors that they and metrics mark."""
     names = short_names([metric.name for metric in comparison.metrics])
     heads = {"pearson": "Pearson", "tau": "tau-b in segments", "span_f1": "span F1"}
@@ -357,30 +357,24 @@ def people_tables(comparison: Comparison) -> list[Table]:
         *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
         *numbers({"free_f1": "error-free F1"}),
     ]
-    people = comparison.people
+    people, both = comparison.people, "agreement of annotators on the texts that both rated"
+    kinds: list[tuple[str, list[Column], Sequence[Any], str, tuple[str, ...]]] = [
+        ("annotators", raters, people.raters, "raters", ("rater",)),
+        (both, pairs, people.agreement, "rater_agreement", ("a", "b")),
+        (
+            "errors marked, against those of every annotator",
+            spans,
+            people.spans,
+            "spans",
+            ("metric",),
+        ),
+    ]
     tables: list[Table] = []
     for dimension in (human.scores.name for human in comparison.human):
-        for title, columns, figures, name, keys in (
-            ("annotators", raters, people.raters, "raters", ("rater",)),
-            (
-                "agreement of annotators on the texts that both rated",
-                pairs,
-                people.agreement,
-                "rater_agreement",
-                ("a", "b"),
-            ),
-            (
-                "errors marked, against those of every annotator",
-                spans,
-                people.spans,
-                "spans",
-                ("metric",),
-            ),
-        ):
-            rows = [vars(one) for one in figures if one.human == dimension]
-            if rows:
-                title = f"{dimension}: {title}"
-                tables.append(Table(title, columns, rows, name, ("human", *keys)))
+        for title, columns, figures, name, keys in kinds:
+            if rows := [vars(one) for one in figures if one.human == dimension]:
+                named = f"{dimension}: {title}"
+                tables.append(Table(named, columns, rows, name, ("human", *keys)))
     return tables
 
 
@@ -388,7 +382,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def _every_scores(comparison: Comparison) -> list[Verdicts]:
+def _every_scores(comparison: SystemComparison) -> list[Verdicts]:
     """People's scores, then those of the metrics."""
     return [*(human.scores for human in comparison.human), *comparison.metrics]
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.comparison import Comparison, MetaEvaluation
+from ..rerank.selection.comparison import MetaEvaluation, SystemComparison
 from ..rerank.selection.significance import Verdicts
 from ..tables import Table
 from . import plots
@@ -63,7 +63,7 @@ class Section(NamedTuple):
 
 
 def rendered(
-    comparison: Comparison | None,
+    comparison: SystemComparison | None,
     chosen: ChosenRun | None,
     title: str,
     optimised: Sequence[str] = (),
@@ -162,7 +162,7 @@ def _hash(text: str) -> str:
 
 
 def _comparison_values(
-    comparison: Comparison, optimised: Sequence[str], as_markup: Any
+    comparison: SystemComparison, optimised: Sequence[str], as_markup: Any
 ) -> dict[str, Any]:
     """The view of a comparison for the templates."""
     judge = lead(comparison)
@@ -194,7 +194,7 @@ def _comparison_values(
     }
 
 
-def _metric_section(comparison: Comparison, m: int, is_open: bool) -> Section:
+def _metric_section(comparison: SystemComparison, m: int, is_open: bool) -> Section:
     """The figures of metric `m`, and its table of pairs where that is not too large."""
     scores = comparison.metrics[m]
     bars, *others = _score_figures(scores, comparison)
@@ -209,7 +209,7 @@ def _metric_section(comparison: Comparison, m: int, is_open: bool) -> Section:
     return Section(as_typed(scores.name), [bars, spread, *others], tables, is_open)
 
 
-def _score_figures(scores: Verdicts, comparison: Comparison) -> list[Figure]:
+def _score_figures(scores: Verdicts, comparison: SystemComparison) -> list[Figure]:
     """Scores of systems and their tests by pair."""
     level = comparison.level
     by_people = "" if scores in comparison.metrics else "People's scores. "
@@ -226,7 +226,7 @@ def _score_figures(scores: Verdicts, comparison: Comparison) -> list[Figure]:
     return figures
 
 
-def _human_section(comparison: Comparison, human: MetaEvaluation) -> Section:
+def _human_section(comparison: SystemComparison, human: MetaEvaluation) -> Section:
     """The figures and tables of a dimension of human scores."""
     figures = _score_figures(human.scores, comparison)
     accuracies = [agreement.systems.pairwise_accuracy for agreement in human.agreement]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..metrics.optional_packages import imported
 from ..metrics.registry import as_typed
-from ..rerank.selection.comparison import MetaEvaluation, Scores
+from ..rerank.selection.comparison import MetaEvaluation, ScoreCube
 from ..rerank.selection.significance import Verdicts
 
 WIDTH_INCHES = 4.4
@@ -138,7 +138,7 @@ def bars(scores: Verdicts, level: float) -> Plot:
         return image(figure, f"{scores.name}: {about}")
 
 
-def unit_values(scores: Scores, layer: int) -> tuple[str, list[list[float]]]:
+def unit_values(scores: ScoreCube, layer: int) -> tuple[str, list[list[float]]]:
     """The unit of a distribution, "segment" or "document", and every system's scores of these that there are."""
     has_segments = scores.has_segments(layer)
     table = scores.segments[layer] if has_segments else scores.documents[layer]

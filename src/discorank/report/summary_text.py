@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from ..metrics.registry import as_typed
 from ..rerank.selection.comparison import (
-    Comparison,
     MetaEvaluation,
     MetricAgreement,
     MetricTest,
+    SystemComparison,
 )
 from ..rerank.selection.significance import Verdicts, least_p
 from ..rerank.selection.statistics import Number
@@ -120,7 +120,7 @@ MEASURES = (
 )
 
 
-def advice(comparison: Comparison) -> Iterator[str]:
+def advice(comparison: SystemComparison) -> Iterator[str]:
     """Sentences on every dimension of human scores."""
     if not comparison.metrics:
         return
@@ -237,7 +237,7 @@ def _shown_better(human: MetaEvaluation, best: str, other: str, level: float) ->
     return names
 
 
-def _choice_of(name: str, human: MetaEvaluation, comparison: Comparison) -> Iterator[str]:
+def _choice_of(name: str, human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:
     """Scores of all systems by the believed metric, beside people's scores of the judged ones."""
     metric = next(metric for metric in comparison.metrics if metric.name == name)
     first = metric.systems[metric.order[0]]
@@ -267,7 +267,7 @@ class Summary(NamedTuple):
     warnings: list[str]
 
 
-def summary(comparison: Comparison, optimised: Sequence[str] = ()) -> Summary:
+def summary(comparison: SystemComparison, optimised: Sequence[str] = ()) -> Summary:
     """The conclusions for a reader.
 
     Args:
@@ -298,7 +298,7 @@ def _readable(sentence: str, names: Mapping[str, str]) -> str:
     return sentence.translate(_DIRECTION_MARKS)
 
 
-def lead(comparison: Comparison) -> Verdicts:
+def lead(comparison: SystemComparison) -> Verdicts:
     """The order of systems: by people's scores in the first dimension where they judged several, or by a metric."""
     for human in comparison.human:
         if len(human.scores.systems) > 1:
@@ -306,7 +306,7 @@ def lead(comparison: Comparison) -> Verdicts:
     return comparison.metrics[0] if comparison.metrics else comparison.human[0].scores
 
 
-def _headline(judge: Verdicts, comparison: Comparison) -> str:
+def _headline(judge: Verdicts, comparison: SystemComparison) -> str:
     """Which system to ship, or why that is open."""
     if len(judge.systems) == 1:
         return f"There is only one system, {judge.systems[0]}: nothing to choose from."
@@ -325,7 +325,7 @@ def _headline(judge: Verdicts, comparison: Comparison) -> str:
     return f"{first}: choose among them by other needs, or {more} {units}."
 
 
-def _by(judge: Verdicts, comparison: Comparison) -> str:
+def _by(judge: Verdicts, comparison: SystemComparison) -> str:
     """By what systems are ordered."""
     return judge.name if judge in comparison.metrics else f"people's {judge.name}"
 
@@ -348,7 +348,7 @@ def rivals(judge: Verdicts, level: float) -> list[int]:
     return [s for s in others if not judge.is_better(best, s, level)]
 
 
-def _certainty(judge: Verdicts, comparison: Comparison) -> Iterator[str]:
+def _certainty(judge: Verdicts, comparison: SystemComparison) -> Iterator[str]:
     """How far the best system is ahead, and what says so."""
     if len(judge.systems) == 1:
         return
@@ -372,14 +372,14 @@ def _certainty(judge: Verdicts, comparison: Comparison) -> Iterator[str]:
     yield "There are no human scores: nothing here says which metric to believe."
 
 
-def _unjudged(comparison: Comparison) -> Iterator[str]:
+def _unjudged(comparison: SystemComparison) -> Iterator[str]:
     for human in comparison.human:
         missing = [system for system in comparison.systems if system not in human.scores.systems]
         if missing:
             yield f"People gave no {human.scores.name} to {names_of(missing)}."
 
 
-def _warnings(comparison: Comparison, optimised: Sequence[str]) -> Iterator[str]:
+def _warnings(comparison: SystemComparison, optimised: Sequence[str]) -> Iterator[str]:
     """Warnings on units, sizes, human scores, tests, metrics."""
     num_documents, num_systems = len(comparison.documents), len(comparison.systems)
     unit = comparison.settings.get("unit", "document")
@@ -445,7 +445,7 @@ def base(signature: str) -> set[str]:
     return names - {""}
 
 
-def _about_judging(human: MetaEvaluation, comparison: Comparison) -> Iterator[str]:
+def _about_judging(human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:
     """Few judged systems, missing scores, and metrics that contradict people."""
     name, num_systems = human.scores.name, len(human.scores.systems)
     if comparison.metrics and MIN_SYSTEMS <= num_systems < FEW_SYSTEMS:
@@ -460,7 +460,7 @@ def _about_judging(human: MetaEvaluation, comparison: Comparison) -> Iterator[st
             yield f"{as_typed(agreement.metric)} {orders}: do not decide by it here."
 
 
-def _about_gaps(scores: Verdicts, comparison: Comparison) -> Iterator[str]:
+def _about_gaps(scores: Verdicts, comparison: SystemComparison) -> Iterator[str]:
     """On how many segments the systems were judged, alone and in common, and what follows from that."""
     if scores.judged is None:
         values: list[float | None] = []

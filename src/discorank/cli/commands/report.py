@@ -47,7 +47,7 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
 from ...rerank.runs.row_forms import as_line
-from ...rerank.selection.comparison import Comparison
+from ...rerank.selection.comparison import SystemComparison
 from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
@@ -231,11 +231,11 @@ def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
     return files
 
 
-def _title(comparison: Comparison | None, chosen: ChosenRun | None) -> str:
+def _title(comparison: SystemComparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
         systems = with_noun(len(comparison.systems), "system", "systems")
         documents = with_noun(len(comparison.documents), "document", "documents")
-        return f"Comparison of {systems} on {documents}"
+        return f"SystemComparison of {systems} on {documents}"
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 

@@ -26,7 +26,7 @@ from ....printable import printable
 from ....report.compared_texts import answer_lines
 from ....report.comparison_tables import agreement_table, comparison_tables, people_tables
 from ....rerank.runs.row_forms import as_line
-from ....rerank.selection.comparison import Comparison, mean_agreements
+from ....rerank.selection.comparison import SystemComparison, mean_agreements
 from ....rerank.selection.saved_comparison import check_folder, save
 from ....rerank.selection.statistics import clean
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
@@ -201,7 +201,7 @@ def _folders(options: CompareOptions, names: Sequence[str]) -> list[Path]:
 MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
-def answered(sets: Mapping[str, Comparison]) -> str:
+def answered(sets: Mapping[str, SystemComparison]) -> str:
     """The answer for every set, and the means over several."""
     parts = []
     for name, comparison in sets.items():
@@ -215,7 +215,7 @@ def answered(sets: Mapping[str, Comparison]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def printed_sets(sets: Mapping[str, Comparison], format: Format) -> str:
+def printed_sets(sets: Mapping[str, SystemComparison], format: Format) -> str:
     """All tables of the sets, and the means over several."""
     tables: list[Table] = []
     for name, comparison in sets.items():
@@ -226,7 +226,7 @@ def printed_sets(sets: Mapping[str, Comparison], format: Format) -> str:
     return printed(tables if len(sets) == 1 else [*tables, *mean_tables(sets)], format)
 
 
-def mean_tables(sets: Mapping[str, Comparison]) -> list[Table]:
+def mean_tables(sets: Mapping[str, SystemComparison]) -> list[Table]:
     """The means of metrics against people, if there are any."""
     by_system, by_segment = [], []
     for mean in mean_agreements(list(sets.values())):
@@ -247,8 +247,8 @@ def mean_tables(sets: Mapping[str, Comparison]) -> list[Table]:
 
 def write_scores(
     path: str | None,
-    rows_of: Callable[[Comparison], Iterator[dict[str, Any]]],
-    sets: Mapping[str, Comparison],
+    rows_of: Callable[[SystemComparison], Iterator[dict[str, Any]]],
+    sets: Mapping[str, SystemComparison],
 ) -> None:
     """Writes the rows of all sets, with the set's name where there are several; CSV if the path ends so."""
     if path is None:
@@ -262,7 +262,7 @@ def write_scores(
         file.writelines(score_lines(rows, path.endswith(".csv")))
 
 
-def segment_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def segment_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
     """A row per segment and system: what each metric of segments gives, and the human scores there are."""
     scores = comparison.scores
     metrics = [m for m in range(len(comparison.metrics)) if scores.has_segments(m)]
@@ -274,7 +274,7 @@ def segment_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
         yield from _rows_of_unit(comparison, key, metrics, table)
 
 
-def document_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def document_rows(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
     """A row per document and system: each metric's corpus score of the document, and the human scores there are."""
     tables = np.moveaxis(comparison.scores.documents, 2, 0)
     metrics = range(len(comparison.metrics))
@@ -283,7 +283,7 @@ def document_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_unit(
-    comparison: Comparison, key: Mapping[str, Any], metrics: Sequence[int], table: FloatArray
+    comparison: SystemComparison, key: Mapping[str, Any], metrics: Sequence[int], table: FloatArray
 ) -> Iterator[dict[str, Any]]:
     """The rows of one segment or document from its scores [layers, systems]."""
     names = comparison.scores.layers

@@ -33,7 +33,7 @@ from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
-from ....rerank.selection.comparison import Comparison, compare_systems, fitted_to_references
+from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.selection.significance import (
     Correction,
@@ -248,7 +248,7 @@ def _command(paths: Sequence[str]) -> str:
 
 def compare_set(
     place: SetPlace, metrics: Sequence[Utility], keys: tuple[HumanKey, ...], how: SetReading
-) -> Comparison:
+) -> SystemComparison:
     """One systems file; errors name it."""
     options, judged = how.options, how.people.judged
     documents = _read_documents(place, may_lack(keys, judged), how)
@@ -319,7 +319,7 @@ def _compare_systems(
     path: str,
     unit: str | int,
     how: SetReading,
-) -> Comparison:
+) -> SystemComparison:
     """The systems under every metric, while progress is shown."""
     options, meter = how.options, Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
@@ -347,7 +347,7 @@ def _compare_systems(
     return comparison
 
 
-def _remarks(comparison: Comparison, unit: str | int, level: float) -> list[str]:
+def _remarks(comparison: SystemComparison, unit: str | int, level: float) -> list[str]:
     """Notes for the reader of a comparison."""
     remarks = []
     scores = comparison.scores
@@ -427,7 +427,9 @@ def check_decoded(paths: Sequence[str], has_scores: bool, num_sets: int) -> None
         raise InputError("belongs to one systems file", where="--decoded", fix=fix)
 
 
-def _remarks_on_decoded(comparison: Comparison, decoded: Sequence[DecodedRun]) -> Iterator[str]:
+def _remarks_on_decoded(
+    comparison: SystemComparison, decoded: Sequence[DecodedRun]
+) -> Iterator[str]:
     """Warnings of metrics that judge their own choices, and of choices without a human score."""
     scores = comparison.scores
     for run in decoded:
