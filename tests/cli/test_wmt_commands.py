@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.speed.metric_tasks import write_folder
 from discorank.cli.main import main
-from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
+from discorank.integrations.formats.wmt.eval_set_folder import read_eval_set
 from discorank.rerank.selection.meta_evaluation.cell_permutation import DrawSettings
 from discorank.rerank.selection.meta_evaluation.task_results import num_steps, run_tasks, task_set
 
@@ -354,7 +354,7 @@ def test_convert_there_and_back(
 
 
 def _leave_out() -> Any:
-    from discorank.integrations.formats.mtme.eval_set_folder import EvalSetOptions
+    from discorank.integrations.formats.wmt.eval_set_folder import EvalSetOptions
 
     return EvalSetOptions(missing="leave-out")
 

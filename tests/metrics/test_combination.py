@@ -18,7 +18,7 @@ from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.cli.options.command_options import ModelOptions, ReadingOptions
 from discorank.cli.options.metric_options import MetricOptions
-from discorank.integrations.formats.human_scores import read_rankings
+from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
     MEAN_PENALTY,

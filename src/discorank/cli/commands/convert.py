@@ -15,20 +15,23 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.documents import DocumentRows
-from ...integrations.formats.format_table import documents_of, format_of
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.mtme.eval_set_folder import (
-    EvalSetOptions,
+from ...integrations.formats.format_table import (
+    DocumentRows,
+    documents_of,
+    format_of,
     is_eval_set_folder,
+)
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.open_lists import recognised_documents
+from ...integrations.formats.wmt.eval_set_folder import (
+    EvalSetOptions,
     num_metric_files,
     read_eval_set,
     read_ratings,
     the_language_pair,
     write_eval_set,
 )
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows
-from ...integrations.formats.open_lists import recognised_documents
+from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter, list_writer
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings

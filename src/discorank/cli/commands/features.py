@@ -19,9 +19,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...integrations.formats.document_outputs import read_documents
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents
-from ...integrations.formats.readers.systems import SystemsOptions, read_documents
+from ...integrations.formats.readers.systems import SystemsOptions
 from ...metrics.discourse.coherence.cohesion import Cohesion
 from ...metrics.discourse.coherence.foci import FocusReader, adjacency, conn, freq, grid_of
 from ...metrics.discourse.roles.pdd import PDD, counts

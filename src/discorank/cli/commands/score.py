@@ -16,10 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...integrations.arrow.arrow_source import ArrowSource
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.files.entries import SeenKeys, TextLines
-from ...integrations.formats.mtme.eval_set_folder import is_eval_set_folder
+from ...integrations.formats.format_table import is_eval_set_folder
 from ...integrations.formats.system_texts import OutputFiles, is_plain
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, excerpt
@@ -399,7 +398,7 @@ def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
     check_beside(path)
     source = open_rows(path, columns, "segment")
     for number, line in source:
-        where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
+        where = f"{path}:{number}"
         try:
             if number == 1 and not line.lstrip().startswith(b"{"):
                 raise _flat_text(path)

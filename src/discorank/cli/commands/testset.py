@@ -10,11 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...integrations.formats.mtme.eval_set_folder import (
-    is_eval_set_folder,
-    pairs_of,
-    write_metric_scores,
-)
+from ...integrations.formats.format_table import is_eval_set_folder
+from ...integrations.formats.wmt.eval_set_folder import pairs_of, write_metric_scores
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings

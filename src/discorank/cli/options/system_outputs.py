@@ -11,20 +11,17 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ...integrations.formats.human_scores import (
-    HumanKey,
-    JudgedRow,
-    read_judged,
-    read_rankings,
-    with_judged,
-)
-from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.document_outputs import read_documents
+from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents, recognised_documents
-from ...integrations.formats.readers.pearmut import read_judged_by_pearmut
-from ...integrations.formats.readers.rating_table import is_appraise, read_appraise
-from ...integrations.formats.readers.systems import SystemsOptions, read_document, read_documents
+from ...integrations.formats.readers.systems import SystemsOptions, read_document
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
+from ...integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
+from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
+from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
+from ...integrations.formats.wmt.rated_rows import JudgedRow
+from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
@@ -207,10 +204,11 @@ def checked_lines(
     source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The lines of a systems file as `checked_rows`."""
+    options = SystemsOptions(tuple(keys), tuple(as_systems))
     for number, line in source:
         try:
             row = parse_json(line)
-            document = read_document(row, keys, as_systems, (), number)
+            document = read_document(row, options, number)
         except RecursionError:
             raise source.refusal(number, "nested too deeply") from None
         except InputError as error:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ....integrations.formats.documents import DocumentRows
-from ....integrations.formats.format_table import format_of
-from ....integrations.formats.human_scores import HumanKey, human_dimensions
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
+from ....integrations.formats.document_outputs import human_dimensions, read_documents
+from ....integrations.formats.format_table import DocumentRows, format_of, is_eval_set_folder
+from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.open_lists import open_documents, recognised_documents
-from ....integrations.formats.readers.systems import SystemsOptions, read_documents
+from ....integrations.formats.readers.systems import SystemsOptions
 from ....integrations.formats.selection_files import with_chosen
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
+from ....integrations.formats.wmt.eval_set_folder import pairs_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility

@@ -11,11 +11,8 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Annotated, Any, ClassVar
 
-from ....integrations.formats.human_scores import (
-    HumanKey,
-    with_judged,
-    with_means_of_raters,
-)
+from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.wmt.judgements import with_judged, with_means_of_raters
 from ....metrics.base import Metric
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility

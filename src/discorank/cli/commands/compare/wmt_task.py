@@ -7,7 +7,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, language_pairs
+from ....integrations.formats.format_table import is_eval_set_folder
+from ....integrations.formats.wmt.eval_set_folder import language_pairs
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings

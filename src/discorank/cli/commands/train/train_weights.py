@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ....integrations.formats.human_scores import read_rankings
+from ....integrations.formats.wmt.judgements import read_rankings
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
