@@ -18,7 +18,7 @@ import yaml
 from discorank.cli import main as command
 from discorank.cli.commands.check import check
 from discorank.cli.commands.decode import decode
-from discorank.cli.main import main
+from discorank.cli.main import MODULES, main
 
 from ..support.lists import made_lists, write_lists
 
@@ -101,7 +101,9 @@ def test_no_config_raises_anything_but_our_errors(
     monkeypatch.chdir(tmp_path)
     tried: set[str] = set()
     for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
-        options = getattr(importlib.import_module(f"discorank.cli.commands.{name}"), name)
+        options = getattr(
+            importlib.import_module(f"discorank.cli.commands.{MODULES.get(name, name)}"), name
+        )
         writes = ["--set", f"output={tmp_path}/out"] * (name not in ("explain", "check", "metrics"))
         for key in options.types if everything else options.types.keys() - tried:
             tried.add(key)

@@ -64,7 +64,9 @@ KINDS = {
 }  # what is trained
 # of commands, where their modules have other names
 MODULES = {
-    "diff": "report",
+    **dict.fromkeys(("diff", "explain"), "report"),
+    **dict.fromkeys(("metrics", "docs"), "guide"),
+    **dict.fromkeys(("testset", "accuracy", "pass-at"), "evaluations"),
     **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train.train_metrics"),
     **dict.fromkeys(("train combination", "train prior"), "train.train_weights"),
 }

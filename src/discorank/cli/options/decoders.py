@@ -1,10 +1,11 @@
-"""The decoder that a command names, with its budget of pairs."""
+"""The decoder that a command names, with its budget of pairs, and the engine that computes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
@@ -21,13 +22,20 @@ from ...rerank.capabilities import (
     Needs,
 )
 from ...rerank.choice import Choice
+from ...rerank.engines.interface import Engine
+from ...rerank.engines.local import LocalEngine
 from ...rerank.engines.part_sums import Normalize
+from ...rerank.engines.ray.settings import RaySettings
 from ...rerank.estimator import Estimator
 from ...rerank.mbr import MBRDecoder
 from ...rerank.order import Order
 from ...rerank.pool import Pool
-from .command_options import needed
+from ..terminal.standard_streams import stdout_without
+from .command_options import Grouped, WorkerOptions, needed
 from .metric_options import MetricOptions
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
 
 
 @settings
@@ -160,3 +168,35 @@ class DecoderOptions:
             self.estimator.normalize_parts, shortlist, self.estimator.top_k, budget.loaded(metrics)
         )
         return MBRDecoder(utility, self.pool, estimator, self.choice, self.order)
+
+
+RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
+
+
+@settings
+class EngineSettings:
+    """What computes.
+
+    Args:
+        workers: which processes.
+        ray: how Ray is used.
+    """
+
+    workers: Annotated[WorkerOptions, Composed()] = WorkerOptions()
+    ray: Annotated[RaySettings, Grouped()] = RaySettings()
+
+    @contextmanager
+    def opened(self, cache: Cache | None) -> Iterator[Engine]:
+        """The engine, stopped at the end of the block."""
+        if self.workers.engine == "ray":
+            from ...rerank.engines.ray.engine import RayEngine
+
+            with stdout_without(RAY_THREADS), RayEngine(self.ray, cache) as engine:
+                yield engine
+        elif self.workers.jobs == 1:
+            yield LocalEngine(cache)
+        else:
+            from ...rerank.engines.processes import ProcessEngine
+
+            with ProcessEngine(self.workers.jobs, cache) as processes:
+                yield processes

@@ -36,6 +36,7 @@ from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOp
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
     CompareOptions,
+    PeopleOptions,
     SetPlace,
     SetReading,
     check_decoded,
@@ -44,7 +45,6 @@ from .compared_sets import (
     output_place,
     set_places,
 )
-from .people import PeopleOptions
 from .wmt_task import (
     TaskOptions,
     TaskReading,
