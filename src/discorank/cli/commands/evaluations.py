@@ -314,7 +314,7 @@ class PassAtOptions:
     examples=[
         "pass-at examples:answers.jsonl -m 'vote(answer=\"boxed\")'",
         "pass-at examples:answers.jsonl -m 'vote(answer=\"boxed\")' --at 1 4 -o counted.jsonl",
-        'pass-at examples:answers.jsonl -m \'vote(answer="boxed",agree="number")\' --format json',
+        'pass-at examples:answers.jsonl -m \'vote(answer="boxed",agree="value")\' --format json',
     ],
 )
 def pass_at(options: PassAtOptions, to: OutputOptions, loading: MetricOptions) -> None:
@@ -349,7 +349,7 @@ def pass_at(options: PassAtOptions, to: OutputOptions, loading: MetricOptions) -
 def _vote(metric: Utility) -> Vote:
     """The metric; raises InputError for one that is not `vote`."""
     if not isinstance(metric, Vote):
-        fix = 'Name vote, such as vote(answer="boxed",agree="number")'
+        fix = 'Name vote, such as vote(answer="boxed",agree="value")'
         raise InputError(f"{metric.signature()} has no answers", where="metric", fix=fix)
     return metric
 
