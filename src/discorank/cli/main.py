@@ -65,10 +65,10 @@ KINDS = {
 # of commands, where their modules have other names
 MODULES = {
     **dict.fromkeys(("diff", "explain"), "report"),
-    **dict.fromkeys(("metrics", "docs"), "guide"),
+    **dict.fromkeys(("metrics", "docs", "demo"), "guide"),
     **dict.fromkeys(("testset", "accuracy", "pass-at"), "evaluations"),
     **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train.train_metrics"),
-    **dict.fromkeys(("train combination", "train prior"), "train.train_weights"),
+    **dict.fromkeys(("train combination", "train prior"), "train.train_metrics"),
 }
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names

@@ -47,7 +47,7 @@ from ...rerank.selection.contrastive import (
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName, base_name
 from ...tables import Column, Table, decimals, metric_names, printed_rows, whole, words
 from ..options import command, needed
-from ..options.metric_options import MetricOptions
+from ..options.decoders import MetricOptions
 from ..options.output_formats import OutputOptions
 from ..options.system_outputs import EvalSetTexts, eval_set_at, reading_options, with_own_metrics
 from ..running import check_not_input, complete_rows

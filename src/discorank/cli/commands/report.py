@@ -58,9 +58,8 @@ from ...rerank.selection.comparison import SystemComparison
 from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
-from ..options.decoders import BudgetOptions, DecoderOptions
+from ..options.decoders import BudgetOptions, DecoderOptions, MetricOptions
 from ..options.inputs import READ_BESIDE, InputOptions, file_key
-from ..options.metric_options import MetricOptions
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import Counted, say
 

@@ -31,7 +31,7 @@ from ....rerank.selection.saved_comparison import check_folder, save
 from ....rerank.selection.statistics import clean
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
 from ...options import Given, command, needed
-from ...options.metric_options import MetricOptions, check_references
+from ...options.decoders import MetricOptions, check_references
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
