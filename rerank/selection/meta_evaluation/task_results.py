@@ -189,8 +189,8 @@ def task_value(task: MetricsTask, human: Tables, metric: Tables) -> float:
     agreed = total = 0
     for people, scores in zip(human, metric, strict=True):
         is_scored = ~np.isnan(people)
-        counts = pair_counts(people[is_scored], scores[is_scored])
-        agreed += counts.agreed
+        counts = pair_counts(people[is_scored], scores[is_scored][None])
+        agreed += int(counts.agreed[0])
         total += counts.pairs
     return agreed / total if total else 0.0
 

@@ -40,9 +40,8 @@ from ...rerank.pool import Pool
 from ...rerank.runs.run import RunSettings
 from ...tables import aligned
 from ..options import command
-from ..options.decoders import BudgetOptions
+from ..options.decoders import BudgetOptions, MetricOptions
 from ..options.inputs import InputOptions
-from ..options.metric_options import MetricOptions
 from ..options.output_formats import (
     DecisionOptions,
     OutputFormatOptions,

@@ -27,10 +27,8 @@ from ...rerank.reranker import (
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.shrinkage import SecondPass, Shrinkage
 from ..options import command, needed
-from ..options.decoders import BudgetOptions, DecoderOptions
-from ..options.engines import EngineSettings
+from ..options.decoders import BudgetOptions, DecoderOptions, EngineSettings, MetricOptions
 from ..options.inputs import InputOptions
-from ..options.metric_options import MetricOptions
 from ..options.output_formats import RunOptions
 from ..running import check_not_input, run_decider
 from ..terminal.console import say

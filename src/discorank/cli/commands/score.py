@@ -38,7 +38,7 @@ from ...rerank.runs.resumable import as_line
 from ...rerank.runs.run_file import check_beside
 from ...tables import Table, decimals, metric_names, printed_rows, whole, words
 from ..options import Given, command, needed
-from ..options.metric_options import MetricOptions, check_references
+from ..options.decoders import MetricOptions, check_references
 from ..options.output_formats import OutputOptions
 from ..options.system_outputs import aligned_outputs
 from ..running import check_not_input, complete_rows
