@@ -185,12 +185,12 @@ def test_statistics_of_wmt_stay_in_their_room() -> None:
     for module in inside:
         importers |= graph.find_modules_that_directly_import(module) - inside
     outside = {
-        one for one in importers if not one.startswith("discorank.integrations.formats.mtme.")
+        one for one in importers if not one.startswith("discorank.integrations.formats.wmt.")
     }
     assert outside == {
         "discorank.cli.options.system_outputs",
         "discorank.cli.commands.compare.wmt_task",
-        "discorank.cli.commands.score.other_inputs",
+        "discorank.cli.commands.evaluations",
     }
 
 
