@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +38,15 @@ def parse_small_json(
     fix: str,
     make_object: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:
-    """The value in the bytes of a JSON file; make_object: makes an object of its pairs, or raises ValueError.
+    """The value in the bytes of a JSON file; make_object: makes an object of its pairs, or raises InputError.
 
     Raises:
-        InputError: it is not JSON, nested too deep, or has more values than are read.
+        InputError: as `parse_json`; halves of surrogate pairs are left in it, repeated keys to make_object.
     """
     try:
-        check_json_size(data)
-        return json.loads(data, object_pairs_hook=make_object)
-    except RecursionError:
-        raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
+        return _value(data.removeprefix(BOM_UTF8), make_object, fix, "surrogatepass")
     except InputError as error:
         raise error.inside(where) from None
-    except ValueError as error:  # not JSON, not UTF-8, a number of too many digits
-        raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=fix) from None
 
 
 def unique_members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -87,61 +83,58 @@ def parse_json(line: bytes, surrogates: bool = False) -> Any:
         InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
             whole number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
     """
-    check_json_size(line)
+    value = _value(line, unique_members, "Write one object per line")
+    escape = None if surrogates else _ESCAPED_SURROGATE.search(line)
+    if escape:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            first = escape.group().decode()
+            problem = f"half of a surrogate pair (escapes from {first} on), which is no character"
+            raise InputError(problem, fix="Escape whole pairs") from error
+    return value
+
+
+def _value(
+    data: bytes,
+    make_object: Callable[[list[tuple[str, Any]]], Any] | None,
+    fix: str,
+    errors: str = "strict",
+) -> Any:
+    """The value in JSON of which size and depth are bounded."""
+    check_json_size(data)
     try:
-        value = _DECODER.decode(line.decode())
-    except json.JSONDecodeError as error:
-        problem = f"not JSON: {error.msg} at column {error.colno}"
-        raise InputError(problem, fix="Write one object per line") from error
-    except RecursionError as error:
-        raise _too_deep() from error
+        value = json.loads(data.decode(errors=errors), object_pairs_hook=make_object)
     except InputError:
         raise
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg} at column {error.colno}", fix=fix) from error
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 at byte {error.start}", fix="Save it as UTF-8") from error
     except ValueError as error:
         problem = "a whole number with too many digits"
         raise InputError(problem, fix="Write it as text or as 1e9") from error
-    if line.count(b"[") + line.count(b"{") > DEPTH:
-        _check_depth(value)
-    surrogate = None if surrogates else _ESCAPED_SURROGATE.search(line)
-    if surrogate:
-        _check_surrogates(value, surrogate.group().decode())
+    except RecursionError:
+        raise _too_deep() from None
+    if data.count(b"[") + data.count(b"{") > DEPTH and _is_deep(value):
+        raise _too_deep()
     return value
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_members)
-
-
-def _check_surrogates(value: Any, first: str) -> None:
-    """Raises InputError for text that UTF-8 cannot hold; `first` is the first escape that may be the cause."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        problem = f"half of a surrogate pair (escapes from {first} on), which is no character"
-        raise InputError(problem, fix="Escape whole pairs") from error
-
-
-def _check_depth(value: Any) -> None:
-    """Raises InputError below `DEPTH`, which leaves room for those who walk the value by recursion."""
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(DEPTH):
-        level = [child for parent in level for child in _nested(parent)]
-        if not level:
-            return
-    raise _too_deep()
-
-
-def _nested(parent: dict[str, Any] | list[Any]) -> Iterator[dict[str, Any] | list[Any]]:
-    """The objects and arrays directly inside an object or array."""
-    children = parent.values() if isinstance(parent, dict) else parent
-    for child in children:
-        if isinstance(child, dict | list):
-            yield child
 
 
 def _too_deep() -> InputError:
     return InputError("nested too deeply", fix=f"Expected at most {DEPTH} levels")
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a value is nested below `DEPTH`, which leaves room for those who walk it by recursion."""
+    level = [value]
+    for _ in range(DEPTH):
+        level = [parent for parent in level if isinstance(parent, dict | list)]
+        if not level:
+            return False
+        children = (one.values() if isinstance(one, dict) else one for one in level)
+        level = list(chain.from_iterable(children))
+    return any(isinstance(parent, dict | list) for parent in level)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -155,11 +148,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"not UTF-8 at byte {error.start}",
-            where=str(path),
-            fix="Save it as UTF-8",
-        ) from error
+        problem = f"not UTF-8 at byte {error.start}"
+        raise InputError(problem, where=str(path), fix="Save it as UTF-8") from error
     except InputError as error:
         raise error.inside(str(path)) from None
 

@@ -11,8 +11,8 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
@@ -57,10 +57,6 @@ _MAGIC = (
     (b"PAR1", "a Parquet file"),
     (inflation.GZIP_MAGIC, "gzip data inside gzip data"),
 )
-_INFLATERS: dict[str, Callable[[], inflation.Inflater]] = {
-    "gzip": inflation.GzipInflater,
-    "bzip2": inflation.Bzip2Inflater,
-}
 _COPY_AGAIN = "Copy it or write it again"
 
 
@@ -202,36 +198,20 @@ class LineSource:
             yield head
             yield from blocks
             return
-        inflater = _INFLATERS[packing]()
-        for block in self._packed_blocks(head):
-            with self._unpacking(packing):
-                yield from inflater.inflate(block)
-        with self._unpacking(packing):
-            inflater.finish()
-
-    def _packed_blocks(self, head: bytes) -> Iterator[bytes]:
-        """The bytes of the file in blocks of the size that an inflater takes; `head` has been read already."""
-        for i in range(0, len(head), inflation.BLOCK_BYTES):
-            yield head[i : i + inflation.BLOCK_BYTES]
-        while block := self._take(inflation.BLOCK_BYTES, whole=True):
-            yield block
-
-    @contextmanager
-    def _unpacking(self, packing: str) -> Iterator[None]:
-        """Places the errors of an inflater in this file."""
+        held = BytesIO(head)
         try:
-            yield
-        except InputError as error:
-            raise error.inside(self.name) from None
+            yield from inflation.unpacked(
+                lambda size: held.read(size) or self._take(size), packing, self.name
+            )
         except EOFError as error:
-            raise self.refusal(0, str(error), _COPY_AGAIN) from error
+            raise self.refusal(0, f"{packing} data ends early", _COPY_AGAIN) from error
         except (OSError, zlib.error) as error:
             raise self.refusal(0, f"corrupt {packing} data ({error})", _COPY_AGAIN) from error
 
-    def _take(self, size: int, whole: bool = False) -> bytes:
-        """The next bytes of the file: `size` of them, or as soon as there are some."""
+    def _take(self, size: int) -> bytes:
+        """The next bytes of the file, at most `size` of them, as soon as there are some."""
         try:
-            block = self._file.read(size) if whole else self._file.read1(size)  # type: ignore[attr-defined]
+            block = self._file.read1(size)  # type: ignore[attr-defined]
         except (OSError, ValueError) as error:
             raise self.refusal(0, f"cannot be read ({error})") from error
         self._read_bytes += len(block)

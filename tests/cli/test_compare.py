@@ -514,7 +514,7 @@ DECODED_WRONG = {
     "statistics": (["--statistics", "wmt", "--decoded", "OUT"], "--decoded: "),
     "no file": (["--decoded", "none.jsonl"], "none.jsonl"),
     "edited": (["--decoded", "EDITED"], "edited: "),
-    "broken run file": (["--decoded", "BROKEN"], "broken.run.json: no JSON"),
+    "broken run file": (["--decoded", "BROKEN"], "broken.run.json: not JSON"),
     "broken signature": (["--decoded", "SIGNED"], "signed.run.json: "),
 }
 

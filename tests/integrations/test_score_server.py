@@ -654,5 +654,5 @@ def test_a_reward_that_is_no_number_is_told(outputs: Any) -> None:
     with serving(answer) as server:
         model = metric(server, "reward-server", form="pooling")
         assert model.pairwise(["a"], [], "s")[0, 0] == 0.5
-        with pytest.raises(InputError, match=r"data\[0\]\.data|no JSON|server"):
+        with pytest.raises(InputError, match=r"data\[0\]\.data|not JSON|server"):
             model.pairwise(["b"], [], "s")

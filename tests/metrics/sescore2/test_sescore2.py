@@ -264,7 +264,7 @@ def test_which_checkpoint_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("about", "text"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "expected format 1"),
         ('{"format": 2}', "expected format 1"),
         ('{"format": 1, "max_tokens": "many"}', "max_tokens 'many'"),

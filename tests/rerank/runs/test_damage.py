@@ -336,7 +336,7 @@ def test_readers_of_a_damaged_output_say_so(
     capsys.readouterr()
     assert main(line) == 2
     assert str(damaged) in (said := capsys.readouterr().err)
-    assert "damaged or" in said or "no JSON" in said
+    assert "damaged or" in said or "not JSON" in said
     Path(f"{out}.run.json").unlink()
     if "run.json" not in damaged.name:
         check_beside(damaged)  # nothing is known of it
