@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discorank.metrics.lexical.answers import KEYS, Agreement, math_version
-from discorank.metrics.lexical.written_answers import of_label, written
+from discorank.metrics.lexical.answers import Agreement, math_version
+from discorank.metrics.lexical.vote import Vote
 
 
 class Row(NamedTuple):
@@ -66,10 +66,7 @@ def tables_in(path: Path) -> Iterator[tuple[str, list[Row]]]:
 
 def is_right(row: Row, agree: Agreement) -> bool:
     """Whether vote finds the two equal where they are, and different where they are not."""
-    right, answer = of_label(row.right), written("text", row.reply)
-    if right is None or answer is None:
-        return not row.is_equal
-    return (KEYS[agree](right) == KEYS[agree](answer)) == row.is_equal
+    return Vote(agree=agree).is_right(row.reply, [row.right]) == row.is_equal
 
 
 def report(tables: Mapping[str, list[Row]], agree: Agreement, is_shown: bool) -> Iterator[str]:
@@ -81,8 +78,7 @@ def report(tables: Mapping[str, list[Row]], agree: Agreement, is_shown: bool) ->
         yield f"    {name}: {len(rows) - len(wrong)} of {len(rows)}"
         if is_shown:
             for row in wrong:
-                answer = written("text", row.reply)
-                yield f"        {row.is_equal}: {of_label(row.right)!r:.90} {answer!r:.90}"
+                yield f"        {row.is_equal}: {row.right!r:.90} {Vote().answer_of(row.reply)!r:.90}"
     total = sum(map(len, tables.values()))
     yield f"    all: {num_right} of {total} ({num_right / total:.1%})"
 

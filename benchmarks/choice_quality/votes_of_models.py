@@ -46,9 +46,7 @@ Chosen = Callable[[CandidateList], float]  # the chance that what is chosen from
 
 def is_right(record: CandidateList, answer_of: Vote, text: Any) -> bool:
     """Whether the answer of a text is that of a reference."""
-    key = answer_of.key_of(text)
-    right_keys = {VOTE.key_of(reference, is_label=True) for reference in record.references}
-    return key is not None and key in right_keys
+    return answer_of.is_right(text, record.references)
 
 
 def reader_of(record: CandidateList) -> Vote:
@@ -101,7 +99,8 @@ def stopped(record: CandidateList, rule: StoppingRule) -> tuple[int, bool, float
         if rule.is_safe(rule.outlook_of(ranking)):
             break
     reader = reader_of(record)
-    is_other = reader.key_of(ranking.text) != reader.key_of(whole.text)
+    answers = reader.answers_of([ranking.text, whole.text]) or ()
+    is_other = len({answer and answer.key for answer in answers}) > 1
     return drawn, is_other, float(is_right(record, reader, ranking.text))
 
 
@@ -241,8 +240,8 @@ def numbered(record: CandidateList) -> list[int]:
     """A number for the answer of every candidate; one for all that have none."""
     reader = reader_of(record)
     numbers: dict[str | None, int] = {}
-    keys = [reader.key_of(candidate.text) for candidate in record.candidates]
-    return [numbers.setdefault(key, len(numbers)) for key in keys]
+    answers = reader.answers_of([candidate.text for candidate in record.candidates]) or ()
+    return [numbers.setdefault(answer and answer.key, len(numbers)) for answer in answers]
 
 
 def outlooks(record: CandidateList, metric: Any) -> Iterator[tuple[float, bool]]:

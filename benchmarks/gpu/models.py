@@ -168,14 +168,14 @@ def _seq2seq(folder: Path, size: str, device: str) -> Model:
 
 
 FAMILIES: dict[str, Callable[[Path, str, str], Model]] = {
-    "encoder": _encoder,
     "comet": _comet,
-    "xcomet": _xcomet,
-    "metricx": _metricx,
-    "bleurt": _bleurt,
     "causal": _causal,
     "seq2seq": _seq2seq,
     "reward": _reward,
+    "metricx": _metricx,
+    "bleurt": _bleurt,
+    "encoder": _encoder,
+    "xcomet": _xcomet,
 }
 
 

@@ -90,6 +90,8 @@ def decided(
     start = perf_counter()
     winners = chosen(engine, decoder, lists)
     seconds = perf_counter() - start
+    for stage, value in engine.status().work.seconds.items():
+        place.write(name, DTYPE, stage, value, "s")
     place.write(name, DTYPE, "decided", seconds, "s", f"{len(lists)} lists")
     place.write(name, DTYPE, "rate", len(lists) / seconds, "lists/s")
     place.write(name, DTYPE, "share of the peak", 100 * flops / seconds / PEAKS[DTYPE], "%")

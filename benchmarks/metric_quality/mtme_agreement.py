@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discorank.integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set
+from discorank.integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.agreement import williams
 from discorank.rerank.selection.meta_evaluation.averaged_correlations import (

@@ -12,8 +12,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from discorank.integrations.formats.document_outputs import read_documents
 from discorank.integrations.formats.human_scores import HumanKey
-from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
+from discorank.integrations.formats.readers.systems import SystemsOptions
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.system_scores import DocumentOutputs, with_references
 

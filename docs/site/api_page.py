@@ -24,9 +24,6 @@ GROUPS = {
         "generate",
         "read",
         "metrics",
-        "decode_async",
-        "rerank_async",
-        "score_async",
     ),
     "Choosing": (
         "MBRDecoder",

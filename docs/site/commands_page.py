@@ -7,8 +7,7 @@ import io
 import os
 from collections.abc import Iterator
 
-from discorank.cli.commands.train import KINDS
-from discorank.cli.main import SUBCOMMANDS, main
+from discorank.cli.main import KINDS, SUBCOMMANDS, main
 
 COLUMNS = "100"
 HEAD = """# Command line reference

@@ -13,7 +13,7 @@ text=response                  a row is a candidate; rows of one id, or without 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -23,13 +23,13 @@ from ...metrics.storage.limits import limits, more
 from ...rerank.lists import with_text_names
 
 RowKind = Literal["list", "input", "segment", "document"]
-# the keys that a row must have, by what it is; of several in one place, one is enough
-_NEEDED: Mapping[RowKind, tuple[tuple[str, ...], ...]] = MappingProxyType(
+# the keys of which a row must have one, by what it is
+_NEEDED: Mapping[RowKind, tuple[str, ...]] = MappingProxyType(
     {
-        "list": (("candidates", "text", "responses"),),
-        "input": (("source",),),
-        "segment": (("hypothesis",),),
-        "document": (("systems",),),
+        "list": ("candidates", "text", "responses"),
+        "input": ("source",),
+        "segment": ("hypothesis",),
+        "document": ("systems",),
     }
 )
 ROW_NUMBER = "#"
@@ -46,6 +46,7 @@ OF_LIST = (
 )
 OF_CANDIDATES = ("candidates", "pseudo_references")
 _WHERE = "--columns"
+NumberedRow = tuple[int, dict[str, Any]]  # the number of a row, from 1, and its values by key
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ColumnNames:
         """
         keys: dict[str, str] = {}
         inner: dict[str, dict[str, str]] = {}
-        left_out = []
+        left_out: list[str] = []
         for assignment in assignments:
             key, mark, column = assignment.partition("=")
             if not mark or not column:
@@ -84,14 +85,16 @@ class ColumnNames:
                 left_out.append(column)
                 continue
             target = inner.setdefault(outer, {}) if dot else keys
-            key = name if dot else key
-            if key in target or (dot and outer not in OF_CANDIDATES):
+            if (name or outer) in target or (dot and outer not in OF_CANDIDATES):
                 problem = (
                     f"the key {assignment!r:.80} is named twice, or stands in no list of candidates"
                 )
                 raise InputError(problem, where=_WHERE, fix="Name every key once")
-            target[key] = column
-        _check_once([*keys.values(), *left_out])
+            target[name or outer] = column
+        named = [column for column in (*keys.values(), *left_out) if column != ROW_NUMBER]
+        if repeated := [column for i, column in enumerate(named) if column in named[:i]]:
+            problem = f"the column {repeated[0]!r:.80} is named twice"
+            raise InputError(problem, where=_WHERE, fix="Name every column once")
         others = ALL_OTHERS not in left_out
         return cls(keys, inner, frozenset(left_out) - {ALL_OTHERS}, others)
 
@@ -108,38 +111,45 @@ class ColumnNames:
         Raises:
             InputError: a column that is named is not there, two are one key, or none is a key that rows must have.
         """
-        named = [column for column in self.keys.values() if column != ROW_NUMBER]
-        for column in (*named, *self.left_out):
+        key_of = {column: key for key, column in self.keys.items() if column != ROW_NUMBER}
+        for column in (*key_of, *self.left_out):
             if column not in columns:
                 raise unknown("column", column, columns, where=where)
-        key_of: dict[str, str] = {
-            column: key for key, column in self.keys.items() if column != ROW_NUMBER
-        }
-        aside = {
-            column
-            for names in self.inner.values()
-            for column in names.values()
-            if column in columns
-        }
-        for column in columns:
-            is_other = column not in key_of and column not in aside
-            if is_other and self.others and column not in self.left_out:
-                if column in self.keys:
-                    problem = f"the column {column!r:.80} stands beside the one named for this key"
-                    fix = f"Leave it out: {_WHERE} ={column}"
-                    raise InputError(problem, where=where, fix=fix)
+        inner = {column for names in self.inner.values() for column in names.values()}
+        aside = inner & set(columns)
+        taken = {*key_of, *aside, *self.left_out}
+        for column in columns if self.others else ():
+            if column not in taken and column in self.keys:
+                problem = f"the column {column!r:.80} stands beside the one named for this key"
+                raise InputError(problem, where=where, fix=f"Leave it out: {_WHERE} ={column}")
+            if column not in taken:
                 key_of[column] = column
-        keys = key_of.values()
         numbered = tuple(key for key, column in self.keys.items() if column == ROW_NUMBER)
-        if kind is not None:
-            _check_needed(kind, {*keys, *numbered}, columns, where)
+        keys = {*key_of.values(), *numbered}
+        if kind is not None and keys.isdisjoint(_NEEDED[kind]):
+            raise _lacking(kind, columns, where)
         is_flat = kind == "list" and "text" in keys and "candidates" not in keys
-        if is_flat and not {"id", "source"} & {*keys, *numbered}:
+        if is_flat and not {"id", "source"} & keys:
             problem = f"which rows are one list is not known; there are: {', '.join(columns):.300}"
             fix = f"Say which column tells lists apart: {_WHERE} id=COLUMN, or source=COLUMN"
             raise InputError(problem, where=where, fix=fix)
-        inner = {} if is_flat else self.inner
-        return FittedColumns(key_of, inner, frozenset(aside), numbered, is_flat)
+        return FittedColumns(
+            key_of, {} if is_flat else self.inner, frozenset(aside), numbered, is_flat
+        )
+
+
+def _lacking(kind: RowKind, columns: Sequence[str], where: str) -> InputError:
+    """The error where no column is a key that rows of a kind must have."""
+    if len(columns) == 1 and ";" in columns[0]:
+        problem = f"the only column is {columns[0][:100]!r}, expected columns between commas"
+        fix = "Write the table with commas, or with tabs as .tsv"
+        return InputError(problem, where=where, fix=fix)
+    needed = _NEEDED[kind]
+    fix = f"Say which it is: {_WHERE} {needed[0]}=COLUMN"
+    if kind == "list":
+        fix += ", or text=COLUMN where a row is a candidate"
+    problem = f"no column {' or '.join(needed[:2])}; there are: {', '.join(columns):.300}"
+    return InputError(problem, where=where, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,48 +189,24 @@ class FittedColumns:
         return made
 
     def _candidates(self, value: Any, names: Mapping[str, str], row: Mapping[str, Any]) -> Any:
-        """Candidates as a list: of columns side by side, or of structs whose fields have other names."""
+        """Candidates as a list: of columns side by side, or of structs whose fields have other names.
+
+        What is none becomes an object in place of the list: its reader says what it found.
+        """
         beside = {name: row[column] for name, column in names.items() if column in self.aside}
+        beside = {name: items for name, items in beside.items() if items is not None}
         renamed = {column: name for name, column in names.items() if column not in self.aside}
         if isinstance(value, Mapping):
             value = _side_by_side(_renamed(value, renamed))
         if isinstance(value, list) and renamed:
             value = [_renamed(item, renamed) for item in value]
-        beside = {name: items for name, items in beside.items() if items is not None}
         if not beside or not isinstance(value, list):
             return value
-        if any(
-            not isinstance(items, list) or len(items) != len(value) for items in beside.values()
-        ):
-            # an object in place of the list: its reader says what it found
-            return {"text": value, **beside}
         texts = [item if isinstance(item, Mapping) else {"text": item} for item in value]
-        return [
-            {**item, **{name: items[i] for name, items in beside.items() if items[i] is not None}}
-            for i, item in enumerate(texts)
-        ]
-
-
-def _check_needed(kind: RowKind, keys: set[str], columns: Sequence[str], where: str) -> None:
-    """Raises InputError where no column is a key that rows of a kind must have."""
-    lacking = [names for names in _NEEDED[kind] if keys.isdisjoint(names)]
-    if not lacking:
-        return
-    wanted = " and ".join(" or ".join(names[:2]) for names in lacking)
-    names_of_columns = ", ".join(columns)
-    assignments = " ".join(f"{names[0]}=COLUMN" for names in lacking)
-    if kind == "list":
-        assignments += ", or text=COLUMN where a row is a candidate"
-    if len(columns) == 1 and ";" in columns[0]:
-        problem = f"the only column is {columns[0][:100]!r}, expected columns between commas"
-        raise InputError(
-            problem, where=where, fix="Write the table with commas, or with tabs as .tsv"
-        )
-    raise InputError(
-        f"no column {wanted}; there are: {names_of_columns:.300}",
-        where=where,
-        fix=f"Say which it is: {_WHERE} {assignments}",
-    )
+        columns = _side_by_side({"text": texts, **beside})
+        if not isinstance(columns, list):
+            return {"text": value, **beside}
+        return [{**row.pop("text"), **row} for row in columns]
 
 
 def _renamed(item: Any, names: Mapping[str, str]) -> Any:
@@ -230,28 +216,12 @@ def _renamed(item: Any, names: Mapping[str, str]) -> Any:
 
 
 def _side_by_side(columns: Mapping[str, Any]) -> Any:
-    """Objects of lists of one length; what is none stays as it is, and is an error of its reader."""
-    lists = list(columns.values())
-    lengths = {len(items) if isinstance(items, list) else -1 for items in lists}
+    """Objects of lists of one length; what is none stays as it is."""
+    lengths = {len(items) if isinstance(items, list) else -1 for items in columns.values()}
     if "text" not in columns or len(lengths) != 1 or -1 in lengths:
         return columns
-    rows = zip(*lists, strict=True)
-    return [
-        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-        for row in rows
-    ]
-
-
-def _check_once(columns: Collection[str]) -> None:
-    """Raises InputError for a column that is named twice."""
-    seen = [column for column in columns if column != ROW_NUMBER]
-    repeated = [column for i, column in enumerate(seen) if column in seen[:i]]
-    if repeated:
-        problem = f"the column {repeated[0]!r:.80} is named twice"
-        raise InputError(problem, where=_WHERE, fix="Name every column once")
-
-
-NumberedRow = tuple[int, dict[str, Any]]  # the number of a row, from 1, and its values by key
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
@@ -261,11 +231,13 @@ def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
         InputError: a list has more candidates or bytes than are read; the file is to be refused.
     """
     group: list[NumberedRow] = []
-    num_bytes = 0
+    num_bytes, before = 0, None
     for number, row in rows:
-        if group and (_list_key(row) is None or _list_key(row) != _list_key(group[0][1])):
+        key = row.get("id", row.get("source"))  # which the rows of a list have alike
+        if group and (key is None or key != before):
             yield _list(group)
             group, num_bytes = [], 0
+        before = key
         group.append((number, row))
         num_bytes += len(json.dumps(row, ensure_ascii=False))
         most, most_bytes = limits().candidates, limits().line_bytes
@@ -275,11 +247,6 @@ def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
             raise InputError(problem, where=where, fix=more("candidates"))
     if group:
         yield _list(group)
-
-
-def _list_key(row: Mapping[str, Any]) -> Any:
-    """What the rows of a list have alike."""
-    return row.get("id", row.get("source"))
 
 
 def _list(group: list[NumberedRow]) -> NumberedRow:

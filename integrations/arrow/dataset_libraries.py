@@ -21,8 +21,8 @@ from ...rerank.lists import CandidateList, plain, read_list
 from ...rerank.runs.row_forms import json_row
 from ...rerank.runs.table_files import table_of
 from ...rerank.scheduler import Outcome
-from .array_values import check_type, rows_of
 from .columns import ColumnNames, FittedColumns
+from .table_process import check_type, rows_of
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from ...metrics.storage.line_source import LineSource, NumberedLines
-from ...rerank.runs.row_loop import Entry
+from ...metrics.storage.line_source import LineSource
 from ...rerank.runs.run_file import is_table
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from .text_tables import TextTable
 
     RowSource = LineSource | ArrowSource | TextTable
-T = TypeVar("T")
 
 
 def open_rows(
@@ -47,12 +45,3 @@ def open_rows(
 
         return TextTable(path, columns, kind, refuse)
     return LineSource(path)
-
-
-def placed_entries(source: NumberedLines, entries: Iterable[Entry[T]]) -> Iterator[Entry[T]]:
-    """The entries of a file, errors with row group and row where it has them."""
-    if isinstance(source, LineSource):
-        return iter(entries)
-    from .arrow_source import ArrowSource
-
-    return source.placed(entries) if isinstance(source, ArrowSource) else iter(entries)

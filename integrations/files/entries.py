@@ -6,22 +6,43 @@ lines of a list are bounded in number and in bytes, and ids that were seen take 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from hashlib import blake2b
-from typing import Any, Protocol
+from itertools import islice
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.spec.checked_values import Field, ValueRefusal, checked
 from ...metrics.storage.checksums import DIGEST_BYTES
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import Line, LineSource, NumberedLines
+from ...metrics.storage.line_source import (
+    Line,
+    LineSource,
+    NumberedLines,
+    without_trailing_blanks,
+)
 from ...rerank.lists import CandidateList
 from ...rerank.runs.row_loop import Entry
 
+T = TypeVar("T")
+ListEntry = Entry[CandidateList]  # what every reader of lists yields
+Number = Annotated[float, Field(allow_inf_nan=False)]  # a finite one, in a schema for `typed`
+OWN_LIST_ID = "Give every list its own id; the candidates of a list stand together"
+JSON_LINES = 10  # the first lines of a file that tell JSON from text
+MISSING = "is missing"  # of a key that a schema demands
+_WORDS = {
+    "should be": "expected",
+    "a valid string": "a text",
+    "a valid integer": "a whole number",
+    "a valid array": "a list",
+    "a valid": "a",
+}
 RECENT = 1 << 12
 Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted
 
@@ -76,12 +97,6 @@ def _holds(level: Digests, digest: bytes) -> bool:
     key = np.frombuffer(digest, dtype="S16")
     i = int(np.searchsorted(level, key)[0])
     return i < len(level) and bool(level[i] == key[0])
-
-
-OWN_LIST_ID = "Give every list its own id; the candidates of a list stand together"
-
-
-ListEntry = Entry[CandidateList]  # what every reader of lists yields
 
 
 def list_entry(record: CandidateList, line: int, raw: bytes) -> ListEntry:
@@ -241,7 +256,44 @@ def in_line(source: NumberedLines, number: int) -> Iterator[None]:
         raise error.inside(f"{source.name}:{number}") from None
 
 
-JSON_LINES = 10  # the first lines of a file that tell JSON from text
+def each_line(source: NumberedLines, read: Callable[[int, bytes], T]) -> Iterator[T]:
+    """The values that `read` makes of the number and the bytes of every line, but for empty lines at the end.
+
+    Raises:
+        InputError: as `read`, with the line.
+    """
+    for number, line in without_trailing_blanks(source):
+        with in_line(source, number):
+            value = read(number, line)
+        yield value
+
+
+def typed(kind: Any, value: Any, where: str = "", fix: str = "") -> Any:
+    """A value of JSON as a type: texts, finite numbers, lists, mappings, dataclasses with such fields.
+
+    Arrays stand for tuples, a whole number for a float, and keys that a dataclass has no field for are passed over.
+
+    Raises:
+        InputError: it is of another type; says where, what was found and what was expected.
+    """
+    try:
+        return _check_of(kind)(value)
+    except ValueRefusal as refusal:
+        steps = [f"[{step}]" if step.isdecimal() else f".{step}" for step in refusal.path]
+        place = "".join([where, *steps]).removeprefix(".")
+        problem = refusal.problem
+        if problem != MISSING:
+            for words, ours in _WORDS.items():
+                problem = problem.replace(words, ours)
+            problem = f"found {excerpt(refusal.value)}, {problem}"
+        raise InputError(problem, where=place, fix=fix) from None
+    except OverflowError:
+        raise InputError("a number that is too large", where=where, fix=fix) from None
+
+
+@cache
+def _check_of(kind: Any) -> Callable[[Any], Any]:
+    return checked(kind, of_json=True)
 
 
 class TextLines(LineSource):
@@ -251,16 +303,14 @@ class TextLines(LineSource):
         """The lines; InputError if each of the first ten, or of all if there are fewer, is a JSON object."""
         lines = super().__iter__()
         first: list[Line] = []
-        objects = 0
-        for line in lines:
+        for line in islice(lines, JSON_LINES):
             first.append(line)
-            is_object = is_json_object(line[1])
-            objects += is_object
-            if (line[1].strip() and not is_object) or len(first) == JSON_LINES:
+            if line[1].strip() and not is_json_object(line[1]):
                 break
-        if objects and objects == sum(bool(line.strip()) for _, line in first):
-            problem = "found a JSON object in every line, expected plain text"
-            raise self.refusal(1, problem, "Give a text per line, without keys")
+        else:
+            if any(text.strip() for _, text in first):
+                problem = "found a JSON object in every line, expected plain text"
+                raise self.refusal(1, problem, "Give a text per line, without keys")
         yield from first
         yield from lines
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...metrics.errors import InputError, excerpt
-from ...metrics.storage.line_source import LineSource, without_trailing_blanks
-from ...rerank.lists import finite
-from ..files.entries import TextLines, in_line, json_object
+from ...metrics.errors import InputError
+from ...metrics.storage.line_source import LineSource
+from ..files.entries import Number, TextLines, each_line, json_object, typed
 
 
 class RatedText(NamedTuple):
-    """A hypothesis that people have rated."""
+    """A hypothesis with a human score."""
 
     hypothesis: str
     references: tuple[str, ...]
@@ -35,29 +34,26 @@ def read_texts(
         InputError: a line that is no such JSON, or lists of unequal length.
     """
     if source_field and not text_field:
-        raise InputError(
-            "sources stand in JSON lines",
-            where="--source-field",
-            fix="Give --text-field, too",
-        )
+        fix = "Give --text-field, too"
+        raise InputError("sources stand in JSON lines", where="--source-field", fix=fix)
+
+    def pairs(_: int, line: bytes) -> list[tuple[str, str | None]]:
+        if text_field is None:
+            return [(line.decode(), None)]
+        row = json_object(line)
+        texts = _texts(row, text_field)
+        sources: Sequence[str | None] = [None] * len(texts)
+        if source_field:
+            sources = _texts(row, source_field)
+        if len(sources) != len(texts):
+            problem = f"{len(texts)} texts and {len(sources)} sources"
+            raise InputError(problem, fix="Align them")
+        return list(zip(texts, sources, strict=True))
+
     for path in paths:
         lines = TextLines(path) if text_field is None else LineSource(path)
-        for number, line in without_trailing_blanks(lines):
-            if text_field is None:
-                yield line.decode(), None
-                continue
-            row = _object(line, lines, number)
-            texts = _texts(row, text_field, lines, number)
-            sources: Sequence[str | None] = [None] * len(texts)
-            if source_field:
-                sources = _texts(row, source_field, lines, number)
-            if len(sources) != len(texts):
-                raise lines.refusal(
-                    number,
-                    f"{len(texts)} texts and {len(sources)} sources",
-                    "Align them",
-                )
-            yield from zip(texts, sources, strict=True)
+        for of_line in each_line(lines, pairs):
+            yield from of_line
 
 
 def read_rated(
@@ -75,51 +71,26 @@ def read_rated(
     Raises:
         InputError: a row that lacks one of them, or no rows.
     """
-    lines = LineSource(path)
-    rated = []
-    for number, line in without_trailing_blanks(lines):
-        row = _object(line, lines, number)
-        hypotheses = _texts(row, "hypothesis", lines, number)
-        reference_field = "references" if "references" in row else "reference"
-        references = _texts(row, reference_field, lines, number)
-        score = finite(row.get(score_field))
-        if score is None:
-            raise lines.refusal(
-                number,
-                f"{score_field} is {excerpt(row.get(score_field))}, expected a number",
-                "Name the field of the score: --validation-score",
-            )
+
+    def rated_of(_: int, line: bytes) -> RatedText:
+        row = json_object(line)
+        hypotheses = _texts(row, "hypothesis")
+        references = _texts(row, "references" if "references" in row else "reference")
+        fix = "Name the field of the score: --validation-score"
+        score: float = typed(Number, row.get(score_field), score_field, fix)
         if not hypotheses or not references:
-            raise lines.refusal(
-                number,
-                "no hypothesis or no reference",
-                "Give both as text",
-            )
-        quality = -score if lower else score
-        rated.append(RatedText(hypotheses[0], tuple(references), quality))
+            raise InputError("no hypothesis or no reference", fix="Give both as text")
+        return RatedText(hypotheses[0], tuple(references), -score if lower else score)
+
+    lines = LineSource(path)
+    rated = list(each_line(lines, rated_of))
     if len(rated) < 2:
-        raise lines.refusal(
-            0,
-            f"{len(rated)} rated texts",
-            "Give at least two",
-        )
+        raise lines.refusal(0, f"{len(rated)} rated texts", "Give at least two")
     return rated
 
 
-def _object(line: bytes, lines: LineSource, number: int) -> dict[str, Any]:
-    """The JSON object on a line of the file."""
-    with in_line(lines, number):
-        return json_object(line)
-
-
-def _texts(row: dict[str, Any], field: str, lines: LineSource, number: int) -> list[str]:
+def _texts(row: Mapping[str, Any], field: str) -> list[str]:
     """The texts in a field; a single text is a list of one."""
-    value = row.get(field)
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise lines.refusal(
-            number,
-            f"{field} is {excerpt(value)}, expected a text or a list of texts",
-            f"The fields here are {', '.join(row)}"[:200],
-        )
-    return texts
+    fix = f"The fields here are {', '.join(row)}"[:200]
+    texts: str | list[str] = typed(str | list[str], row.get(field), field, fix)
+    return [texts] if isinstance(texts, str) else texts

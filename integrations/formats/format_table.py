@@ -1,8 +1,13 @@
 """The table of formats: files with candidate lists, and files with documents that have outputs of systems.
 
 A format is one `Format`: its name, what it is recognised by, its reader, its writer, and the words for it. Every module
-of `readers` has those that it reads in ``FORMATS``; it is imported when a format is asked for. Whatever asks for
-formats asks here: ``--from``, ``--to``, ``--output-format``, their help, and messages about a file of another format.
+of `readers` has those that it reads in ``FORMATS``, and so have readers of WMT's files, a room of their own; both are
+imported when a format is asked for. Whatever asks for formats asks here: ``--from``, ``--to``, ``--output-format``,
+their help, and messages about a file of another format.
+
+A row is a document as a systems file has it, which one reader (`readers.systems`) checks whatever format it came in: a
+dict with ``id``, ``source``, ``references``, ``systems``, ``human`` and ``ratings``, and keys of its own with texts or
+numbers (``domain``).
 """
 
 from __future__ import annotations
@@ -19,10 +24,70 @@ from typing import Any, Literal
 from ...metrics.errors import InputError, unknown
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ..files.entries import ListEntry
-from .documents import Row
+from ...rerank.runs.row_forms import as_line
+from ..files.entries import ListEntry, typed
 
 OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
+Row = dict[str, Any]
+FEATURE = "discorank"  # the name of a decision among the features of a candidate
+Order = Literal["kept", "choice"]  # candidates where they were, or best first
+NUMBERED = frozenset({"sources", "documents"})  # options of formats whose ids are numbers of lines
+_WMT = ("evaluation_sets", "pearmut", "rating_table", "wmt_jsonl", "wmt_xml")
+
+
+class DocumentRows:
+    """Rows as numbered lines of JSON, in a single pass.
+
+    Args:
+        name: of the file or folder.
+        rows: its documents; iterating raises InputError where it must be refused.
+    """
+
+    def __init__(self, name: str, rows: Iterator[Row]) -> None:
+        self.name = name
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """The lines with their numbers."""
+        for number, row in enumerate(self._rows, 1):
+            yield number, as_line(row).rstrip(b"\n")
+
+    def fraction(self) -> float | None:
+        """Not known."""
+        return None
+
+    def close(self) -> None:
+        """Stops reading."""
+        close = getattr(self._rows, "close", None)
+        if close is not None:
+            close()
+
+    def refusal(self, line: int, problem: str, fix: str = "") -> InputError:
+        """An error that places `problem` at a document."""
+        where = f"{self.name}: document {line}" if line else self.name
+        return InputError(problem, where=where, fix=fix)
+
+
+def is_eval_set_folder(path: str | Path) -> bool:
+    """Whether a path is the folder of a test set of mt-metrics-eval."""
+    return all((Path(path) / name).is_dir() for name in ("sources", "system-outputs"))
+
+
+def texts_of(row: Row, key: str) -> dict[str, list[str]]:
+    """Texts by name under ``systems`` or ``references``, each a list of segments; a whole text is one.
+
+    Raises:
+        InputError: a text is missing.
+    """
+    by_name = row.get(key) or {}
+    return {name: segments_of(value, f"{key}.{name}") for name, value in by_name.items()}
+
+
+def segments_of(value: Any, where: str) -> list[str]:
+    """The segments of a text; raises InputError where one is missing."""
+    segments = value if isinstance(value, list) else [value]
+    texts: list[str] = typed(list[str], segments, where, "Give every text")
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +219,6 @@ class Format:
     example: str = ""
 
 
-FEATURE = "discorank"  # the name of a decision among the features of a candidate
-Order = Literal["kept", "choice"]  # candidates where they were, or best first
-NUMBERED = frozenset({"sources", "documents"})  # options of formats whose ids are numbers of lines
-
-
 def one_file(
     read: Callable[[LineSource], Iterator[ListEntry]],
 ) -> Callable[[str | Path, ListOptions], OpenedFiles]:
@@ -172,30 +232,38 @@ def one_file(
 
 
 @cache
+def _readers() -> Mapping[str, Format]:
+    """The formats of the modules in `readers`."""
+    folder = str(Path(__file__).parent / "readers")
+    names = [f"readers.{module.name}" for module in iter_modules([folder])]
+    return {format.name: format for name in names for format in _formats_in(name)}
+
+
+@cache
 def formats() -> Mapping[str, Format]:
     """All formats by name: JSON lines, other lists, and documents, each in the order of their names."""
-    folder = str(Path(__file__).parent / "readers")
-    declared = [format for module in iter_modules([folder]) for format in _formats_in(module.name)]
+    of_wmt = [format for name in _WMT for format in _formats_in(f"wmt.{name}")]
 
     def key(format: Format) -> tuple[bool, bool, str]:
         return format.name != "jsonl", format.documents is not None, format.name
 
-    return {format.name: format for format in sorted(declared, key=key)}
+    return {format.name: format for format in sorted([*_readers().values(), *of_wmt], key=key)}
 
 
 def _formats_in(module: str) -> Sequence[Format]:
-    """The formats of a module of `readers`."""
-    declared: Sequence[Format] = import_module(f".readers.{module}", __package__).FORMATS
+    """The formats of a module."""
+    declared: Sequence[Format] = import_module(f".{module}", __package__).FORMATS
     return declared
 
 
 def format_of(name: str, where: str = "") -> Format:
     """The format of a name; raises InputError for an unknown one."""
     if name == "jsonl":  # without the others, as most files are of it
-        return _formats_in(name)[0]
-    if name not in formats():
+        return _formats_in("readers.jsonl")[0]
+    format = _readers().get(name) or formats().get(name)
+    if format is None:
         raise unknown("format", name, formats(), where=where)
-    return formats()[name]
+    return format
 
 
 def writer_of(name: str, where: str = "") -> ListWriting:

@@ -13,15 +13,13 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.line_source import LineSource, NumberedLines
+from ...metrics.storage.line_source import Line, LineSource, NumberedLines
 from ...rerank.lists import CandidateList
 from ...rerank.runs.run_file import check_beside, is_table
-from ..arrow.open_rows import placed_entries
 from ..files.entries import (
     OWN_LIST_ID,
     ListEntry,
@@ -40,6 +38,9 @@ from .format_table import (
 )
 from .readers.jsonl import JsonEntries
 
+_HEAD_BYTES = 1 << 16
+MAX_DIGITS = 18  # of the number of a list
+
 
 class Lists:
     """The entries of one file, in a single pass; a context manager that closes it.
@@ -51,25 +52,28 @@ class Lists:
     """
 
     def __init__(
-        self,
-        sources: Sequence[NumberedLines],
-        entries: Iterator[ListEntry],
-        lower: frozenset[str],
+        self, sources: Sequence[NumberedLines], entries: Iterator[ListEntry], lower: frozenset[str]
     ) -> None:
         self._sources = sources
         self.name = sources[0].name
         self.lower = lower
-        order = RecordOrder(OWN_LIST_ID)
-        self._ordered = with_order_errors(entries, self.name, order)
-        self._entries = placed_entries(sources[0], self._ordered)
+        self._entries = with_order_errors(entries, self.name, RecordOrder(OWN_LIST_ID))
         self._remarking = entries if isinstance(entries, JsonEntries) else None
 
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
         return self._entries
 
+    def records(self) -> Iterator[CandidateList]:
+        """The lists not yet read; raises the error of the first entry that has one."""
+        for entry in self:
+            if entry.error is not None:
+                raise entry.error
+            if entry.record is not None:
+                yield entry.record
+
     def tell(self, on_remark: Callable[[str], object]) -> None:
-        """What is remarked on the input is told so, and not logged."""
+        """Remarks on the input go there, and not to the log."""
         if self._remarking is not None:
             self._remarking.on_remark = on_remark
 
@@ -79,7 +83,7 @@ class Lists:
 
     def close(self) -> None:
         """Closes the files; also done at their end."""
-        self._ordered.close()
+        self._entries.close()
         for source in self._sources:
             source.close()
 
@@ -87,12 +91,7 @@ class Lists:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Closes the files."""
         self.close()
 
@@ -123,14 +122,14 @@ def open_lists(
     opened, entries = declared.open(path, given)
     if declared.is_numbered and in_order:
         is_aligned = given.sources is not None or given.documents is not None
-        entries = with_gaps(entries, opened[0].name, 0 if is_aligned else None)
+        entries = _with_gaps(entries, opened[0].name, 0 if is_aligned else None)
     aligned = {"source": given.sources, "document": given.documents}
     if declared.reads_sources:
         del aligned["source"]
     files = {column: TextLines(name) for column, name in aligned.items() if name is not None}
     if files:
         opened += files.values()
-        entries = with_aligned_lines(entries, opened[0].name, files, declared.every_line)
+        entries = _with_aligned_lines(entries, opened[0].name, files, declared.every_line)
     return Lists(opened, entries, _lower(given.human))
 
 
@@ -147,10 +146,6 @@ def open_documents(path: str | Path, format: str = "systems", **options: Any) ->
     if not os.path.isdir(path):
         check_options(given, format_of(format))
     return documents.open(path, given)
-
-
-_HEAD_BYTES = 1 << 16
-MAX_DIGITS = 18  # of the number of a list
 
 
 def recognised_documents(path: str | Path, format: str = "systems") -> str:
@@ -189,7 +184,9 @@ def _lower(human: Sequence[str]) -> frozenset[str]:
     return frozenset(key.name for key in map(HumanKey.read, human) if key.lower)
 
 
-def with_gaps(entries: Iterator[ListEntry], name: str, expected: int | None) -> Iterator[ListEntry]:
+def _with_gaps(
+    entries: Iterator[ListEntry], name: str, expected: int | None
+) -> Iterator[ListEntry]:
     """The entries of numbered lists, with an error entry in front of a list whose predecessors are missing.
 
     Args:
@@ -199,22 +196,18 @@ def with_gaps(entries: Iterator[ListEntry], name: str, expected: int | None) -> 
     """
     for entry in entries:
         number = _number(entry.id or "")
-        if number is None:
-            yield entry
-            continue
-        if expected is not None and number > expected:
-            yield error_entry(_gap(expected, number), name, entry.line, b"", str(expected))
-        expected = max(number + 1, expected or 0)
+        if number is not None:
+            if expected is not None and number > expected:
+                is_one = number == expected + 1
+                missing = (
+                    f"list {expected} is" if is_one else f"lists {expected} to {number - 1} are"
+                )
+                problem = f"found {number}, expected {expected}: the {missing} missing"
+                fix = "Is the file cut off, or numbered from 1?"
+                error = InputError(problem, where="id", fix=fix)
+                yield error_entry(error, name, entry.line, b"", str(expected))
+            expected = max(number + 1, expected or 0)
         yield entry
-
-
-def _gap(expected: int, number: int) -> InputError:
-    """The error of numbers that are missing."""
-    missing = (
-        f"list {expected} is" if number == expected + 1 else f"lists {expected} to {number - 1} are"
-    )
-    problem = f"found {number}, expected {expected}: the {missing} missing"
-    return InputError(problem, where="id", fix="Is the file cut off, or numbered from 1?")
 
 
 def _number(list_id: str) -> int | None:
@@ -223,11 +216,8 @@ def _number(list_id: str) -> int | None:
     return int(list_id) if is_number else None
 
 
-def with_aligned_lines(
-    entries: Iterator[ListEntry],
-    name: str,
-    files: Mapping[str, LineSource],
-    every_line: bool = True,
+def _with_aligned_lines(
+    entries: Iterator[ListEntry], name: str, files: Mapping[str, LineSource], every_line: bool
 ) -> Iterator[ListEntry]:
     """The entries with ``source`` or ``document`` from `files`; an error entry where an id is no number or goes back.
 
@@ -240,62 +230,43 @@ def with_aligned_lines(
     Raises:
         InputError: a file ends before the lists do, or goes on after them.
     """
-    lines = _AlignedLines(files, name)
+    lines = {column: iter(file) for column, file in files.items()}
+    reached = -1
     for entry in entries:
         if entry.record is None:
             yield entry
             continue
         try:
-            number = _line_number(entry.record.id, lines.reached)
+            number = _line_number(entry.record.id, reached)
         except InputError as error:
             yield error_entry(error, name, entry.line, entry.raw, entry.id)
             continue
-        values = lines.at(number)
+        values = {
+            column: _next_line(of_file, number - reached - 1, number, files[column], name)
+            for column, of_file in lines.items()
+        }
         raw = entry.raw + b"".join(value + b"\n" for value in values.values())
         texts = {column: value.decode() for column, value in values.items()}
+        reached = number
         try:
-            record = _completed(entry.record, number, texts)
+            yield replace(entry, record=_completed(entry.record, number, texts), raw=raw)
         except InputError as error:
             yield error_entry(error, name, entry.line, raw, entry.id)
-        else:
-            yield replace(entry, record=record, raw=raw)
-    if every_line:
-        lines.finish()
+    for column, of_file in lines.items() if every_line else ():
+        if next(of_file, None) is not None:
+            problem = f"more lines than {name} has lists, the last of which is {reached}"
+            raise files[column].refusal(0, problem, "Is a file cut off?")
 
 
-class _AlignedLines:
-    """The files, read forward together."""
-
-    def __init__(self, files: Mapping[str, LineSource], name: str) -> None:
-        self._files = files
-        self._name = name
-        self._lines = {column: iter(file) for column, file in files.items()}
-        self.reached = -1
-
-    def at(self, number: int) -> dict[str, bytes]:
-        """The line of every file at a number beyond those before."""
-        skipped = number - self.reached - 1
-        values = {}
-        for column, lines in self._lines.items():
-            line = next(islice(lines, skipped, None), None)
-            if line is None:
-                raise self._files[column].refusal(
-                    0,
-                    f"no line for the list {number} of {self._name}",
-                    "Is it the right file?",
-                )
-            _, values[column] = line
-        self.reached = number
-        return values
-
-    def finish(self) -> None:
-        """Raises InputError if a file goes on."""
-        for column, lines in self._lines.items():
-            if next(lines, None) is not None:
-                problem = (
-                    f"more lines than {self._name} has lists, the last of which is {self.reached}"
-                )
-                raise self._files[column].refusal(0, problem, "Is a file cut off?")
+def _next_line(
+    lines: Iterator[Line], skipped: int, number: int, file: LineSource, name: str
+) -> bytes:
+    """The line of the list of a number, after some that no list has; raises InputError where the file has ended."""
+    line = next(islice(lines, skipped, None), None)
+    if line is None:
+        problem = f"no line for the list {number} of {name}"
+        raise file.refusal(0, problem, "Is it the right file?")
+    return line[1]
 
 
 def _line_number(list_id: str, reached: int) -> int:
@@ -316,19 +287,12 @@ def _line_number(list_id: str, reached: int) -> int:
     return number
 
 
-def _completed(
-    record: CandidateList,
-    number: int,
-    texts: Mapping[str, str],
-) -> CandidateList:
+def _completed(record: CandidateList, number: int, texts: Mapping[str, str]) -> CandidateList:
     """The list with its source or document; with a document, its line number is its position."""
     changes: dict[str, Any] = dict(texts)
     if "document" in texts:
         changes["position"] = number
         if not texts["document"].strip():
-            raise InputError(
-                "an empty line",
-                where="document",
-                fix="Give every list the id of its document",
-            )
+            fix = "Give every list the id of its document"
+            raise InputError("an empty line", where="document", fix=fix)
     return replace(record, **changes)

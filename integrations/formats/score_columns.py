@@ -1,4 +1,4 @@
-"""People's scores of texts that stand by line in files of their own: a table with a column per system, or a row each.
+"""Human scores of texts that stand by line in files of their own: a table with a column per system, or a row each.
 
     beam,mbr           a row per segment, in the order of the texts; an empty cell where nobody judged one
     0,5
@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt, near_files, unknown
-from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.line_source import without_trailing_blanks
-from ...rerank.lists import finite
 from ..arrow.open_rows import open_rows
-from ..files.entries import in_line
+from ..files.entries import Number, each_line, json_object, typed
 from .human_scores import HumanKey
 
 Scores = list[float | None]
@@ -70,28 +68,28 @@ def read_score_columns(
 
 def _scores(path: str, names: Mapping[str, str], segments: int) -> dict[str, Scores]:
     """The scores in one file, by system."""
-    scores: dict[str, Scores] = {}
     if not Path(path).exists():
         fix = near_files(path) or f"Name a file such as mqm.csv:lower. {_FORMS}"
-        raise InputError("is no file of human scores", where=path, fix=fix)
+        raise InputError("is not a file of human scores", where=path, fix=fix)
+    scores: dict[str, Scores] = {}
+    numbers = count(1)
+    is_wide = False
+
+    def take(_: int, line: bytes) -> None:
+        nonlocal is_wide
+        row = json_object(line, _FORMS)
+        is_wide = "system" not in row
+        for name, segment, score in _of_row(row, next(numbers), names):
+            if not 1 <= segment <= segments:
+                problem = f"segment {segment}, but there are {segments}"
+                raise InputError(problem, fix=_FORMS)
+            column = scores.setdefault(name, [None] * segments)
+            if column[segment - 1] is not None:
+                raise InputError(f"two scores of segment {segment} of {name!r:.80}")
+            column[segment - 1] = score
+
     with closing(open_rows(path)) as source:
-        rows = 0
-        for number, line in without_trailing_blanks(source):
-            with in_line(source, number):
-                row = parse_json(line)
-                if not isinstance(row, dict):
-                    raise InputError(f"found {excerpt(row)}", fix=_FORMS)
-                rows += 1
-                own = _of_row(row, rows, names)
-                for name, segment, score in own:
-                    if not 1 <= segment <= segments:
-                        problem = f"segment {segment}, but there are {segments}"
-                        raise InputError(problem, fix=_FORMS)
-                    column = scores.setdefault(name, [None] * segments)
-                    if column[segment - 1] is not None:
-                        raise InputError(f"two scores of segment {segment} of {name!r:.80}")
-                    column[segment - 1] = score
-        is_wide = rows and "system" not in row
+        rows = len(list(each_line(source, take)))
         if not scores or (is_wide and rows != segments):
             problem = f"{rows} rows of scores, the texts have {segments} segments"
             raise source.refusal(0, problem, _FORMS)
@@ -102,31 +100,18 @@ def _of_row(
     row: Mapping[str, Any], number: int, names: Mapping[str, str]
 ) -> list[tuple[str, int, float]]:
     """System, segment and score, of each score in a row."""
-    if "system" in row:
-        system = row["system"]
-        if system not in names:
-            raise unknown("system", str(system), set(names.values()), where="system")
-        place = next((row[key] for key in _SEGMENT if key in row), None)
-        if not str(place).isdecimal() or len(str(place)) > 18:
-            raise InputError(
-                f"found {excerpt(place)}, expected the number of a segment", fix=_FORMS
-            )
-        return [(names[system], int(str(place)), _number(row.get("score"), "score"))]
-    own = [(names[column], column) for column in row if column in names]
-    if not own and number == 1:
-        raise InputError(
-            f"no column of a system; there are: {', '.join(row):.300}",
-            fix=f"Name columns {', '.join(sorted(set(names.values())))}",
-        )
-    return [
-        (name, number, _number(row[column], column))
-        for name, column in own
-        if row[column] is not None
-    ]
-
-
-def _number(value: Any, where: str) -> float:
-    number = finite(value)
-    if number is None:
-        raise InputError(f"found {excerpt(value)}, expected a number", where=where)
-    return number
+    if "system" not in row:
+        own = [(names[column], column) for column in row if column in names]
+        if not own and number == 1:
+            problem = f"no column of a system; there are: {', '.join(row):.300}"
+            fix = f"Name columns {', '.join(sorted(set(names.values())))}"
+            raise InputError(problem, fix=fix)
+        there = [(name, column) for name, column in own if row[column] is not None]
+        return [(name, number, typed(Number, row[column], column)) for name, column in there]
+    system = row["system"]
+    if system not in names:
+        raise unknown("system", str(system), set(names.values()), where="system")
+    place = str(next((row[key] for key in _SEGMENT if key in row), None))
+    if not (place.isascii() and place.isdecimal() and len(place) <= 18):
+        raise InputError(f"found {excerpt(place)}, expected the number of a segment", fix=_FORMS)
+    return [(names[system], int(place), typed(Number, row.get("score"), "score"))]

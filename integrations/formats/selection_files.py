@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import InputError, excerpt, unknown
-from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ...metrics.errors import InputError, unknown
+from ...metrics.storage.line_source import LineSource
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
 from ...rerank.selection.system_scores import DocumentOutputs, Judgements
-from ..files.entries import SeenKeys, in_line
-from .readers.jsonl import id_of
+from ..files.entries import SeenKeys, each_line, json_object, typed
+from .readers.jsonl import id_of, object_of
 
 
 def with_chosen(
@@ -44,9 +43,8 @@ def with_chosen(
     changed = []
     chosen_texts = _decided_texts(source, documents)
     if name in documents[0].systems:
-        raise InputError(
-            f"there is a system {name!r:.80}", where=source.name, fix="Rename the file"
-        )
+        problem = f"there is a system {name!r:.80}"
+        raise InputError(problem, where=source.name, fix="Rename the file")
     for document, chosen in zip(documents, chosen_texts, strict=True):
         human = dict(document.human)
         for dimension, scores in document.human.items():
@@ -62,41 +60,47 @@ def _decided_texts(
 ) -> list[tuple[str, ...]]:
     """The chosen text of every segment, by document."""
     texts: list[list[str | None]] = [[None] * document.segments for document in documents]
+    places = _places(documents)
+
+    def take(_: int, line: bytes) -> None:
+        row = json_object(line)
+        list_id = _id_among(row, places)
+        d, segments = places[list_id]
+        if any(text is not None for text in texts[d][segments]):
+            fix = "Choose once from every list"
+            raise InputError(f"{list_id!r:.80} was there before", where="id", fix=fix)
+        texts[d][segments] = _chosen_texts(row, documents[d], segments)
+
+    list(each_line(source, take))
+    for document, of_document in zip(documents, texts, strict=True):
+        if None in of_document:
+            problem = f"nothing chosen for {document.id!r:.80}, segment {of_document.index(None)}"
+            fix = "Decode the same systems file, with --max-errors 0"
+            raise InputError(problem, where=source.name, fix=fix)
+    return [tuple(text for text in own if text is not None) for own in texts]
+
+
+def _places(documents: Sequence[DocumentOutputs]) -> dict[str, tuple[int, slice]]:
+    """The document and the segments of every id."""
     places: dict[str, tuple[int, slice]] = {}
     for d, document in enumerate(documents):
         if not document.whole:
             for i in range(document.segments):
                 places[f"{document.id}:{i}"] = (d, slice(i, i + 1))
         places[document.id] = (d, slice(0, document.segments))
-    for line_number, line in without_trailing_blanks(source):
-        with in_line(source, line_number):
-            row = parse_json(line)
-            d, segments = _place(row, places)
-            if any(text is not None for text in texts[d][segments]):
-                fix = "Choose once from every list"
-                raise InputError(f"{row['id']!r:.80} was there before", where="id", fix=fix)
-            texts[d][segments] = _chosen_texts(row, documents[d], segments)
-    decided = []
-    for document, of_document in zip(documents, texts, strict=True):
-        decided.append(tuple(text for text in of_document if text is not None))
-        if None in of_document:
-            problem = f"nothing chosen for {document.id!r:.80}, segment {of_document.index(None)}"
-            fix = "Decode the same systems file, with --max-errors 0"
-            raise InputError(problem, where=source.name, fix=fix)
-    return decided
+    return places
 
 
-def _place(row: Any, places: Mapping[str, tuple[int, slice]]) -> tuple[int, slice]:
-    """The document and the segments that a row is about."""
+def _id_among(row: Any, places: Mapping[str, object]) -> str:
+    """The id of a row; raises InputError where there is none, or it names nothing that could be chosen from."""
     list_id = id_of(row)
     if list_id is None:
         raise InputError("found no id, expected an object with id and text", where="id")
     if list_id not in places:
-        problem = (
-            f"no segment or document {list_id!r:.80}, but ones such as {next(iter(places))!r:.80}"
-        )
+        problem = f"no segment or document {list_id!r:.80}"
+        problem += f", but ones such as {next(iter(places))!r:.80}"
         raise InputError(problem, where="id", fix="Decode the same systems file")
-    return places[list_id]
+    return list_id
 
 
 def _chosen_texts(
@@ -111,13 +115,10 @@ def _chosen_texts(
     text, expected = row.get("text"), segments.stop - segments.start
     if expected == 1 and isinstance(text, str):
         return [text]
-    if not isinstance(text, list) or len(text) != expected:
-        wanted = "a string" if expected == 1 else f"a list of {expected} sentences"
-        raise InputError(f"found {excerpt(text)}, expected {wanted}", where="text")
-    for sentence in text:
-        if not isinstance(sentence, str):
-            raise InputError(f"found {excerpt(sentence)}, expected a sentence", where="text")
-    return text
+    texts: list[str] = typed(list[str], text, "text")
+    if len(texts) != expected:
+        raise InputError(f"found {len(texts)} sentences, expected {expected}", where="text")
+    return texts
 
 
 def _score_of(
@@ -150,15 +151,12 @@ def read_contrastive(path: str | Path | LineSource) -> Iterator[ContrastiveItem]
 
 def _items(source: LineSource) -> Iterator[ContrastiveItem]:
     seen = SeenKeys()
-    for number, line in without_trailing_blanks(source):
-        with in_line(source, number):
-            if not line.strip():
-                raise InputError("empty line", fix="Write one item per line")
-            item = read_item(parse_json(line))
-            if not seen.add(item.id):
-                raise InputError(
-                    f"{item.id!r:.80} was there before, expected a new id",
-                    where="id",
-                    fix="Give every item its own",
-                )
-        yield item
+
+    def item_of(_: int, line: bytes) -> ContrastiveItem:
+        item = read_item(object_of(line))
+        if not seen.add(item.id):
+            problem = f"{item.id!r:.80} was there before, expected a new id"
+            raise InputError(problem, where="id", fix="Give every item its own")
+        return item
+
+    return each_line(source, item_of)

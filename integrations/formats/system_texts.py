@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,17 +19,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.limits import limits
-from ...metrics.storage.line_source import LineSource, without_trailing_blanks
+from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import CandidateList
 from ...rerank.runs.run_file import check_beside
-from ..files.entries import TextLines, in_line, json_object
-from .documents import Row
-from .format_table import Format, format_of, format_of_object, format_of_text, formats
+from ..files.entries import ListEntry, TextLines, each_line, in_line, json_object, typed
+from .document_outputs import read_documents
+from .format_table import Format, Row, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_documents, open_lists
-from .readers.systems import read_documents
 from .score_columns import read_score_columns, split_direction
 
 Texts = tuple[str, ...]
+Segment = tuple[Any, str | None, Any]  # text, document, source
+Columns = Mapping[str, Sequence[Any]]
+T = TypeVar("T")
 
 # files that are no lists, by their kind
 _OTHER_KINDS = {"text": "text with a segment per line", "rows": "rows with a text"}
@@ -90,7 +92,8 @@ def read_system_texts(path: str) -> SystemTexts:
             problem = f"found {about_kind(kind)}, which must be a file"
             raise source.refusal(0, problem, "Write it into a file first")
     if kind == "rows":
-        return _of_segments(path, _rows(path))
+        with closing(LineSource(path)) as source:
+            return _of_segments(path, each_line(source, _row_segment))
     if format_of(kind).documents is not None:
         return _systems(path, kind)
     return _of_segments(path, _first_candidates(path, format_of(kind)))
@@ -153,76 +156,63 @@ def _plain(path: str, first: bytes, rest: Iterator[tuple[int, bytes]]) -> System
     return SystemTexts(path, {"": tuple(texts)}, plain=True)
 
 
-Segment = tuple[Any, str | None, Any]  # text, document, source
-
-
 def _of_segments(path: str, segments: Iterator[Segment]) -> SystemTexts:
     """One system's segments, with documents and sources where all have them."""
-    texts, documents, sources = [], [], []
+    texts: list[str] = []
+    documents: list[Any] = []
+    sources: list[Any] = []
     for number, (text, document, source) in enumerate(segments, 1):
         limits().check("segments", number, path)
-        if not isinstance(text, str):
-            problem = f"found {excerpt(text)}, expected the text of one segment"
-            raise InputError(problem, where=f"{path}: segment {number}", fix="Give segments")
-        texts.append(text)
-        documents += [document] if isinstance(document, str) else []
-        sources += [source] if isinstance(source, str) else []
+        texts.append(typed(str, text, f"{path}: segment {number}", "Give segments"))
+        documents.append(document)
+        sources.append(source)
     if not texts:
         raise InputError("no segments", where=path, fix="Give a row or list per segment")
-    return SystemTexts(
-        path,
-        {"": tuple(texts)},
-        tuple(documents) if len(documents) == len(texts) else None,
-        tuple(sources) if len(sources) == len(texts) else None,
-    )
+    return SystemTexts(path, {"": tuple(texts)}, _if_complete(documents), _if_complete(sources))
 
 
-def _rows(path: str) -> Iterator[Segment]:
-    """The texts of JSON lines that have one each."""
-    source = LineSource(path)
-    for number, line in without_trailing_blanks(source):
-        with in_line(source, number):
-            row = json_object(line)
-        if "text" not in row:
-            raise source.refusal(number, f"found {excerpt(row)}, expected an object with text")
-        yield row["text"], row.get("document"), row.get("source")
+def _if_complete(column: Sequence[Any]) -> Texts | None:
+    """The texts of a column; None where one is missing."""
+    return tuple(column) if all(isinstance(value, str) for value in column) else None
+
+
+def _row_segment(number: int, line: bytes) -> Segment:
+    """The segment of a row with a text."""
+    row = json_object(line)
+    if "text" not in row:
+        raise InputError(f"found {excerpt(row)}, expected an object with text")
+    return row["text"], row.get("document"), row.get("source")
 
 
 def _first_candidates(path: str, format: Format) -> Iterator[Segment]:
-    """The first candidates of the lists of a file."""
-    records = _lists(path, format.name)
-    for record in _in_order(path, records) if format.is_numbered else records:
-        if not record.candidates:
-            problem = f"list {record.id!r:.80} has no candidates"
-            raise InputError(problem, where=path, fix="Give at least one")
-        yield record.candidates[0].text, record.document, record.source
+    """The first candidates of the lists of a file, numbered lists in the order of their numbers."""
+    with open_lists(path, format.name, in_order=False) as lists:
+        records = _records(path, lists)
+        for record in _in_order(path, records) if format.is_numbered else records:
+            yield record.candidates[0].text, record.document, record.source
 
 
-def _lists(path: str, format: str) -> Iterator[CandidateList]:
-    with open_lists(path, format, in_order=False) as lists:
-        for entry in lists:
-            if entry.record is None:
-                raise entry.error or InputError("nothing was read", where=path)
-            yield entry.record
+def _records(path: str, entries: Iterable[ListEntry]) -> Iterator[CandidateList]:
+    for entry in entries:
+        if entry.record is None:
+            raise entry.error or InputError("nothing was read", where=path)
+        yield entry.record
 
 
-def _in_order(path: str, records: Iterator[CandidateList]) -> list[CandidateList]:
+def _in_order(path: str, records: Iterable[CandidateList]) -> list[CandidateList]:
     """The lists in the order of their numbers, of which none is missing."""
-    ordered = sorted(records, key=lambda record: _number(path, record.id))
-    for before, record in pairwise(ordered):
-        if int(record.id) != int(before.id) + 1:
-            problem = (
-                f"the list {int(before.id) + 1} is missing between {before.id} and {record.id}"
-            )
+    by_number: dict[int, CandidateList] = {}
+    for record in records:
+        if not (record.id.isascii() and record.id.isdigit()):
+            problem = f"the id {record.id!r:.80}, the first is a number"
+            raise InputError(problem, where=path, fix="Number the segments")
+        by_number[int(record.id)] = record
+    numbers = sorted(by_number)
+    for before, number in pairwise(numbers):
+        if number != before + 1:
+            problem = f"the list {before + 1} is missing between {before} and {number}"
             raise InputError(problem, where=path, fix="Give a list per segment")
-    return ordered
-
-
-def _number(path: str, list_id: str) -> int:
-    if not (list_id.isascii() and list_id.isdigit()):
-        problem = f"the id {list_id!r:.80}, the first is a number"
-        raise InputError(problem, where=path, fix="Number the segments")
-    return int(list_id)
+    return [by_number[number] for number in numbers]
 
 
 def _systems(path: str, kind: str) -> SystemTexts:
@@ -255,9 +245,6 @@ def _systems(path: str, kind: str) -> SystemTexts:
         {name: tuple(texts) for name, texts in references.items()},
         has_human=has_human,
     )
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -365,22 +352,16 @@ def _check_length(first: SystemTexts, other: SystemTexts) -> None:
 
 
 def _by_name(files: Sequence[SystemTexts], names: Mapping[str, str]) -> dict[str, Texts]:
-    """The texts of all systems.
-
-    Raises:
-        InputError: two systems have one name.
-    """
+    """The texts of all systems; raises InputError where two have one name."""
     texts_by_name: dict[str, Texts] = {}
     places: dict[str, str] = {}
     for file in files:
         for own, texts in file.systems.items():
             name = own or names[file.path]
             if name in texts_by_name:
-                raise InputError(
-                    f"the system {name!r:.80} is in {places[name]} too",
-                    where=file.path,
-                    fix="Rename the file, or the system in it",
-                )
+                problem = f"the system {name!r:.80} is in {places[name]} too"
+                fix = "Rename the file, or the system in it"
+                raise InputError(problem, where=file.path, fix=fix)
             texts_by_name[name], places[name] = texts, file.path
     return texts_by_name
 
@@ -400,34 +381,30 @@ def _first(files: Sequence[SystemTexts], part: Callable[[SystemTexts], T | None]
 
 def _documents(files: OutputFiles, every: Sequence[SystemTexts]) -> Texts | None:
     """The document of each segment: those given, or those that files agree on."""
-    if files.documents is not None:
-        documents = _document_ids(files.documents)
-        _check_length(every[0], SystemTexts(files.documents, {"": documents}, plain=True))
-        check_together(documents, partial(_segment_of, files.documents))
-        return documents
-    known = [file for file in every if file.documents]
-    for other in known[1:]:
-        _check_agreement(known[0], other)
-    if not known or known[0].documents is None:
-        return None
-    check_together(known[0].documents, partial(_segment_of, known[0].path))
-    return known[0].documents
+    path, documents = files.documents, None
+    if path is not None:
+        documents = _document_ids(path)
+        _check_length(every[0], SystemTexts(path, {"": documents}, plain=True))
+    else:
+        known = [file for file in every if file.documents]
+        for other in known[1:]:
+            _check_agreement(known[0], other)
+        if known:
+            path, documents = known[0].path, known[0].documents
+    if documents is not None:
+        check_together(documents, partial(_segment_of, path or ""))
+    return documents
 
 
 def _document_ids(path: str) -> Texts:
-    """The ids in a file, one per line.
-
-    Raises:
-        InputError: a line is empty.
-    """
+    """The ids in a file, one per line; raises InputError for an empty one."""
     source = TextLines(path)
     ids = []
     for number, line in source:
         ids.append(line.decode().strip())
         if not ids[-1]:
-            raise source.refusal(
-                number, "an empty line, expected the id of a document", "Give every segment one"
-            )
+            problem = "an empty line, expected the id of a document"
+            raise source.refusal(number, problem, "Give every segment one")
     if not ids:
         raise source.refusal(0, "no document ids", "Give a line per segment")
     return tuple(ids)
@@ -446,9 +423,6 @@ def _check_agreement(first: SystemTexts, other: SystemTexts) -> None:
 def _segment_of(path: str, number: int) -> str:
     """How errors name a segment of a file, by its number from 0."""
     return f"{path}: segment {number + 1}"
-
-
-Columns = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -476,15 +450,14 @@ class TextsInMemory:
     def __post_init__(self) -> None:
         if not self.systems:
             raise InputError("no systems", where="systems", fix="Give at least one")
-        first, *others = self._columns
-        expected = _length(*first)
-        for where, column in others:
-            length = _length(where, column)
-            if length != expected:
-                problem = f"found {length} segments, {first[0]} has {expected}"
+        lengths = {where: _length(where, column) for where, column in self._columns}
+        first = next(iter(lengths))
+        for where, length in lengths.items():
+            if not length:
+                raise InputError("no segments", where=where, fix="Give at least one")
+            if length != lengths[first]:
+                problem = f"found {length} segments, {first} has {lengths[first]}"
                 raise InputError(problem, where=where, fix="Give a text of every segment")
-        if not expected:
-            raise InputError("no segments", where=first[0], fix="Give at least one")
         check_together(self.ids, "documents[{}]".format)
 
     @property

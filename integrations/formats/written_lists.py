@@ -7,6 +7,7 @@ its place, and never another list. What a format has no place for is refused, or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -34,6 +35,11 @@ PARTS = (
     "extra",
 )
 _LAST_PLACES = 4e-16  # relative: a logarithm to another base and back
+_STEP = 1e-6  # relative: between candidates without a value, well over what counts as a tie
+_JSON = "Write JSON lines"
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+# characters that no line holds
+_NOT_IN_LINES = {"\n": "a line break", "\0": "a NUL character"}
 
 
 class ListWriter(Protocol):
@@ -113,20 +119,17 @@ class FormatWriter:
     def _reduced_candidate(self, candidate: Candidate, i: int) -> Candidate:
         """The candidate without fields for which the format has no place."""
         own_fields = self.writing.own_fields
-        if own_fields is None:
-            for name in candidate.fields:
-                self._leave_out(name, f"candidates[{i}].{name}")
-            if candidate.logprob is not None:
-                self._leave_out("logprob", f"candidates[{i}].logprob")
-            return Candidate(candidate.text)
-        if not self.lossy:
-            return candidate
+        if own_fields is not None and not self.lossy:
+            return candidate  # what is no feature is refused where it is written
         kept = {}
         for name, value in candidate.fields.items():
-            if name in own_fields or is_feature(value):
+            if own_fields is not None and (name in own_fields or is_feature(value)):
                 kept[name] = value
             else:
-                self._leave_out(name, name)
+                self._leave_out(name, f"candidates[{i}].{name}")
+        if own_fields is None and candidate.logprob is not None:
+            self._leave_out("logprob", f"candidates[{i}].logprob")
+            return Candidate(candidate.text)
         return replace(candidate, fields=kept)
 
     def _leave_out(self, name: str, where: str) -> None:
@@ -148,23 +151,17 @@ class FormatWriter:
 
 
 def read_back(writing: ListWriting, data: bytes, num_candidates: int) -> CandidateList:
-    """The list that the reader of a format makes of the lines of one.
-
-    Raises:
-        InputError: it makes none of them.
-    """
+    """The list that the reader of a format makes of the lines of one; InputError where it makes none of them."""
     source = LineSource("the line", file=BytesIO(data))
-    *_, entry = [
-        None,
-        *writing.read(source, num_candidates),
-    ]  # in a log, gaps in the ids come first
-    if entry is None:
-        raise InputError("nothing is read back of it", fix="Write JSON lines")
-    if entry.record is None:
-        problem = "nothing is read back of it" if entry.error is None else entry.error.problem
-        where = "" if entry.error is None else entry.error.where.partition(": ")[2]
-        problem = f"would be read back with an error: {problem}"
-        raise InputError(problem, where=where, fix="Write JSON lines")
+    entries = list(writing.read(source, num_candidates))
+    entry = entries[-1] if entries else None  # in a log, gaps in the ids come first
+    if entry is None or entry.record is None:
+        error = None if entry is None else entry.error
+        problem, where = "nothing is read back of it", ""
+        if error is not None:
+            problem = f"would be read back with an error: {error.problem}"
+            where = error.where.partition(": ")[2]
+        raise InputError(problem, where=where, fix=_JSON)
     return entry.record
 
 
@@ -183,63 +180,49 @@ def list_writer(
 
 def _check_texts(record: CandidateList, ends_columns: bool) -> None:
     """Raises InputError for texts that no line holds."""
-    texts = [(f"candidates[{i}].text", c.text) for i, c in enumerate(record.candidates)]
-    texts += [(f"references[{i}]", text) for i, text in enumerate(record.references)]
+    texts: dict[str, Text] = {"id": record.id}
+    texts |= {f"candidates[{i}].text": c.text for i, c in enumerate(record.candidates)}
+    texts |= {f"references[{i}]": text for i, text in enumerate(record.references)}
     if record.source is not None:
-        texts.append(("source", record.source))
-    for where, text in (*texts, ("id", record.id)):
+        texts["source"] = record.source
+    bar = BAR.strip()
+    for where, text in texts.items():
         if isinstance(text, Document):
             problem = "a text of several sentences, and a line is one text"
-            raise InputError(problem, where=where, fix="Write JSON lines")
-        _check_text(text, where)
-        if ends_columns and BAR.strip() in text:
-            problem = f"holds {BAR.strip()}, which ends a column"
-            raise InputError(problem, where=where, fix="Write JSON lines")
-
-
-def _check_text(text: str, where: str) -> None:
-    for character, name in (("\n", "a line break"), ("\0", "a NUL character")):
-        if character in text:
-            raise InputError(f"holds {name}", where=where, fix="Write JSON lines")
-    if text.startswith("\ufeff"):
-        problem = "begins with a byte order mark, which readers take away"
-        raise InputError(problem, where=where, fix="Write JSON lines")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        problem = "holds half of a surrogate pair, which is no character"
-        raise InputError(problem, where=where, fix="Write JSON lines") from None
+            raise InputError(problem, where=where, fix=_JSON)
+        problems = [f"holds {name}" for mark, name in _NOT_IN_LINES.items() if mark in text]
+        if text.startswith("\ufeff"):
+            problems.append("begins with a byte order mark, which readers take away")
+        if ends_columns and bar in text:
+            problems.append(f"holds {bar}, which ends a column")
+        if _HALF.search(text):
+            problems.append("holds half of a surrogate pair, which is no character")
+        if problems:
+            raise InputError(problems[0], where=where, fix=_JSON)
 
 
 def _check_same(record: CandidateList, back: CandidateList, rounds: bool) -> None:
     """Raises InputError for what would be read back otherwise, with the first such place."""
-    if len(back.candidates) != len(record.candidates):
-        problem = (
-            f"{len(record.candidates)} candidates would be read back as {len(back.candidates)}"
-        )
-        raise InputError(problem, where="candidates", fix="Write JSON lines")
-    pairs: list[tuple[str, Any, Any]] = [("id", record.id, back.id)]
-    pairs += [(name, getattr(record, name), getattr(back, name)) for name in PARTS]
+    counts = len(record.candidates), len(back.candidates)
+    if counts[0] != counts[1]:
+        problem = f"{counts[0]} candidates would be read back as {counts[1]}"
+        raise InputError(problem, where="candidates", fix=_JSON)
+    pairs = [(name, getattr(record, name), getattr(back, name)) for name in ("id", *PARTS)]
     for i, (one, other) in enumerate(zip(record.candidates, back.candidates, strict=True)):
-        where = f"candidates[{i}]"
-        pairs.append((f"{where}.text", one.text, other.text))
-        pairs.append((f"{where}.logprob", one.logprob, other.logprob))
-        names = [*one.fields, *(name for name in other.fields if name not in one.fields)]
-        pairs += [(f"{where}.{n}", one.fields.get(n), other.fields.get(n)) for n in names]
+        own = {"text": one.text, "logprob": one.logprob, **one.fields}
+        read = {"text": other.text, "logprob": other.logprob, **other.fields}
+        for name in own | read:
+            pairs.append((f"candidates[{i}].{name}", own.get(name), read.get(name)))
     for where, value, read in pairs:
-        if value == read or (rounds and _is_near(value, read)):
-            continue
-        problem = f"{excerpt(value)} would be read back as {excerpt(read)}"
-        raise InputError(problem, where=where, fix="Write JSON lines, or leave it out")
+        if value != read and not (rounds and _is_near(value, read)):
+            problem = f"{excerpt(value)} would be read back as {excerpt(read)}"
+            raise InputError(problem, where=where, fix=f"{_JSON}, or leave it out")
 
 
 def _is_near(value: Any, read: Any) -> bool:
     """Whether two numbers are the same but for the last places of a logarithm."""
     are_numbers = isinstance(value, float | int) and isinstance(read, float | int)
     return are_numbers and isclose(value, read, rel_tol=_LAST_PLACES, abs_tol=1e-320)
-
-
-_STEP = 1e-6  # relative: between candidates without a value, well over what counts as a tie
 
 
 @dataclass
@@ -322,13 +305,8 @@ class DecidedRows:
 
     def _decided(self, ranking: Ranking) -> CandidateList:
         """The list as it is written."""
-        record = CandidateList(
-            ranking.id,
-            ranking.candidates,
-            ranking.source,
-            references=ranking.references,
-            extra=ranking.extra,
-        )
+        texts = (ranking.id, ranking.candidates, ranking.source)
+        record = CandidateList(*texts, references=ranking.references, extra=ranking.extra)
         kept = self.writer.writing.kept(record)
         decided = self._with_values(kept, decision_values(ranking))
         if self.order == "kept":

@@ -7,11 +7,12 @@ neither files, nor how a choice is made.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Text
 from ...rerank.lists import NOTHING, Candidate, CandidateList
@@ -149,3 +150,28 @@ def decider_of(
             fix=f"Set it in the {type(utility).__name__}",
         )
     return utility
+
+
+def in_groups(settings: Mapping[str, Any], *groups: Collection[str]) -> list[dict[str, Any]]:
+    """Keyword arguments by the groups of names that they belong to; raises InputError for one of no group."""
+    known = {name for group in groups for name in group}
+    for name in settings:
+        if name not in known:
+            raise unknown("setting", name, known)
+    return [{name: value for name, value in settings.items() if name in group} for group in groups]
+
+
+def lists_of(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[CandidateList]:
+    """The candidate lists of all prompts; the first error is raised, with the id of its prompt."""
+    ids: deque[str] = deque()
+
+    def named() -> Iterator[Prompt]:
+        for prompt in prompts:
+            ids.append(prompt.id)
+            yield prompt
+
+    for generated in generator.generate(named()):
+        prompt_id = ids.popleft()
+        if isinstance(generated, DiscorankError):
+            raise generated.inside(f"text {prompt_id!r}")
+        yield generated

@@ -16,7 +16,6 @@ from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ...rerank.runs.row_loop import Entry
-from ..arrow.open_rows import placed_entries
 from ..files.entries import RecordOrder, placed
 from ..formats.readers.jsonl import id_of
 from .generator import Prompt
@@ -50,7 +49,7 @@ def read_prompts(source: RowSource | str | Path, form: str = "jsonl") -> Iterato
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     lines = LineSource(source) if isinstance(source, str | Path) else source
-    return placed_entries(lines, _entries(lines, form))
+    return _entries(lines, form)
 
 
 def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,7 +28,7 @@ from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq, Targets
 from ...metrics.representations import IntArray, Ragged
 from ...metrics.spec.checked_settings import settings
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
-from .model_loading import check_ids, check_model, check_target, language_id, positions
+from .model_loading import check_ids, checked_config, positions
 from .sampling import CELLS
 
 
@@ -446,14 +445,8 @@ class HuggingFaceScorer:
         name: str = "",
         batch_tokens: int | None = None,
     ) -> None:
-        check_model(model, tokenizer)
-        _check_settings(model, tokenizer, settings)
+        config = checked_config(model, tokenizer, settings)
         self.settings, self.name = settings, name
-        config = deepcopy(model.generation_config)
-        if settings.target_lang is not None:
-            config.forced_bos_token_id = language_id(tokenizer, settings.target_lang, "target_lang")
-        if model.config.is_encoder_decoder:
-            check_target(tokenizer, config)
         self.reader = ForcedReader(model, tokenizer, config, settings)
         self.plain_text = self.reader.plain.without_special
         self.passes = passes_of(model, batch_tokens)
@@ -520,16 +513,3 @@ def _sequences(read: _Read) -> list[ForcedSequence]:
 
 def _num_tokens(sequence: ForcedSequence) -> int:
     return len(sequence.source) + len(sequence.tokens)
-
-
-def _check_settings(model: Any, tokenizer: Any, settings: ScoringSettings) -> None:
-    """Raises InputError for settings that this model or tokenizer cannot follow."""
-    if settings.chat and not getattr(tokenizer, "chat_template", None):
-        fix = "Leave chat out"
-        raise InputError("the tokenizer has no chat template", where="chat", fix=fix)
-    if settings.chat and model.config.is_encoder_decoder:
-        raise InputError("an encoder-decoder is not talked to", where="chat", fix="Leave chat out")
-    for name in ("source_lang", "target_lang"):
-        code = getattr(settings, name)
-        if code is not None:
-            language_id(tokenizer, code, name)

@@ -6,35 +6,30 @@ Prompts become token ids, `TokenGenerator` generates, and its outputs become can
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DiscorankError, InputError, excerpt, unknown
+from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Document
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
-from ...rerank.lists import Candidate, CandidateList
+from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
 from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
-from ..generation.generator import Generated, Prompt, before_stop, decider_of
+from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,
-    check_config,
     check_ids,
     check_length,
-    check_model,
-    check_settings,
-    check_target,
-    language_id,
+    checked_config,
     new_tokens,
 )
 from .token_generator import Ids, TokenGenerator
@@ -95,21 +90,15 @@ class HuggingFaceGenerator:
         processors: Sequence[Any] = (),
         criteria: Sequence[Any] = (),
     ) -> None:
-        check_model(model, tokenizer)
-        check_settings(model, tokenizer, settings)
-        self.model = model
-        self.tokenizer = tokenizer
-        self.settings = settings
+        config = checked_config(model, tokenizer, settings, config)
+        for key in ("stop_strings", "force_words_ids", "constraints"):
+            if getattr(config, key, None):
+                where = f"generation_config.{key}"
+                fix = "Take it out; stop=[...] and eos_token_id end candidates"
+                raise InputError("cannot be followed", where=where, fix=fix)
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.plain_text = PlainTexts(tokenizer, control_tokens(tokenizer)).without_special
-        self.name = name
-        self.meter = Meter()
-        config = deepcopy(model.generation_config if config is None else config)
-        check_config(config)
-        if settings.target_lang is not None:
-            config.forced_bos_token_id = language_id(tokenizer, settings.target_lang, "target_lang")
-        check_target(tokenizer, config)
-        if config.eos_token_id is None:
-            config.eos_token_id = tokenizer.eos_token_id
+        self.name, self.meter = name, Meter()
         self.max_new_tokens = new_tokens(model, config, settings)
         paddings = (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
         self.token_generator = TokenGenerator(
@@ -340,7 +329,7 @@ def generate(
         )
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
-    return list(decider.decode(warning_of_no_choice(_lists(generator, prompts)), engine))
+    return list(decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine))
 
 
 def _prompt(text: Any, number: int) -> Prompt:
@@ -373,10 +362,7 @@ def decider_and_settings(
                 where=name,
                 fix="Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)",
             )
-        if name not in GENERATION | DECODING:
-            raise unknown("setting", name, GENERATION | DECODING)
-    decoding = {name: value for name, value in settings.items() if name in DECODING}
-    generating = {name: value for name, value in settings.items() if name in GENERATION}
+    generating, decoding = in_groups(settings, GENERATION, DECODING)
     generation = GenerationSettings(**generating)
     decider = decider_of(utility, decoding)
     if decider.reads_logprobs and not generation.logprobs:
@@ -391,11 +377,3 @@ def _check_texts(generator: HuggingFaceGenerator, prompts: Iterable[Prompt]) -> 
             generator.ids_of(prompt.text, prompt.messages)
         except DiscorankError as error:
             raise error.inside(f"text {prompt.id!r}") from None
-
-
-def _lists(generator: HuggingFaceGenerator, prompts: Iterable[Prompt]) -> Iterator[CandidateList]:
-    """The candidate lists; the first error is raised."""
-    for generated in generator.generate(prompts):
-        if isinstance(generated, DiscorankError):
-            raise generated
-        yield generated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..generation.generator import check_stops
 from .sampling import DRAWING_VERSIONS, Method, cutoff_of
 
 MAX_TOP = 20  # of the likeliest tokens, as servers have it
+DEFAULT_NEW_TOKENS = 256
 
 
 class ModelPool(NamedTuple):
@@ -86,24 +88,12 @@ class GenerationSettings:
 
     def __post_init__(self) -> None:
         check_stops(self.stop)
-        settings_of_references = (
-            self.reference_sampling,
-            self.reference_cutoff,
-            self.reference_temperature,
-        )
-        if not self.num_references and any(settings_of_references):
-            raise InputError(
-                "no pseudo-references are generated",
-                where="num_references",
-                fix="Say how many",
-            )
-        for pool in self.pools:
-            if pool.method == "beam" and pool.temperature != 1:
-                raise InputError(
-                    "a beam has no temperature",
-                    where="temperature",
-                    fix="Leave it out",
-                )
+        of_references = self.reference_sampling, self.reference_cutoff, self.reference_temperature
+        if not self.num_references and any(of_references):
+            problem = "no pseudo-references are generated"
+            raise InputError(problem, where="num_references", fix="Say how many")
+        if any(pool.method == "beam" and pool.temperature != 1 for pool in self.pools):
+            raise InputError("a beam has no temperature", where="temperature", fix="Leave it out")
 
     @property
     def pools(self) -> tuple[ModelPool, ...]:
@@ -181,12 +171,8 @@ def load(
     try:
         config = config_of(folder)
     except Exception as error:  # many kinds
-        message = " ".join(str(error).split())[:200]
-        raise ModelLoadError(
-            f"no model of transformers ({message})",
-            where=name,
-            fix="Give the model's folder",
-        ) from error
+        problem = f"no model of transformers ({' '.join(str(error).split())[:200]})"
+        raise ModelLoadError(problem, where=name, fix="Give the model's folder") from error
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     model = pretrained(folder, kind.__name__, dtype=cast(DType, dtype))
     model = model.to(device_of(device)).train(False)
@@ -203,107 +189,59 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()[: files.DIGITS]
 
 
-DEFAULT_NEW_TOKENS = 256
-
-
-def check_model(model: Any, tokenizer: Any) -> None:
-    """Raises InputError for a model that generates no text, or a tokenizer that is not the model's."""
-    kind = type(model).__name__
-    if not getattr(model, "can_generate", bool)():
-        raise InputError(
-            f"a {kind} generates no text",
-            where="model",
-            fix="Load it with AutoModelForSeq2SeqLM or AutoModelForCausalLM",
-        )
-    if model.config.is_encoder_decoder and model.generation_config.decoder_start_token_id is None:
-        raise InputError(
-            f"the {kind} does not know how its output begins",
-            where="generation_config",
-            fix="Set model.generation_config.decoder_start_token_id",
-        )
-    if not callable(tokenizer) or not hasattr(tokenizer, "batch_decode"):
-        problem = f"found {type(tokenizer).__name__}, expected a tokenizer of transformers"
-        raise InputError(problem, where="tokenizer")
-    num_tokens = len(tokenizer)
-    vocabulary = model.get_input_embeddings().weight.shape[0]
-    if num_tokens > vocabulary:
-        raise InputError(
-            f"the tokenizer has {num_tokens} tokens, the model's vocabulary {vocabulary}",
-            where="tokenizer",
-            fix="Load both from the same folder, or call model.resize_token_embeddings",
-        )
-
-
-def check_settings(model: Any, tokenizer: Any, settings: GenerationSettings) -> None:
-    """Raises InputError for settings that this model or tokenizer cannot follow."""
-    if settings.chat and not getattr(tokenizer, "chat_template", None):
-        raise InputError(
-            "the tokenizer has no chat template",
-            where="chat",
-            fix="Leave chat out",
-        )
-    if settings.chat and model.config.is_encoder_decoder:
-        raise InputError(
-            "an encoder-decoder is not talked to",
-            where="chat",
-            fix="Leave chat out",
-        )
-    if settings.source_lang is not None:
-        language_id(tokenizer, settings.source_lang, "source_lang")
-    if settings.target_lang is not None:
-        language_id(tokenizer, settings.target_lang, "target_lang")
-
-
-def check_target(tokenizer: Any, config: Any) -> None:
-    """Raises InputError if a tokenizer of many languages meets a configuration that names none to write in."""
-    if not hasattr(tokenizer, "src_lang") or config.forced_bos_token_id is not None:
-        return
-    language_ids = getattr(tokenizer, "lang_code_to_id", {}).values()
-    if config.decoder_start_token_id not in language_ids:
-        raise InputError(
-            "the language to write in is not set",
-            where="target_lang",
-            fix="Give it, such as en_XX",
-        )
-
-
-def check_config(config: Any) -> None:
-    """Raises InputError for a generation configuration with constraints that cannot be kept."""
-    for name in ("stop_strings", "force_words_ids", "constraints"):
-        if getattr(config, name, None):
-            fix = "Take it out of the model's generation_config; stop=[...] and eos_token_id end candidates"
-            raise InputError(
-                "cannot be followed",
-                where=f"generation_config.{name}",
-                fix=fix,
-            )
-
-
-def language_id(tokenizer: Any, code: str, where: str) -> int:
-    """The token of a language.
+def checked_config(model: Any, tokenizer: Any, settings: Any, config: Any = None) -> Any:
+    """The generation configuration of a model under settings of generation or scoring; its own if `config` is None.
 
     Raises:
-        InputError: the tokenizer has no languages, or not this one.
+        InputError: model, tokenizer and settings do not fit together.
     """
+    _check_pair(model, tokenizer)
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if settings.chat and (not has_template or model.config.is_encoder_decoder):
+        problem = "the tokenizer has no chat template, or the model encodes its input"
+        raise InputError(problem, where="chat", fix="Leave chat out")
+    if settings.source_lang is not None:
+        _language_id(tokenizer, settings.source_lang, "source_lang")
+    config = deepcopy(model.generation_config if config is None else config)
+    if settings.target_lang is not None:
+        config.forced_bos_token_id = _language_id(tokenizer, settings.target_lang, "target_lang")
+    elif hasattr(tokenizer, "src_lang") and config.forced_bos_token_id is None:
+        language_ids = getattr(tokenizer, "lang_code_to_id", {}).values()
+        if config.decoder_start_token_id not in language_ids:
+            problem = "the language to write in is not set"
+            raise InputError(problem, where="target_lang", fix="Give it, such as en_XX")
+    if config.eos_token_id is None:
+        config.eos_token_id = tokenizer.eos_token_id
+    return config
+
+
+def _check_pair(model: Any, tokenizer: Any) -> None:
+    """Raises InputError for a model that generates no text, or a tokenizer that is not the model's."""
+    if not getattr(model, "can_generate", bool)():
+        problem = f"a {type(model).__name__} generates no text"
+        fix = "Load it with AutoModelForSeq2SeqLM or AutoModelForCausalLM"
+        raise InputError(problem, where="model", fix=fix)
+    if not callable(tokenizer):
+        problem = f"found {type(tokenizer).__name__}, expected a tokenizer of transformers"
+        raise InputError(problem, where="tokenizer")
+    num_tokens, vocabulary = len(tokenizer), model.get_input_embeddings().weight.shape[0]
+    if num_tokens > vocabulary:
+        problem = f"the tokenizer has {num_tokens} tokens, the model's vocabulary {vocabulary}"
+        fix = "Load both from the same folder, or call model.resize_token_embeddings"
+        raise InputError(problem, where="tokenizer", fix=fix)
+
+
+def _language_id(tokenizer: Any, code: str, where: str) -> int:
+    """The token of a language; raises InputError where the tokenizer has no languages, or not this one."""
     if not hasattr(tokenizer, "src_lang"):
-        raise InputError(
-            "the tokenizer has no languages",
-            where=where,
-            fix="Leave it out",
-        )
-    id_of_code = getattr(tokenizer, "lang_code_to_id", {})
-    if code in id_of_code:
-        return int(id_of_code[code])
-    token = tokenizer.convert_tokens_to_ids(code)
+        raise InputError("the tokenizer has no languages", where=where, fix="Leave it out")
+    ids = getattr(tokenizer, "lang_code_to_id", {})
+    token = ids[code] if code in ids else tokenizer.convert_tokens_to_ids(code)
     if token is None or token == tokenizer.unk_token_id:
-        fix = "See the tokenizer's special tokens"
-        if id_of_code:
-            fix = f"Such as {', '.join(sorted(id_of_code)[:5])}"
-        raise InputError(
-            f"the tokenizer does not know the language {code!r}",
-            where=where,
-            fix=fix,
-        )
+        known = ", ".join(sorted(ids)[:5])
+        problem = f"the tokenizer does not know the language {code!r}"
+        fix = f"Such as {known}" if known else "See the tokenizer's special tokens"
+        raise InputError(problem, where=where, fix=fix)
     return int(token)
 
 
@@ -313,21 +251,17 @@ def new_tokens(model: Any, config: Any, settings: GenerationSettings) -> int:
     Raises:
         InputError: longer than the model's decoder has positions for.
     """
+    encodes, max_positions = model.config.is_encoder_decoder, positions(model)
     limit = settings.max_new_tokens or config.max_new_tokens
-    if limit is None:
-        is_encoder_decoder = model.config.is_encoder_decoder
-        own_limit = (config.max_length or 0) - 1 if is_encoder_decoder else 0
-        limit = own_limit if own_limit > 0 else DEFAULT_NEW_TOKENS
-    max_positions = positions(model)
-    if model.config.is_encoder_decoder and max_positions is not None and limit >= max_positions:
+    if limit is None and encodes and (config.max_length or 0) > 1:
+        limit = config.max_length - 1
+    limit = int(limit or DEFAULT_NEW_TOKENS)
+    if encodes and max_positions is not None and limit >= max_positions:
         if settings.max_new_tokens is None:
             return max_positions - 1
-        raise InputError(
-            f"found {limit}, the model has {max_positions} positions",
-            where="max_new_tokens",
-            fix="Lower it",
-        )
-    return int(limit)
+        problem = f"found {limit}, the model has {max_positions} positions"
+        raise InputError(problem, where="max_new_tokens", fix="Lower it")
+    return limit
 
 
 def positions(model: Any) -> int | None:
@@ -341,20 +275,13 @@ def check_length(model: Any, num_tokens: int, max_new_tokens: int) -> None:
 
     An encoder-decoder needs positions for the input alone, a decoder-only model for the output behind it, too.
     """
-    length = f"{num_tokens} tokens"
-    needed = num_tokens
-    fix = "Shorten it, set max_input_tokens to cut it"
-    if not model.config.is_encoder_decoder:
-        length += f" and {max_new_tokens} new ones"
-        needed += max_new_tokens
-        fix += ", or lower max_new_tokens"
+    behind = 0 if model.config.is_encoder_decoder else max_new_tokens
     max_positions = positions(model)
-    if max_positions is not None and needed > max_positions:
-        raise InputError(
-            f"{length}, the model has {max_positions} positions",
-            where="text",
-            fix=fix,
-        )
+    if max_positions is not None and num_tokens + behind > max_positions:
+        more = f" and {behind} new ones" if behind else ""
+        problem = f"{num_tokens} tokens{more}, the model has {max_positions} positions"
+        fix = "Shorten it, set max_input_tokens to cut it, or lower max_new_tokens"
+        raise InputError(problem, where="text", fix=fix)
 
 
 def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
@@ -362,21 +289,14 @@ def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
     unknown_token = tokenizer.unk_token_id
     special = set(tokenizer.all_special_ids) - {unknown_token}
     words = [token for token in ids if token not in special]
+    problem = ""
     if not words:
-        raise InputError(
-            "there is nothing to read",
-            where="text",
-            fix="Give a text that is not empty",
-        )
-    if len(words) > 1 and unknown_token is not None and set(words) == {unknown_token}:
-        raise InputError(
-            "the tokenizer knows none of the words",
-            where="text",
-            fix="Load the tokenizer with from_pretrained from its folder; is it the model's?",
-        )
-    if generates_on and ids[-1] == tokenizer.eos_token_id:
-        raise InputError(
-            "the tokenizer ends the prompt, so that nothing can follow",
-            where="text",
-            fix="Load the tokenizer with add_eos_token=False",
-        )
+        problem, fix = "there is nothing to read", "Give a text that is not empty"
+    elif len(words) > 1 and unknown_token is not None and set(words) == {unknown_token}:
+        problem = "the tokenizer knows none of the words"
+        fix = "Load the tokenizer with from_pretrained from its folder; is it the model's?"
+    elif generates_on and ids[-1] == tokenizer.eos_token_id:
+        problem = "the tokenizer ends the prompt, so that nothing can follow"
+        fix = "Load the tokenizer with add_eos_token=False"
+    if problem:
+        raise InputError(problem, where="text", fix=fix)

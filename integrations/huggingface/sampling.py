@@ -121,50 +121,44 @@ def drawn(
     tokens = []
     for logits, chance in zip(scores.split(rows_at_once), u.split(rows_at_once), strict=True):
         logits = logits.float()
-        weights = logits.double()  # [rows, vocabulary]
-        weights -= logits.amax(dim=1, keepdim=True)
-        weights.exp_()
-        if cutoff is not None and method != "epsilon":
-            tokens.append(_ordered(logits, weights, chance, method, cutoff, top))
-            continue
-        if cutoff is not None:
-            is_kept = logits.softmax(dim=1) >= cutoff
-            is_kept |= logits == logits.amax(dim=1, keepdim=True)
-            weights.masked_fill_(~is_kept, 0.0)
-        tokens.append(_token(weights, chance))
+        highest = logits.amax(dim=1, keepdim=True)
+        weights = logits.double().sub_(highest).exp_()  # [rows, vocabulary]
+        if cutoff is None:
+            own = _token(weights, chance)
+        elif method == "epsilon":
+            is_kept = (logits.softmax(dim=1) >= cutoff).logical_or_(logits == highest)
+            own = _token(weights.mul_(is_kept), chance)
+        else:
+            own, is_sure = _ordered(logits, weights, chance, method, cutoff, top)
+            left = (~is_sure).nonzero()[:, 0]
+            if len(left):
+                every = logits[left], weights[left], chance[left]
+                own[left], _ = _ordered(*every, method, cutoff, logits.shape[1])
+        tokens.append(own)
     return torch.cat(tokens)
 
 
-def _ordered(logits: Any, weights: Any, u: Any, method: Method, cutoff: float, top: int) -> Any:
-    """The tokens [rows] of a method that orders tokens, from the highest logits where these are enough."""
-    import torch
-
+def _ordered(
+    logits: Any, weights: Any, u: Any, method: Method, cutoff: float, top: int
+) -> tuple[Any, Any]:
+    """The tokens [rows] of a nucleus or typical ones among the `top` highest logits, and whether these are enough."""
     whole = weights.sum(dim=1, keepdim=True)  # [rows, 1]
-    # the mean logit; one of weight 0 may be -inf
-    mean = weights.mul(logits).nansum(dim=1, keepdim=True) / whole if method == "typical" else None
-    tokens = torch.full_like(u, -1, dtype=torch.int64)
-    left = torch.arange(len(u), device=u.device)  # rows without a token
-    for size in dict.fromkeys((min(top, logits.shape[1]), logits.shape[1])):
-        ids = logits[left].topk(size, dim=1, sorted=False).indices.sort(dim=1).values
-        own, own_weights = logits[left].gather(1, ids), weights[left].gather(1, ids)  # [left, size]
-        border = cutoff * whole[left]
-        lowest = own.amin(dim=1, keepdim=True)
-        if mean is None:
-            is_kept = _nucleus(own, own_weights, border)
-            is_all = whole[left].isfinite()
-        else:
-            is_kept = _typical(own.double() - mean[left], own_weights, border)
-            is_all = lowest < mean[left]
-        # what has lower logits is kept no more where the lowest of these is not
-        is_sure = is_all[:, 0] & ~(is_kept & (own == lowest)).any(dim=1)
-        if size == logits.shape[1]:
-            is_sure = torch.ones_like(is_sure)
-        place = _token(own_weights.masked_fill(~is_kept, 0.0), u[left]).clamp(max=size - 1)
-        tokens[left] = torch.where(is_sure, ids.gather(1, place[:, None])[:, 0], -1)
-        left = left[~is_sure]
-        if not len(left):
-            break
-    return tokens
+    border, is_all = cutoff * whole, whole.isfinite()
+    size = min(top, logits.shape[1])
+    ids = logits.topk(size, dim=1, sorted=False).indices.sort(dim=1).values
+    own, own_weights = logits.gather(1, ids), weights.gather(1, ids)  # [rows, size]
+    lowest = own.amin(dim=1, keepdim=True)
+    if method == "nucleus":
+        is_kept = _nucleus(own, own_weights, border)
+    else:
+        # the mean logit; one of weight 0 may be -inf
+        mean = weights.mul(logits).nansum(dim=1, keepdim=True) / whole
+        is_kept = _typical(own.double() - mean, own_weights, border)
+        is_all = is_all & (lowest < mean)
+    # lower logits are not kept either where the lowest of these is not
+    is_sure = is_all[:, 0] & ~(is_kept & (own == lowest)).any(dim=1)
+    place = _token(own_weights.masked_fill(~is_kept, 0.0), u).clamp(max=size - 1)
+    return ids.gather(1, place[:, None])[:, 0], is_sure
 
 
 def _nucleus(logits: Any, weights: Any, border: Any) -> Any:

@@ -24,15 +24,13 @@ from warnings import warn
 
 import numpy as np
 
-from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Reading, Requested, Scorer
 from ...metrics.spec.checked_settings import Field, settings
 from ...metrics.text.texts import Comparison, Document, Item
 from ..files.reply_choices import sendable
-from ..server.score_server import DEFAULTS, check_connection, connection_of
-from ..server.settings import further_keys
+from ..server.score_server import ServerMetric
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
 from .injection import FLAG, speaks_to_judge, untagged
 from .judge_answers import errors_in, estimated_tokens
@@ -219,25 +217,14 @@ def _shown(text: str) -> str:
     return untagged(sendable(text))
 
 
-# where a judge that a file names finds its server
-ADDRESS_VARIABLE = "DISCORANK_JUDGE_SERVER"
-KEY_VARIABLE = "DISCORANK_JUDGE_KEY"
-
-_OURS = frozenset(
-    (
-        *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
-        *("logprobs", "top_logprobs"),
-    )
-)
 Count = Annotated[int, Field(ge=1)]
 
 
 @settings
-class JudgeMetric(Metric):
+class JudgeMetric(ServerMetric):
     """The settings of both judges.
 
     Args:
-        model: the model's name on the server.
         prompt: da, sqm, stars, mqm, pairwise (judge alone), or a prompt file.
         context: how many preceding sentences of either side the prompt shows.
         unit: segment, or document: whole documents are judged at once, instead of sentence by sentence.
@@ -259,14 +246,8 @@ class JudgeMetric(Metric):
         answers: a folder that keeps answers, so that none is paid for twice. No part of the signature.
         max_calls: how many calls a run may make; it ends at the next. No part of the signature.
         max_tokens: how many tokens of prompts and answers a run may spend. No part of the signature.
-        connections: how many calls are made at the same time. No part of the signature.
-        timeout_seconds: how long one call may take in all. No part of the signature.
-        retries: how often a call is repeated that failed for a reason that may pass. No part of the signature.
-        backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute. No
-            part of the signature.
     """
 
-    model: str = ""
     prompt: str = "da"
     context: Annotated[int, Field(ge=0)] = 0
     unit: Literal["segment", "document"] = "segment"
@@ -281,28 +262,25 @@ class JudgeMetric(Metric):
     repeats: Annotated[int, Field(ge=0, le=10)] = 2
     chat: bool = True
     request: str | None = None
-    base_url: str | None = field(default=None, compare=False)
-    key_variable: str | None = field(default=None, compare=False)
     answers: str | None = field(default=None, compare=False)
     max_calls: Count | None = field(default=None, compare=False)
     max_tokens: Count | None = field(default=None, compare=False)
-    connections: int = field(default=DEFAULTS.connections, compare=False)
-    timeout_seconds: float = field(default=DEFAULTS.timeout_seconds, compare=False)
-    retries: int = field(default=DEFAULTS.retries, compare=False)
-    backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False)
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable", "answers")
 
+    own_keys: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
+            *("logprobs", "top_logprobs"),
+        )
+    )
+    address_variable: ClassVar[str] = "DISCORANK_JUDGE_SERVER"
+    variable_of_key: ClassVar[str] = "DISCORANK_JUDGE_KEY"
+
     def __post_init__(self) -> None:
-        if not self.model:
-            fix = "Name the model that the server runs: it stands for it in the signature"
-            raise InputError("model missing", where=self.name, fix=fix)
+        super().__post_init__()
         if self.judgements > 1 and self.temperature == 0:
             fix = "Set a temperature above 0, or ask once"
             raise InputError("the same answer every time", where=f"{self.name}.judgements", fix=fix)
-        if taken := _OURS & further_keys(self.request).keys():
-            problem = "is a key that has a setting of its own"
-            raise InputError(problem, where=f"{self.name}.request.{min(taken)}")
-        check_connection(self)
         try:
             prompt = read_prompt(self.prompt)
         except InputError as error:
@@ -366,7 +344,7 @@ class JudgeMetric(Metric):
         Warns:
             RuntimeWarning: no folder keeps the answers.
         """
-        connection = connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
+        connection = self.connection()
         connection.key()
         if self.answers is None:
             message = (
@@ -402,7 +380,7 @@ class JudgeMetric(Metric):
             self.seed,
             self.answer_tokens,
             self.top_logprobs if self.logprobs else 0,
-            further_keys(self.request),
+            self.further,
         )
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import exp
 from typing import Any, NamedTuple, Self
 
@@ -59,8 +59,7 @@ def value_of(answer: Answer, worth: Worth) -> float | None:
     """The value of an answer; None for one that is cut off, refused, or not of the form that was asked for."""
     if not answer.is_whole:
         return None
-    thought = _THOUGHT.match(answer.text)
-    text = answer.text[thought.end() :] if thought else answer.text
+    text = _without_thought(answer.text)
     if worth.answer == "errors":
         return _of_errors(text, worth)
     values = _number_in if worth.answer == "number" else _choice_in
@@ -90,9 +89,7 @@ def _number_in(text: str, worth: Worth) -> float | None:
 def _number_in_json(text: str, worth: Worth) -> float | None:
     """The number that is the only value of a JSON object."""
     value = _json(text)
-    if not isinstance(value, Mapping) or len(value) != 1:
-        return None
-    (number,) = value.values()
+    (number,) = value.values() if isinstance(value, Mapping) and len(value) == 1 else (None,)
     if isinstance(number, bool) or not isinstance(number, int | float | str):
         return None
     bare = _bare(str(number))
@@ -123,17 +120,13 @@ def _bare(text: str) -> str:
 
 def _of_errors(text: str, worth: Worth) -> float | None:
     """The summed weights of the errors that a text lists."""
-    fenced = _FENCED.search(text)
-    value = _json(fenced[1] if fenced else text)
-    if isinstance(value, Mapping):
-        value = value.get("errors")
-    if not isinstance(value, list):
+    listed = _listed_errors(text)
+    if listed is None:
         return None
     weights = {name.casefold(): weight for name, weight in (worth.weights or {}).items()}
     total = 0.0
-    for error in value:
-        severity = error.get("severity") if isinstance(error, Mapping) else None
-        weight = weights.get(severity.strip().casefold()) if isinstance(severity, str) else None
+    for error in listed:
+        weight = weights.get(_severity(error))
         if weight is None:
             return None
         total += weight
@@ -152,18 +145,10 @@ def errors_in(answer: str, hypothesis: str) -> list[dict[str, Any]]:
     >>> errors_in('[{"span": "cat", "severity": "major"}]', "a cat")
     [{'start': 2, 'end': 5, 'severity': 'major'}]
     """
-    thought = _THOUGHT.match(answer)
-    text = answer[thought.end() :] if thought else answer
-    fenced = _FENCED.search(text)
-    value = _json(fenced[1] if fenced else text)
-    if isinstance(value, Mapping):
-        value = value.get("errors")
     errors: list[dict[str, Any]] = []
     behind: dict[str, int] = {}  # the last place of words that were listed
-    for error in value if isinstance(value, list) else []:
-        words = error.get("span") if isinstance(error, Mapping) else None
-        severity = error.get("severity") if isinstance(error, Mapping) else None
-        severity = severity.strip().casefold() if isinstance(severity, str) else None
+    for error in _listed_errors(_without_thought(answer)) or ():
+        words, severity = value_at(error, "span"), _severity(error)
         if not isinstance(words, str) or not words or severity not in _SEVERITIES:
             continue
         start = hypothesis.find(words, behind.get(words, 0))
@@ -171,6 +156,26 @@ def errors_in(answer: str, hypothesis: str) -> list[dict[str, Any]]:
             behind[words] = start + len(words)
             errors.append({"start": start, "end": behind[words], "severity": severity})
     return errors
+
+
+def _without_thought(answer: str) -> str:
+    """An answer without the reasoning before it."""
+    thought = _THOUGHT.match(answer)
+    return answer[thought.end() :] if thought else answer
+
+
+def _listed_errors(text: str) -> list[Any] | None:
+    """The errors in a text, which is a list or an object with one; None where it is neither."""
+    fenced = _FENCED.search(text)
+    value = _json(fenced[1] if fenced else text)
+    errors = value.get("errors") if isinstance(value, Mapping) else value
+    return errors if isinstance(errors, list) else None
+
+
+def _severity(error: Any) -> str:
+    """The severity of an error in small letters; empty where it has none."""
+    severity = value_at(error, "severity")
+    return severity.strip().casefold() if isinstance(severity, str) else ""
 
 
 def _json(text: str) -> Any:
@@ -305,12 +310,18 @@ def _tokens(logprobs: Any) -> tuple[AnswerToken, ...]:
     content = value_at(logprobs, "content")
     if isinstance(content, list):
         texts = [value_at(entry, "token") for entry in content]
-        likely = [_pairs(value_at(entry, "top_logprobs")) for entry in content]
+        places = [value_at(entry, "top_logprobs") for entry in content]
+        likely = [
+            _likely((value_at(one, "token"), value_at(one, "logprob")) for one in place)
+            if isinstance(place, list)
+            else ()
+            for place in places
+        ]
     else:
         texts, tops = value_at(logprobs, "tokens"), value_at(logprobs, "top_logprobs")
         if not isinstance(texts, list) or not isinstance(tops, list) or len(texts) != len(tops):
             return ()
-        likely = [tuple(_numbers(top.items())) if isinstance(top, Mapping) else () for top in tops]
+        likely = [_likely(top.items()) if isinstance(top, Mapping) else () for top in tops]
     if not 0 < len(texts) <= MAX_TOKENS or not all(isinstance(text, str) for text in texts):
         return ()
     return tuple(
@@ -318,20 +329,11 @@ def _tokens(logprobs: Any) -> tuple[AnswerToken, ...]:
     )
 
 
-def _pairs(entries: Any) -> tuple[tuple[str, float], ...]:
-    """Tokens and log-probabilities of a list of objects."""
-    if not isinstance(entries, list):
-        return ()
-    return tuple(
-        _numbers((value_at(entry, "token"), value_at(entry, "logprob")) for entry in entries)
-    )
-
-
-def _numbers(pairs: Any) -> Sequence[tuple[str, float]]:
+def _likely(pairs: Any) -> tuple[tuple[str, float], ...]:
     """The pairs of a text and a log-probability among some pairs."""
-    kept = []
-    for token, value in pairs:
-        logprob = finite(value)
-        if isinstance(token, str) and logprob is not None:
-            kept.append((sendable(token), min(logprob, 0.0)))
-    return kept
+    known = ((token, finite(value)) for token, value in pairs)
+    return tuple(
+        (sendable(token), min(logprob, 0.0))
+        for token, logprob in known
+        if isinstance(token, str) and logprob is not None
+    )

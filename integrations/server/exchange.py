@@ -43,58 +43,6 @@ Parts = tuple[bytes | memoryview, ...]
 V = TypeVar("V")
 
 
-class KeptConnections:
-    """Sends requests; as many connections are opened as requests are open at a time, and kept for the next.
-
-    Args:
-        address: of the server; the environment says whether it is behind a proxy.
-        headers: of every request.
-
-    Raises:
-        InputError: the environment names a proxy that cannot be gone through.
-    """
-
-    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
-        self._headers, self._proxy = headers, proxy_of(address)
-        self._session: Any = None
-
-    def request(
-        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Any]:
-        """The response to a request, which is open within a block; redirects are not followed."""
-        from yarl import URL
-
-        if self._session is None:
-            self._session = self._opened()
-        content, further = _as_sent(parts)
-        sending: AbstractAsyncContextManager[Any] = self._session.request(
-            method,
-            URL(url, encoded=True),
-            data=content or None,
-            headers={**headers, **further},
-            allow_redirects=False,
-            proxy=self._proxy,
-        )
-        return sending
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    def _opened(self) -> Any:
-        """A client that keeps nothing but connections, and takes bytes as they come; it needs a running event loop."""
-        import aiohttp
-
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(),
-            auto_decompress=False,
-        )
-
-
 def proxy_of(address: str) -> str | None:
     """The proxy before a server, as the environment names it (https_proxy, no_proxy and the like).
 
@@ -158,12 +106,41 @@ class Exchange:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
+        self._headers, self._proxy = headers, proxy_of(connection.base_url)
         self._slots = asyncio.Semaphore(connection.connections)
-        self._kept = KeptConnections(connection.base_url, headers)
+        self._session: Any = None
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._kept.close()
+        if self._session is not None:
+            await self._session.close()
+
+    def _request(
+        self, method: str, url: str, parts: Parts, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Any]:
+        """The response to a request, which is open within a block; redirects are not followed."""
+        import aiohttp
+        from yarl import URL
+
+        if self._session is None:
+            # it needs a running event loop, keeps nothing but connections, and takes bytes as they come
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                headers=self._headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(),
+                auto_decompress=False,
+            )
+        content, further = _as_sent(parts)
+        sending: AbstractAsyncContextManager[Any] = self._session.request(
+            method,
+            URL(url, encoded=True),
+            data=content or None,
+            headers={**headers, **further},
+            allow_redirects=False,
+            proxy=self._proxy,
+        )
+        return sending
 
     async def post(
         self,
@@ -242,7 +219,7 @@ class Exchange:
             # called within the time, as what it gives has to be entered
             async with (
                 self._in_time(),
-                self._kept.request(method, url, (content,), headers) as response,
+                self._request(method, url, (content,), headers) as response,
             ):
                 shown = {
                     name.lower(): self.shown(value) for name, value in response.headers.items()
@@ -294,7 +271,7 @@ class Exchange:
         self, url: str, content: Parts, hold: Hold | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
-        async with self._in_time(), self._kept.request("POST", url, content, {}) as response:
+        async with self._in_time(), self._request("POST", url, content, {}) as response:
             reply = await whole(_bounded(response), hold)
         return response.status, response.headers, reply
 

@@ -13,18 +13,18 @@ from itertools import chain, islice
 from typing import Any
 from warnings import warn
 
-from ...metrics.errors import DiscorankError, InputError, unknown
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
-from ...rerank.lists import Candidate, CandidateList
+from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
 from ...rerank.messages import value_at
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..files.reply_choices import candidate_of, token_logprobs
-from ..generation.generator import Generated, Prompt, before_stop, decider_of
+from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
 from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
@@ -488,33 +488,14 @@ def generate(
         InputError: settings that do not fit; the first text for which nothing could be generated, with its id.
         ResourceError: the server cannot be reached.
     """
-    known = GENERATION | CONNECTION | DECODING
-    for name in settings:
-        if name not in known:
-            raise unknown("setting", name, known)
-    decoding = {name: value for name, value in settings.items() if name in DECODING}
-    generation = {name: value for name, value in settings.items() if name in GENERATION}
-    connecting = {name: value for name, value in settings.items() if name in CONNECTION}
+    generation, connecting, decoding = in_groups(settings, GENERATION, CONNECTION, DECODING)
     decider = decider_of(utility, decoding)
     if not generation.get("logprobs", False):
         generation["logprobs"] = decider.reads_logprobs
     server_settings = ServerSettings(**generation)
     generator = ServerGenerator(server_settings, Connection(base_url, **connecting))
-    return decider.decode(warning_of_no_choice(_lists(generator, texts)), engine)
-
-
-def _lists(generator: ServerGenerator, texts: Iterable[str | Prompt]) -> Iterator[CandidateList]:
-    """The lists, named ``0``, ``1``, ... where a text has no id; the first error is raised."""
-    ids_under_way: deque[str] = deque()
-
-    def prompts() -> Iterator[Prompt]:
-        for i, text in enumerate(texts):
-            prompt = text if isinstance(text, Prompt) else Prompt(str(i), text, text)
-            ids_under_way.append(prompt.id)
-            yield prompt
-
-    for generated in generator.generate(prompts()):
-        prompt_id = ids_under_way.popleft()
-        if isinstance(generated, DiscorankError):
-            raise generated.inside(f"text {prompt_id!r}")
-        yield generated
+    prompts = (
+        text if isinstance(text, Prompt) else Prompt(str(i), text, text)
+        for i, text in enumerate(texts)
+    )
+    return decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine)

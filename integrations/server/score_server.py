@@ -61,62 +61,16 @@ DEFAULTS = Connection("http://localhost")
 PairFormName = Literal["auto", "score", "rerank", "tei"]
 
 
-def connection_at(metric: Any, base_url: str, key_variable: str | None = None) -> Connection:
-    """How the server at an address is reached, by a metric that has the settings of `Connection`.
-
-    Raises:
-        InputError: it is no address, or a setting is out of range.
-    """
-    own = {name: getattr(metric, name) for name in setting_names(Connection)}
-    own["key_variable"] = metric.key_variable or key_variable
-    return Connection(**{**own, "base_url": base_url})
-
-
-def check_connection(metric: Any) -> None:
-    """Raises InputError for settings by which no server can be reached."""
-    connection_at(metric, DEFAULTS.base_url if metric.base_url is None else metric.base_url)
-
-
-def connection_of(metric: Any, address_variable: str, key_variable: str) -> Connection:
-    """The server that the settings name, or else the environment.
-
-    Args:
-        metric: its settings.
-        address_variable: the environment variable that holds the address where the settings have none.
-        key_variable: the one that holds the key of the server there.
-
-    Raises:
-        InputError: neither names an address.
-        ModelLoadError: a package of the extra is not installed.
-    """
-    require(metric.name, "aiohttp")
-    if metric.base_url is not None:
-        return connection_at(metric, metric.base_url)
-    base_url = os.environ.get(address_variable)
-    if not base_url:
-        fix = f"Give the address of a server, or export it as {address_variable}"
-        raise InputError("base_url missing", where=metric.name, fix=fix)
-    return connection_at(metric, base_url, key_variable if os.environ.get(key_variable) else None)
-
-
-# where a metric that a file names finds its server: addresses and keys are the user's to say
-ADDRESS_VARIABLE = "DISCORANK_SCORE_SERVER"
-KEY_VARIABLE = "DISCORANK_SCORE_KEY"
-
-
 @settings
-class ServedMetric(Metric):
-    """The settings of all: how a server is asked.
+class ServerMetric(Metric):
+    """The settings of metrics that ask a server.
 
     Args:
         model: the model's name on the server.
-        form: how it is asked; auto tries the forms in their order.
-        request: more keys of a request, as a JSON object, such as {"truncate_prompt_tokens": 512}.
-        base_url: its address before /score or /rerank, such as http://localhost:8000/v1; that in the environment
-            variable DISCORANK_SCORE_SERVER if not given. No part of the signature.
-        key_variable: the environment variable that holds the key; no key is sent if it is not named, but that in
-            DISCORANK_SCORE_KEY, if any, to the address in the environment. No part of the signature.
-        batch_pairs: most pairs of one request. No part of the signature.
+        base_url: the address up to the version, such as http://localhost:8000/v1; that in an environment variable if
+            not given. No part of the signature.
+        key_variable: the environment variable that holds the key; no key is sent if it is not named. No part of the
+            signature.
         connections: how many requests are made at the same time. No part of the signature.
         timeout_seconds: how long one request may take in all. No part of the signature.
         retries: how often a request is repeated that failed for a reason that may pass. No part of the signature.
@@ -125,28 +79,76 @@ class ServedMetric(Metric):
     """
 
     model: str = ""
-    form: str = "auto"
-    request: str | None = None
-    base_url: str | None = field(default=None, compare=False)
-    key_variable: str | None = field(default=None, compare=False)
-    batch_pairs: Annotated[int, Field(ge=1)] = field(default=32, compare=False)
-    connections: int = field(default=DEFAULTS.connections, compare=False)
-    timeout_seconds: float = field(default=DEFAULTS.timeout_seconds, compare=False)
-    retries: int = field(default=DEFAULTS.retries, compare=False)
-    backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False)
+    base_url: str | None = field(default=None, compare=False, kw_only=True)
+    key_variable: str | None = field(default=None, compare=False, kw_only=True)
+    connections: int = field(default=DEFAULTS.connections, compare=False, kw_only=True)
+    timeout_seconds: float = field(default=DEFAULTS.timeout_seconds, compare=False, kw_only=True)
+    retries: int = field(default=DEFAULTS.retries, compare=False, kw_only=True)
+    backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False, kw_only=True)
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable")
-    # Keys of a request that are set here.
+    # keys of a request that have settings of their own
     own_keys: ClassVar[frozenset[str]]
+    # the environment has the server of a metric that a file names: addresses and keys are the user's to give
+    address_variable: ClassVar[str]
+    variable_of_key: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not self.model:
             fix = "Name the model that the server runs: it stands for it in the signature"
             raise InputError("model missing", where=self.name, fix=fix)
-        taken = further_keys(self.request).keys() & self.own_keys
-        if taken:
-            problem = "is a key that discorank sets itself"
+        if taken := self.further.keys() & self.own_keys:
+            problem = "is a key that has a setting of its own"
             raise InputError(problem, where=f"{self.name}.request.{min(taken)}")
-        check_connection(self)
+        self._connection_at(DEFAULTS.base_url if self.base_url is None else self.base_url)
+
+    @property
+    def further(self) -> Mapping[str, Any]:
+        """The further keys of a request."""
+        return further_keys(getattr(self, "request", None))
+
+    def connection(self) -> Connection:
+        """The server that the settings name, or else the environment.
+
+        Raises:
+            InputError: neither names an address.
+            ModelLoadError: a package of the extra is not installed.
+        """
+        require(self.name, "aiohttp")
+        if self.base_url is not None:
+            return self._connection_at(self.base_url)
+        base_url = os.environ.get(self.address_variable)
+        if not base_url:
+            fix = f"Give the address of a server, or export it as {self.address_variable}"
+            raise InputError("base_url missing", where=self.name, fix=fix)
+        has_key = os.environ.get(self.variable_of_key)
+        return self._connection_at(base_url, self.variable_of_key if has_key else None)
+
+    def _connection_at(self, base_url: str, key_variable: str | None = None) -> Connection:
+        """The server at an address; raises InputError for one, or a setting, that cannot be used."""
+        own = {name: getattr(self, name) for name in setting_names(Connection)}
+        own["key_variable"] = self.key_variable or key_variable
+        return Connection(**{**own, "base_url": base_url})
+
+
+@settings
+class ServedMetric(ServerMetric):
+    """The settings of scores: how a server is asked.
+
+    Args:
+        form: how it is asked; auto tries the forms in their order.
+        request: more keys of a request, as a JSON object, such as {"truncate_prompt_tokens": 512}.
+        base_url: its address before /score or /rerank, such as http://localhost:8000/v1; that in the environment
+            variable DISCORANK_SCORE_SERVER if not given. No part of the signature.
+        key_variable: the environment variable that holds the key; no key is sent if it is not named, but that in
+            DISCORANK_SCORE_KEY, if any, to the address in the environment. No part of the signature.
+        batch_pairs: most pairs of one request. No part of the signature.
+    """
+
+    form: str = "auto"
+    request: str | None = None
+    batch_pairs: Annotated[int, Field(ge=1)] = field(default=32, compare=False)
+    address_variable: ClassVar[str] = "DISCORANK_SCORE_SERVER"
+    variable_of_key: ClassVar[str] = "DISCORANK_SCORE_KEY"
 
     def load(self) -> ServedScorer:
         """Asks the server for the score of a pair.
@@ -155,19 +157,15 @@ class ServedMetric(Metric):
             ResourceError: it cannot be reached.
             InputError: no address is given, or it refuses the key, does not know the model, or answers no form.
         """
-        connection = self.connection()
         known = self.forms()
         forms = list(known.values()) if self.form == "auto" else [known[self.form]]
-        further = further_keys(self.request)
         try:
-            scores = PairScores(connection, self.model, forms, further, self.batch_pairs)
+            scores = PairScores(
+                self.connection(), self.model, forms, self.further, self.batch_pairs
+            )
         except InputError as error:
             raise error.inside(self.name) from None
         return ServedScorer(self.info, scores)
-
-    def connection(self) -> Connection:
-        """How the server is reached; errors as `connection_of`."""
-        return connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
 
     @abstractmethod
     def forms(self) -> Mapping[str, RequestForm[float]]:

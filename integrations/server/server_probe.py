@@ -139,12 +139,11 @@ def copies_problem(facts: ServerFacts, temperature: float) -> InputError | None:
     """The error of a server whose candidates would all be the same."""
     if facts.samples is not False:
         return None
-    problem = f"answers with the same text {len(facts.texts)} times at temperature {temperature:g}"
-    return InputError(
-        f"{problem}, so that every candidate but the first would be paid for nothing",
-        where=f"server: {facts.model}",
-        fix=NO_SAMPLES,
+    problem = (
+        f"answers with the same text {len(facts.texts)} times at temperature {temperature:g}, "
+        "so that every candidate but the first would be paid for nothing"
     )
+    return InputError(problem, where=f"server: {facts.model}", fix=NO_SAMPLES)
 
 
 def logprobs_problem(facts: ServerFacts) -> InputError | None:
@@ -153,12 +152,9 @@ def logprobs_problem(facts: ServerFacts) -> InputError | None:
         return None
     kind = "chats" if facts.chat else "completions"
     tried = " or ".join(form.name for form in LOGPROB_FORMS[facts.chat])
+    problem = f"gives no log-probabilities of its {kind} (asked by {tried})"
     fix = "Do without them, or ask in the other way, if the server has it"
-    return InputError(
-        f"gives no log-probabilities of its {kind} (asked by {tried})",
-        where=f"server: {facts.model}",
-        fix=fix,
-    )
+    return InputError(problem, where=f"server: {facts.model}", fix=fix)
 
 
 class ServerProbe:
@@ -193,40 +189,41 @@ class ServerProbe:
             InputError: it refuses a plain request, the key or the model.
             ResourceError: it cannot be reached, or works at no request.
         """
-        takes_n, texts = await self._texts()
+        try:
+            texts = await self._texts(n=NUM_TEXTS, seed=0)
+        except RefusedError:
+            texts = await self._texts(n=1, seed=0)  # which tells what else is wrong
+        takes_n = len(texts) > 1
+        for seed in range(len(texts), NUM_TEXTS):
+            texts += (await self._texts(n=1, seed=seed))[:1]
+        texts = texts[:NUM_TEXTS]
         keeps_seed = None
         if len(set(texts)) > 1:
-            pair = [await self._choices(1, seed=1), await self._choices(1, seed=1)]
-            keeps_seed = pair[0] == pair[1]
+            keeps_seed = await self._texts(n=1, seed=1) == await self._texts(n=1, seed=1)
         form = await self.logprob_form()
         echoes = tuple([await self.echo(echo_form) for echo_form in echo_forms])
         return ServerFacts(self._model, self._chat, takes_n, tuple(texts), keeps_seed, form, echoes)
 
-    async def _texts(self) -> tuple[bool, list[str]]:
-        """Whether one request brings several candidates, and some texts."""
-        try:
-            texts = await self._choices(NUM_TEXTS, seed=0)
-        except RefusedError:
-            texts = await self._choices(1, seed=0)  # which tells what else is wrong
-        takes_n = len(texts) > 1
-        for number in range(len(texts), NUM_TEXTS):
-            texts += (await self._choices(1, seed=number))[:1]
-        return takes_n, texts[:NUM_TEXTS]
-
-    async def _choices(self, n: int, **keys: Any) -> list[str]:
-        """The texts of a request for n candidates."""
-        reply = await self._reply(self._chat, PROMPTS[0], {"n": n, **self._sampling, **keys})
-        texts = map(text_in, _choices_in(reply))
-        return [text for text in texts if text is not None]
+    async def _texts(self, **keys: Any) -> list[str]:
+        """The texts of a request."""
+        choices = await self._choices(self._chat, PROMPTS[0], {**keys, **self._sampling})
+        return [text for choice in choices if (text := text_in(choice)) is not None]
 
     async def logprob_form(self) -> LogprobForm | None:
         """The form that brings log-probabilities."""
-        for form in LOGPROB_FORMS[self._chat]:
-            keys = {"n": 1, **self._sampling, **form.keys}
+        drawn = await self._with_logprobs(self._chat, PROMPTS[0], {"n": 1, **self._sampling})
+        return None if drawn is None else drawn[0]
+
+    async def _with_logprobs(
+        self, chat: bool, prompt: str, keys: Mapping[str, Any]
+    ) -> tuple[LogprobForm, Any, float] | None:
+        """The first form that brings log-probabilities, the choice that it brings, and their total."""
+        for form in LOGPROB_FORMS[chat]:
             try:
-                choices = _choices_in(await self._reply(self._chat, PROMPTS[0], keys))
-                if any(total_logprob(choice) is not None for choice in choices):
-                    return form
+                for choice in await self._choices(chat, prompt, {**keys, **form.keys}):
+                    total = total_logprob(choice)
+                    if total is not None:
+                        return form, choice, total
             except UnusableError:
                 raise
             except InputError:
@@ -237,55 +234,41 @@ class ServerProbe:
         """Whether a form brings the right log-probabilities of prompts."""
         what = f"prompts by {form.name}"
         holds, finding = None, "nothing is generated with log-probabilities, to check them by"
-        for number, prompt in enumerate(PROMPTS):
-            made = await self._generated(prompt, number)
-            if made is None:
-                continue
-            text, num_tokens, total = made
+        for seed, prompt in enumerate(PROMPTS):
+            keys = {"temperature": 1.0, "top_p": 1.0, "seed": seed}
             try:
-                value = await self._of_prompt(form, Pair(prompt, text))
-            except (InputError, NotThereError, ExhaustedError) as error:
+                drawn = await self._with_logprobs(False, prompt, keys)
+            except NotThereError:
+                continue
+            if drawn is None:
+                continue
+            _, choice, total = drawn
+            text, num_tokens = _text_and_length(choice)
+            if num_tokens < MIN_TOKENS or "\ufffd" in text:
+                continue
+            pair = Pair(prompt, text)
+            body = {**form.body(self._model, [pair]), **self._further}
+            try:
+                # asked once: a server that takes 0 tokens for no bound writes until it fails
+                reply = await self._exchange.post(form.path, body, retries=0)
+                (value,) = form.values(reply, [pair])
+            except (InputError, ExhaustedError) as error:
                 return Row(what, False, str(error))
-            echoed, own = value / num_tokens, total / num_tokens
+            echoed, own = value.logprob / num_tokens, total / num_tokens
             if abs(echoed - own) <= MAX_NATS_APART:
                 return Row(what, True, f"{echoed:.2f} nats a token, {own:.2f} when generated")
             holds = False
             finding = f"wrong: {echoed:.2f} nats a token of a text that it gave {own:.2f} when it generated it"
         return Row(what, holds, finding)
 
-    async def _of_prompt(self, form: RequestForm[ScoredText], pair: Pair) -> float:
-        """The log-probability of a text behind a prompt."""
-        body = {**form.body(self._model, [pair]), **self._further}
-        # asked once: a server that takes 0 tokens for no bound writes until it fails
-        reply = await self._exchange.post(form.path, body, retries=0)
-        (value,) = form.values(reply, [pair])
-        return value.logprob
-
-    async def _generated(self, prompt: str, seed: int) -> tuple[str, int, float] | None:
-        """A text that the server completes a prompt with, its tokens and their log-probability; None if it does not."""
-        keys = {"temperature": 1.0, "top_p": 1.0, "seed": seed}
-        for form in LOGPROB_FORMS[False]:
-            try:
-                choices = _choices_in(await self._reply(False, prompt, {**keys, **form.keys}))
-                total = total_logprob(choices[0]) if choices else None
-            except (InputError, NotThereError):
-                continue
-            if total is None:
-                continue
-            text, tokens = _text_and_tokens(choices[0])
-            if len(tokens) >= MIN_TOKENS and "\ufffd" not in text:
-                return text, len(tokens), total
-            return None
-        return None
-
-    async def _reply(self, chat: bool, prompt: str, keys: Mapping[str, Any]) -> Any:
-        """The reply to a small request."""
-        content = (
-            {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
-        )
+    async def _choices(self, chat: bool, prompt: str, keys: Mapping[str, Any]) -> list[Any]:
+        """The choices of a small request."""
+        said = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         named = {"model": self._model} if self._model else {}
-        body = {**named, **self._further, **content, "max_tokens": NUM_TOKENS, **keys}
-        return await self._exchange.post("chat/completions" if chat else "completions", body)
+        body = {**named, **self._further, **said, "max_tokens": NUM_TOKENS, **keys}
+        reply = await self._exchange.post("chat/completions" if chat else "completions", body)
+        choices = value_at(reply, "choices")
+        return choices if isinstance(choices, list) else []
 
 
 async def facts_of(
@@ -326,13 +309,8 @@ async def _only_model(exchange: Exchange) -> str:
     return names[0]
 
 
-def _choices_in(reply: Any) -> list[Any]:
-    choices = value_at(reply, "choices")
-    return choices if isinstance(choices, list) else []
-
-
-def _text_and_tokens(choice: Any) -> tuple[str, list[Any]]:
-    """The text of a choice, with the white space before it that some servers take off, and its tokens."""
+def _text_and_length(choice: Any) -> tuple[str, int]:
+    """The text of a choice, with the white space before it that some servers take off, and how many tokens it has."""
     text = value_at(choice, "text")
     logprobs = value_at(choice, "logprobs")
     values = value_at(logprobs, "token_logprobs") or value_at(logprobs, "content") or []
@@ -340,7 +318,7 @@ def _text_and_tokens(choice: Any) -> tuple[str, list[Any]]:
     joined = "".join(map(str, tokens)) if isinstance(tokens, list) else ""
     if isinstance(text, str) and joined.strip() == text.strip() and joined.startswith(" "):
         text = joined
-    return text if isinstance(text, str) else "", list(values)
+    return text if isinstance(text, str) else "", len(values)
 
 
 def table_of(facts: ServerFacts) -> str:

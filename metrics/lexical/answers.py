@@ -1,31 +1,35 @@
-r"""When two answers agree: equality of their keys, so that agreement is an equivalence relation and needs no order.
+r"""When two answers agree: equal keys, and with math-verify equal mathematics.
 
 * exact: the answer itself.
 * casefold: the answer without regard to case, as Unicode folds it.
-* number: numbers by their exact value, anything else as casefold. 1,000 = 1000.0 = 1e3 = 10^3; 50% = 0.5 = 1/2 =
-  ``\frac{1}{2}``, and 50% is not 50. Digits may be of any script. A comma separates thousands, never decimals.
 * value: as language models write answers. Numbers by value to six digits, without a unit, hedge or gloss around them
-  (42 apples = about 42 = 42 (forty-two)); an arithmetic chain by its result (3 x 4 = 12); a formula by its values at
-  fixed points, so that notation does not count; intervals, tuples (ordered), sets and lists (unordered) by their
-  parts; equations up to a factor; the letter of a choice; yes or no; anything else by its words, without case, marks of
-  LaTeX and Markdown, and punctuation around it. A number within a name (iPhone 11), dates and times stay text.
-* math: value, and formulas that it cannot read as the package math-verify parses them (extra ``math``).
+  (42 apples = about 42 = 42 (forty-two)), where 1,000 = 1e3 = 10^3 and 50% = 0.5 = 1/2; an arithmetic chain by its
+  result (3 x 4 = 12); a formula by its values at fixed points, so that notation does not count; tuples (ordered), sets
+  and lists (unordered) by their parts; equations up to a factor; the letter of a choice; yes or no; anything else by
+  its words, without case, marks of LaTeX and Markdown, and punctuation around it. A number within a name (iPhone 11),
+  dates and times stay text.
+* math: value, and formulas that it cannot read as the package math-verify compares them (extra ``math``).
+
+Answers are grouped by keys (`keys_of`). math-verify compares pairs, and its equality is neither symmetric nor
+transitive: two answers agree where it holds in either direction, and one that no key reads joins the first answer that
+it agrees with, the shortest first, whatever the order of the answers. A right answer is compared with an answer itself
+(`is_right`), as the field does, where a percent sign may be left out: 28 is right for 28 %, while as votes they differ.
 
 Every step is bounded: formulas have at most `MAX_FORMULA` characters, and are evaluated in fractions of bounded size or
-in floating point.
+in floating point; math-verify compares at most `MAX_PAIRS` pairs
+of a list, of formulas of a bounded size; sums, products, integrals and limits as they are written.
 """
 
 from __future__ import annotations
 
 import ast
-import cmath
 import math
 import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 from zlib import crc32
@@ -33,7 +37,7 @@ from zlib import crc32
 from ..errors import ModelLoadError
 from ..optional_packages import imported
 
-Agreement = Literal["exact", "casefold", "number", "value", "math"]
+Agreement = Literal["exact", "casefold", "value", "math"]
 Number = Fraction | float | complex
 
 MAX_CHARACTERS = 1_000  # of an answer whose marks are removed
@@ -41,6 +45,7 @@ MAX_FORMULA = 400
 MAX_BITS = 4_000
 MAX_UNIT_WORDS = 4
 POINTS = (1, 2, 3)
+REMEMBERED = 4_096
 
 _MONTH = r"(?:(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber)"
 DATE = (
@@ -48,7 +53,8 @@ DATE = (
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
     r"|\d{1,2}:\d\d(?::\d\d)?(?:\s*[ap]\.?m\b)?"
 )
-_WRAPPED = r"\\(?:text(?:bf|it|normal)?|math(?:rm|bf)|mbox|operatorname)\s*\{([^{}]*)\}"
+_CUT_BOX = re.compile(r"^\\{1,2}boxed\s*\{")
+_WRAPPED = r"\\{1,2}(?:text(?:bf|it|normal)?|math(?:rm|bf)|mbox|operatorname)\s*\{([^{}]*)\}"
 _AROUND = " \t\n\r\"'`*_“”‘’«»「」『』【】"
 _WIDE = str.maketrans("（）［］，：；", "()[],:;")
 _EXCLAIMED = re.compile(r"(?<![\d)nkm!])!+$")  # not a factorial
@@ -74,6 +80,7 @@ _HEDGE = re.compile(
 )
 _GLOSS = re.compile(r"(?<=[\d%$}])\s+\([^()]*[^\W\d]{3}[^()]*\)$")
 PERCENT = r"\s*(?i:\\?%|(?:per\s?cent(?:age)?|pct|prozent|pour\s?cent|por\s?cien?to|процент\w*)\b|パーセント|퍼센트)"
+_PERCENT = re.compile(PERCENT)
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "億": 8, "亿": 8}
 _UNIT = re.compile(
     r"(.*[\d)}%])(?:\s+|(?=[^\W\d_]{2}|[^\x00-\x7f])|(?=/\s?[^\W\d_]{2}))(?![abnpqrtxyz]{2,3}(?:\s|$))"
@@ -84,8 +91,6 @@ _DECIMAL_COMMA = re.compile(
     r"([-+]?[$€£]?\s?(?:\d{1,3}(?:\.\d{3})+|0|\d+(?=,\d\d(?!\d)))),(\d+(?:\D.*)?)"
 )
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    **{name: getattr(cmath, name) for name in ("sin", "cos", "tan", "exp", "log")},
-    "ln": cmath.log,
     "frac": operator.truediv,
     "sqrt": lambda value: _power(value, Fraction(1, 2)),
     "root": lambda degree, value: _power(value, 1 / degree),
@@ -114,11 +119,10 @@ _SPELLED: Mapping[str, str] = {
     r"\\approx|≈": "=",
     r"\\\{": "⦃",
     r"\\\}": "⦄",
-    r"\s*(?:,\s*)?\b(?:and|or)\b\s*": ", ",
+    r"\s*(?:,\s*)?(?<![a-zA-Z])(?:and|or)(?![a-z])\s*": ", ",
     r"(?<![\\a-zA-Z])(sqrt|pi)(?![a-zA-Z])": r"\\\1",
     r"\\(frac|sqrt)\s*(\d|[a-z](?![a-z]))": r"\\\1{\2}",
     r"(\\frac\s*\{[^{}]*\})\s*(\w)": r"\1{\2}",
-    r"\\?(sin|cos|tan|ln|log|exp)\s*(\d*(?:\\[a-z]+|[a-z](?![a-z]))|\d+)": r"\\\1{\2}",
     r"(?<![\d.,}^])(\d+)(?:\s+|\s*\\frac\s*\{(?=\d+\}))(\d+)(?:/|\}\s*\{)(\d+)\}?(?!\d)": r"(\1+\2/\3)",
     r"\\sqrt\s*\[(\d)\]\s*\{": r"root{\1,",
     r"\}\s*\{": ", ",
@@ -141,7 +145,7 @@ _TOKEN = re.compile(
     r"|lambda|mu|nu|rho|sigma|tau|phi|psi|omega|pi|infty)(?![a-zA-Z]))|(?P<sign>\S)"
 )
 _CONSTANTS: Mapping[str, Number] = {"_pi": math.pi, "_e": math.e, "_i": 1j}
-_FORMULA_MARKS = re.compile(r"[\\^_=<>≤≥∪∈+*/|]|\d\s*[a-z]|[(\[{⦃].*,")
+_MARKS = re.compile(r"[\\^_=<>≤≥∪∈+*/|:]|[(\[{⦃].*,")  # of a formula
 
 
 def bare(answer: str) -> str:
@@ -151,6 +155,8 @@ def bare(answer: str) -> str:
     ('Paris', '(B)', '5')
     """
     text = answer.translate(_WIDE).strip()
+    if text.count("{") > text.count("}"):
+        text = _CUT_BOX.sub("", text)
     before = text if len(text) > MAX_CHARACTERS else None  # a longer one is no answer with marks
     while text != before:
         before = text
@@ -183,23 +189,9 @@ def unhedged(answer: str) -> str:
     return _HEDGE.sub("", answer)
 
 
-def number_key(answer: str) -> str:
-    r"""The exact value of a number as a reduced fraction after ``#``, the folded text of anything else after ``'``.
-
-    >>> number_key("1,000"), number_key(r"$\frac{2}{4}$"), number_key("50 %"), number_key("Paris")
-    ('#1000', '#1/2', '#1/2', "'paris")
-    """
-    text = answer.strip().removesuffix(".")
-    key = _tried(_number, _notation(text)) if len(text) <= MAX_FORMULA else None
-    return key or f"'{answer.casefold()}"
-
-
-def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -> str:
-    r"""A string that equals another answer's where they agree.
-
-    Args:
-        answer: an answer.
-        formula: a key of what looks like a formula and cannot be read here; None where it has none either.
+@lru_cache(REMEMBERED)
+def value_key(answer: str) -> str:
+    r"""A string that equals another answer's where they have the same value: of text behind a ``'``.
 
     >>> value_key("42 apples"), value_key("$42.00"), value_key("(B) Paris"), value_key("Yes, it is")
     ('#42', '#42', "'b", "'yes")
@@ -212,12 +204,10 @@ def value_key(answer: str, formula: Callable[[str], str | None] | None = None) -
     if len(text) <= MAX_FORMULA and not re.fullmatch(DATE, text, re.IGNORECASE):
         if comma := _DECIMAL_COMMA.fullmatch(text):
             text = f"{comma[1].replace('.', '')}.{comma[2]}"
-        written, text = text, _notation(text)
+        text = _notation(text)
         if len(set(_NAMED.findall(text))) == 1:
             text = _NAMED.sub("", text).strip()
         key = _formula_key(text)
-        if key is None and formula is not None and _FORMULA_MARKS.search(written):
-            key = formula(written)
     return key or f"'{_folded(text)}"
 
 
@@ -243,17 +233,17 @@ def _formula_key(text: str) -> str | None:
         text = text.replace(",", ", ")  # no thousands in brackets
     unit = _UNIT.fullmatch(text)
     if unit and len(unit[2].split()) <= MAX_UNIT_WORDS:
-        number = _tried(_key, unit[1])
+        number = _tried(unit[1])
         return number if number and re.fullmatch("#[^~]*", number) else None
-    return _tried(_key, text)
+    return _tried(text)
 
 
-def _tried(key_of: Callable[[Any], str], text: str) -> str | None:
+def _tried(text: str) -> str | None:
     """The key of a formula as the set of its parts between commas; None of what is not a formula."""
     if PROSE.search(text) or not re.search(r"[\d+*/^\\(<>-]", text):
         return None
     try:
-        return key_of(ast.parse(f"{{{_in_python(text)}}}", mode="eval").body)
+        return _key(ast.parse(f"{{{_in_python(text)}}}", mode="eval").body)
     except (ValueError, ArithmeticError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
@@ -270,14 +260,6 @@ def _in_python(text: str) -> str:
     if re.search(r"[\w')] '", source):
         raise ValueError("a number behind another factor")
     return re.sub(r"(?<=[\w')]) (?=[\w(])", " * ", source)
-
-
-def _number(formula: ast.Set) -> str:
-    """The key of a number that is exact; ValueError of anything else."""
-    ((value,),) = ({_value(part, point) for point in POINTS} for part in formula.elts)
-    if not isinstance(value, Fraction):
-        raise ValueError("not exact")
-    return f"#{value}"
 
 
 def _key(node: ast.expr) -> str:
@@ -299,13 +281,7 @@ def _key(node: ast.expr) -> str:
 
 
 def _of_relation(sides: Sequence[ast.expr], signs: Sequence[type[ast.cmpop]]) -> str:
-    """A key of equations and inequalities up to a factor; of arithmetic its result, of bounds of a name an interval."""
-    has_number = any(isinstance(part, ast.Constant) for part in ast.walk(sides[1]))
-    if len(sides) == 3 and {*signs} <= {ast.Lt, ast.LtE} and not has_number:
-        left, right = (
-            [ast.Constant(mark)] * (sign is ast.LtE) for mark, sign in zip("[]", signs, strict=True)
-        )
-        return _key(ast.Tuple([*left, sides[0], sides[2], *right]))
+    """A key of equations and inequalities up to a factor; of arithmetic its result."""
     if {*signs} == {ast.Eq}:
         keys = list(map(_key, sides))
         if len(keys) > 2 or "~" not in "".join(keys):
@@ -371,50 +347,103 @@ def math_version() -> str | None:
         return None
 
 
-# what makes math-verify's parser slow: nested or large powers, many bars, factorials, deep brackets
+# what makes math-verify slow: nested or large powers, many bars, factorials, deep brackets
 _COSTLY = re.compile(r"\^[^\s^]{0,9}\^|\^\s*\{?-?\d{4}|!|\\d?binom|\d{40}|(?:[({\[|][^)}\]]*){5}")
-_BRANCHING = re.compile(r"[\^_|]|\\i*int")
-MAX_PARSED, MAX_BRANCHES = 160, 6
-
-
-@lru_cache(1024)
-def math_key(text: str) -> str | None:
-    """A key of a formula as math-verify parses it; None where it does not, or where parsing may take long.
-
-    It is what sympy prints, with sums, products and sets in order; where that is a formula that is read here, its key.
-    """
-    is_costly = len(_BRANCHING.findall(text)) > MAX_BRANCHES or _COSTLY.search(text)
-    parser = None if is_costly or len(text) > MAX_PARSED else math_parser()
-    parsed = parser(f"${text.strip('$')}$") if parser else []
-    return _formula_key(_notation(f"{parsed[0]}")) or f"%{parsed[0]}" if parsed else None
+_BRANCHING = re.compile(r"[\^_|]")
+MAX_PARSED, MAX_BRANCHES, MAX_OPERATIONS = 160, 6, 30
+# what it would evaluate at any cost, and is compared as it is written
+_WITH_LIMITS = re.compile(r"\\(?:i*int|sum|prod|lim)(?![a-z])")
+MAX_PAIRS = 200
 
 
 @lru_cache(1)
-def math_parser() -> Callable[[str], list[Any]] | None:
-    """The parser of math-verify, without its timeouts, which need signals; None if it is not installed.
+def math_verify() -> Any:
+    """The package math-verify, without timeouts, which need signals; None if it is not installed.
 
     Warns:
         UserWarning: it is not installed; once in a process.
     """
     try:
-        parser = imported("math_verify.parser", "")
+        package = imported("math_verify", "")
     except ModelLoadError as error:
         problem = f"vote compares formulas by plain rules: {error}"
         warnings.warn(problem, UserWarning, stacklevel=2)
         return None
-    parser.TIMEOUT_WARNING_SHOWN = True  # said where its timeouts are off
-    return partial(
-        parser.parse,
-        extraction_config=[parser.LatexExtractionConfig()],
-        fallback_mode="no_fallback",
-        parsing_timeout=None,
-    )
+    package.parser.TIMEOUT_WARNING_SHOWN = package.grader.TIMEOUT_WARNING_SHOWN = True
+    return package
 
 
-KEYS: Mapping[Agreement, Callable[[str], str]] = {
-    "exact": str,
-    "casefold": str.casefold,
-    "number": number_key,
-    "value": value_key,
-    "math": partial(value_key, formula=math_key),
-}
+@lru_cache(REMEMBERED)
+def _parsed(text: str) -> list[Any]:
+    """What math-verify reads in a formula; nothing where it cannot, or where reading may take long."""
+    package = math_verify()
+    is_costly = len(_BRANCHING.findall(text)) > MAX_BRANCHES or _COSTLY.search(text)
+    if package is None or is_costly or len(text) > MAX_PARSED:
+        return []
+    formula = text if "$" in text or r"\boxed" in text else f"${text}$"
+    latex = package.LatexExtractionConfig(boxed_match_priority=0)
+    expressions: list[Any] = package.parse(formula, [latex], "no_fallback", parsing_timeout=None)
+    num_operations = sum(getattr(part, "count_ops", int)() for part in expressions)
+    return expressions if num_operations <= MAX_OPERATIONS else []
+
+
+@lru_cache(REMEMBERED)
+def _is_verified(right: str, answer: str) -> bool:
+    """Whether math-verify finds an answer equal to a right one; one of them looks like a formula."""
+    has_formula = _MARKS.search(bare(right)) or _MARKS.search(bare(answer))
+    expressions = [_parsed(right), _parsed(answer)] if has_formula else []
+    if not expressions or not all(expressions) or _WITH_LIMITS.search(right + answer):
+        return bool(expressions) and str(expressions[0]) == str(expressions[1]) != "[]"
+    return bool(math_verify().verify(*expressions, timeout_seconds=None))
+
+
+def key_of(answer: str, agree: Agreement) -> str:
+    """A key that equals another answer's where they agree, as far as plain rules tell."""
+    if agree == "exact":
+        return answer
+    return answer.casefold() if agree == "casefold" else value_key(answer)
+
+
+def keys_of(answers: Sequence[str | None], agree: Agreement) -> list[str | None]:
+    """A key for each answer, equal where two of them agree; None without an answer."""
+    keys = [answer and key_of(answer, agree) for answer in answers]
+    if agree != "math":
+        return keys
+    forms: dict[str, str] = {}
+    for answer in sorted(set(filter(None, answers)), key=lambda answer: (len(answer), answer)):
+        key = value_key(answer)
+        is_formula = key.startswith("#") or _MARKS.search(bare(answer))
+        if is_formula and not PROSE.search(_notation(answer)):
+            forms.setdefault(key, answer)
+    pairs = iter(range(MAX_PAIRS))
+    joined: dict[str | None, str] = {}
+    firsts: list[str] = []
+    unread_firsts: list[str] = []
+    for key, form in forms.items():
+        is_unread = key.startswith("'")
+        for first in firsts if is_unread else unread_firsts:
+            if next(pairs, None) is not None and _agree(forms[first], form):
+                joined[key] = first
+                break
+        else:
+            firsts.append(key)
+            unread_firsts += [key] * is_unread
+    return [joined.get(key, key) for key in keys]
+
+
+def _agree(first: str, second: str) -> bool:
+    """Whether math-verify finds two answers equal in either order."""
+    return _is_verified(first, second) or _is_verified(second, first)
+
+
+def is_right(right: Sequence[str], answer: str | None, agree: Agreement) -> bool:
+    """Whether an answer agrees with one of the right ones, by value with or without percent signs."""
+    if answer is None:
+        return False
+    if any(key_of(one, agree) == key_of(answer, agree) for one in right):
+        return True
+    if agree in ("value", "math"):
+        plain = [_PERCENT.sub("", text) for text in (answer, *right)]
+        if value_key(plain[0]) in map(value_key, plain[1:]):
+            return True
+    return agree == "math" and any(_is_verified(one, answer) for one in right)

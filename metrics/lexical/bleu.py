@@ -22,7 +22,7 @@ from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from .ngrams import matches
-from .tokenizers import sacrebleu_tokenizer, tokenizer_for
+from .tokenizers import tokenizer_for, word_splitter
 from .word_columns import numbered, packed, unpacked
 
 
@@ -128,22 +128,16 @@ class BLEUScorer(StatisticsScorer):
     def __init__(self, metric: BLEU) -> None:
         self.info = metric.info
         self.metric = metric
-        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
+        self.split = word_splitter(metric.tokenize, metric.lowercase, metric.name)
         self.smooth_value = SMOOTH_VALUES[metric.smooth_method]
         if metric.smooth_value is not None:
             self.smooth_value = metric.smooth_value
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        tokens = [self._split(str(item.text).rstrip()) for item in items]
+        tokens = [self.split(str(item.text)) for item in items]
         columns, counts = packed(tokens)
         return Reps(columns), counts
-
-    def _split(self, text: str) -> list[str]:
-        if self.metric.lowercase:
-            text = text.lower()
-        words: list[str] = self.tokenizer(text).split()
-        return words
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """BLEU [H, R] of every block."""

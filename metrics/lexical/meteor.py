@@ -11,18 +11,17 @@ summed counts of the segments' best references.
 The defaults are those of 2005 (and of nltk); alpha=0.85, beta=0.2, gamma=0.6, stem_weight=0.6 are close to METEOR 1.3,
 which also weighs function words.
 
-The alignment is exact, of many pairs of texts at once. A place (i, j) of a pair matches where word i of one text and
+The alignment is exact. A place (i, j) of a pair matches where word i of one text and
 word j of the other have equal stems. Places are taken in this order, each if both its words are still free:
     equal words before equal stems; long runs of matches on a diagonal before short ones; near the main diagonal
     before far from it; left before right.
 So as many words are aligned as can be, first equal ones, in few chunks. The order is strict among places that share a
-word, and the same from either side: the alignment is symmetric. It is made in rounds that take every place which
-comes first of all free places of both its words.
+word, and the same from either side: the alignment is symmetric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
@@ -31,7 +30,6 @@ import numpy as np
 from ..base import Metric
 from ..errors import InputError
 from ..representations import (
-    Array,
     Block,
     FloatArray,
     IntArray,
@@ -46,11 +44,11 @@ from ..spec.checked_settings import Field, settings
 from ..text.texts import Item
 from . import compiled
 from .compiled.pairs_of_rows import by_reference, word_arguments
-from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for
-from .word_columns import numbered, owners, packed, ranges
+from .tokenizers import porter_stemmer, tokenizer_for, word_splitter
+from .word_columns import numbered, packed, row
 
-PLACES = 1 << 19  # matching places of the pairs aligned together
-MAX_PLACES = 1 << 23  # of one pair
+Word = tuple[int, int]  # the numbers of a word and its stem
+MAX_PLACES = 1 << 23  # matching places of one pair
 
 
 class AlignedWords(NamedTuple):
@@ -75,13 +73,11 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> AlignedWord
     """
     if compiled.kernels is not None:
         return _align_compiled(words, stems, h, r)
-    totals = AlignedWords(*np.zeros((3, len(h))))
-    index = _Index(stems)
-    for pairs in _tiles(index, stems, h, r):
-        tile = _aligned(words, index, h[pairs], r[pairs])
-        for total, values in zip(totals, tile, strict=True):
-            total[pairs] = values
-    return totals
+    aligned = np.empty((3, len(h)))
+    for pair, (i, j) in enumerate(zip(h.tolist(), r.tolist(), strict=True)):
+        columns = ((row(words, n).tolist(), row(stems, n).tolist()) for n in (i, j))
+        aligned[:, pair] = _aligned(*(list(zip(*both, strict=True)) for both in columns))
+    return AlignedWords(*aligned)
 
 
 def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> AlignedWords:
@@ -96,54 +92,6 @@ def _align_compiled(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> A
     return AlignedWords(*by_reference(fill, h, r, np.empty((3, len(h)))))
 
 
-class _Index:
-    """Where each stem stands in each row.
-
-    The words of all rows are sorted by key = row * number of stems + stem; those of one key are a run.
-    """
-
-    def __init__(self, stems: Ragged) -> None:
-        self.stems = stems
-        self.num_stems = int(stems.values.max(initial=0)) + 1
-        key = owners(stems.lengths) * self.num_stems + stems.values
-        self.words = np.argsort(key, kind="stable")  # indices into all words, by key
-        self.keys, self.starts, self.counts = np.unique(
-            key[self.words],
-            return_index=True,
-            return_counts=True,
-        )
-
-    def runs(self, row: IntArray, stem: IntArray) -> tuple[IntArray, IntArray]:
-        """Where in `self.words` the words of a stem in a row begin, and how many there are, [queries] each."""
-        if not len(self.keys):
-            nowhere = np.zeros(len(row), np.int64)
-            return nowhere, nowhere
-        key = row * self.num_stems + stem
-        run = np.searchsorted(self.keys, key)
-        run = np.minimum(run, len(self.keys) - 1)
-        present = self.keys[run] == key
-        return self.starts[run], np.where(present, self.counts[run], 0)
-
-
-def _tiles(index: _Index, stems: Ragged, h: IntArray, r: IntArray) -> Iterator[IntArray]:
-    """All pairs that share a stem, as indices into `h` and `r`, about PLACES matching places at a time."""
-    longest = int(stems.lengths[h].max(initial=1))
-    step = max(1, PLACES // max(1, longest))
-    for start in range(0, len(h), step):
-        # Count the matching places of so many pairs that they have about PLACES words.
-        pairs = np.arange(start, min(start + step, len(h)))
-        pair, word = _words_of(stems, h[pairs])
-        row_r = r[pairs][pair]
-        _, matching = index.runs(row_r, stems.values[word])
-        places = np.bincount(pair, matching, len(pairs)).astype(np.int64)  # [pairs]
-        _check_size(int(places.max(initial=0)))
-        # Cut where the running sum passes a multiple of PLACES.
-        sharing = np.flatnonzero(places)
-        tile = places[sharing].cumsum() // PLACES
-        for number in np.unique(tile).tolist():
-            yield pairs[sharing[tile == number]]
-
-
 def _check_size(places: int) -> None:
     if places > MAX_PLACES:
         raise InputError(
@@ -153,135 +101,33 @@ def _check_size(places: int) -> None:
         )
 
 
-def _words_of(texts: Ragged, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """All words of some rows: index of the row in `rows`, and of the word in `texts.values`, [words] each."""
-    lengths = texts.lengths[rows]
-    return owners(lengths), ranges(texts.offsets[rows], lengths)
+def _aligned(h: Sequence[Word], r: Sequence[Word]) -> tuple[int, int, int]:
+    """Equal words, equal stems and chunks of two texts, each a list of (word, stem)."""
+    places_of: dict[int, list[int]] = {}
+    for j, (_, stem) in enumerate(r):
+        places_of.setdefault(stem, []).append(j)
+    _check_size(sum(len(places_of.get(stem, ())) for _, stem in h))
+    places = [(i, j) for i, (_, stem) in enumerate(h) for j in places_of.get(stem, ())]
+    # how many places in a row on its diagonal each stands among: those up to it, then all
+    runs: dict[tuple[int, int], int] = {}
+    for i, j in places:
+        runs[i, j] = runs.get((i - 1, j - 1), 0) + 1
+    for i, j in reversed(places):
+        runs[i, j] = runs.get((i + 1, j + 1), runs[i, j])
 
+    def rank(place: tuple[int, int]) -> tuple[bool, int, int, int]:
+        i, j = place
+        return h[i][0] != r[j][0], -runs[place], abs(i - j), min(i, j)
 
-class _Places(NamedTuple):
-    """Matching places (i, j) of some pairs, by pair, i and j, [places] each."""
-
-    pair: IntArray
-    h: IntArray  # the words, as indices into the words of all texts
-    r: IntArray
-    i: IntArray  # the words, as places in their texts
-    j: IntArray
-
-    @property
-    def longest(self) -> int:
-        """Words of the longest text, as far as they match."""
-        return int(max(self.i.max(), self.j.max())) + 1
-
-
-def _matching(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> _Places:
-    """The places of pairs `h`, `r` whose stems are equal."""
-    # Every word of h meets the run of its stem in r.
-    pair, word = _words_of(words, h)
-    starts, counts = index.runs(r[pair], index.stems.values[word])
-    pair = np.repeat(pair, counts)
-    word_h = np.repeat(word, counts)
-    word_r = index.words[ranges(starts, counts)]
-    i = word_h - words.offsets[h][pair]
-    j = word_r - words.offsets[r][pair]
-    return _Places(pair, word_h, word_r, i, j)
-
-
-def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> AlignedWords:
-    """Equal words, equal stems and chunks of pairs `h`, `r` that share a stem."""
-    places = _matching(words, index, h, r)
-    equal = words.values[places.h] == words.values[places.r]
-    order = _order(places, equal)
-    taken = _taken(places, order, words.lengths[h], words.lengths[r])
-
-    # A chunk begins where a place does not follow the last one on its diagonal.
-    pair = places.pair[taken]
-    i = places.i[taken]
-    j = places.j[taken]
-    same_pair = pair[1:] == pair[:-1]
-    next_i = i[1:] == i[:-1] + 1
-    next_j = j[1:] == j[:-1] + 1
-    follows = np.zeros(len(pair), np.bool_)
-    follows[1:] = same_pair & next_i & next_j
-    num_equal = np.bincount(pair[equal[taken]], minlength=len(h))
-    num_aligned = np.bincount(pair, minlength=len(h))
-    num_chunks = np.bincount(pair[~follows], minlength=len(h))
-    num_stems = num_aligned - num_equal
-    return AlignedWords(
-        num_equal.astype(float),
-        num_stems.astype(float),
-        num_chunks.astype(float),
-    )
-
-
-def _order(places: _Places, equal: Array) -> IntArray:
-    """The places in the order in which they are taken.
-
-    The criteria are packed into one number, the weightier the higher; with all texts of `size` words or fewer:
-        factor                   values         criterion
-        (size + 1) * size^2      0, 1           whether only the stems are equal
-        size^2                   0 to size      size - matches in a row on the diagonal
-        size                     0 to size - 1  distance from the main diagonal
-        1                        0 to size - 1  the smaller of i and j
-
-    Args:
-        places: all matching places.
-        equal: whether their words are equal, [places].
-    """
-    size = places.longest
-    short = size - _run_lengths(places, size)
-    rank = ~equal * (size + 1) + short
-    rank = rank * size + np.abs(places.i - places.j)
-    return np.argsort(rank * size + np.minimum(places.i, places.j))
-
-
-def _run_lengths(places: _Places, size: int) -> IntArray:
-    """How many places in a row on its diagonal every place stands among; texts have `size` words at most."""
-    # Sort by pair, diagonal and i; neighbours on a diagonal have keys that differ by 1.
-    diagonal = places.j - places.i + size  # 1 to 2 size - 1
-    line = places.pair * 2 * size + diagonal
-    key = line * (size + 1) + places.i
-    order = np.argsort(key)
-    starts = np.flatnonzero(np.diff(key[order], prepend=-2) != 1)
-    sizes = np.diff(starts, append=len(order))
-    lengths = np.empty(len(order), np.int64)
-    lengths[order] = np.repeat(sizes, sizes)
-    return lengths
-
-
-def _taken(places: _Places, order: IntArray, of_h: IntArray, of_r: IntArray) -> IntArray:
-    """The places that are aligned, by pair and word of h, as indices into all places.
-
-    Args:
-        places: all matching places.
-        order: they in the order in which they are taken, [places].
-        of_h: words of the text h of every pair, [pairs].
-        of_r: words of the text r of every pair, [pairs].
-    """
-    # Number the words of all pairs on either side.
-    first_word_h = of_h.cumsum() - of_h  # [pairs]
-    first_word_r = of_r.cumsum() - of_r
-    word_h = places.i + first_word_h[places.pair]  # [places]
-    word_r = places.j + first_word_r[places.pair]
-    # Each word's first place in the order, as a rank among the places that are left; -1 once it is aligned.
-    first_h = np.zeros(int(of_h.sum()), np.int64)
-    first_r = np.zeros(int(of_r.sum()), np.int64)
-    taken = np.zeros(len(order), np.bool_)
-    while len(order):
-        # Write the ranks backwards: the last writer of a word is its first place.
-        rank = np.arange(len(order))
-        h = word_h[order]
-        r = word_r[order]
-        first_h[h[::-1]] = rank[::-1]
-        first_r[r[::-1]] = rank[::-1]
-        # Take the places that are first for both their words, and drop all places of these words.
-        best = (first_h[h] == rank) & (first_r[r] == rank)
-        taken[order[best]] = True
-        first_h[h[best]] = -1
-        first_r[r[best]] = -1
-        free = (first_h[h] >= 0) & (first_r[r] >= 0)
-        order = order[free]
-    return np.flatnonzero(taken)
+    aligned: dict[int, int] = {}
+    taken: set[int] = set()
+    for i, j in sorted(places, key=rank):
+        if i not in aligned and j not in taken:
+            aligned[i] = j
+            taken.add(j)
+    equal = sum(h[i][0] == r[j][0] for i, j in aligned.items())
+    chunks = sum(aligned.get(i - 1, -2) + 1 != j for i, j in aligned.items())
+    return equal, len(aligned) - equal, chunks
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -340,12 +186,12 @@ class METEORScorer(Scorer):
     def __init__(self, metric: METEOR) -> None:
         self.info = metric.info
         self.metric = metric
-        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
+        self.split = word_splitter(metric.tokenize, metric.lowercase, metric.name)
         self.stem = porter_stemmer(metric.name) if metric.stemmer else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words, their stems, and their number."""
-        tokens = [self._split(str(item.text).rstrip()) for item in items]
+        tokens = [self.split(str(item.text)) for item in items]
         columns, counts = packed(tokens)
         if self.stem:
             vocabulary = {word for words in tokens for word in words}
@@ -353,12 +199,6 @@ class METEORScorer(Scorer):
             tokens = [[stems[word] for word in words] for words in tokens]
         stem_columns, _ = packed(tokens)
         return Reps({**columns, "stems": stem_columns["words"]}), counts
-
-    def _split(self, text: str) -> list[str]:
-        if self.metric.lowercase:
-            text = text.lower()
-        words: list[str] = self.tokenizer(text).split()
-        return words
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """METEOR [H, R] of every block."""

@@ -1,14 +1,11 @@
-"""Clipped n-gram matches of all pairs of many lists, exact: one sort for all orders.
+"""Clipped n-gram matches of all pairs of many lists, exact, for all orders.
 
-Every position of every text is sorted once by (list, the symbols from here on). The n-grams of any order are then runs
-of neighbours that agree in n leading symbols: the next order needs no sort, only a comparison of one small number per
-position, and positions only ever drop out, as an n-gram that occurs once in its list starts no longer one that occurs
-twice. Where a sort key has no room for the symbols of all orders, further sorts serve the orders that are left. It
-knows neither characters nor scores: texts arrive as integers.
+In numpy one sort serves all orders. Every position of every text is sorted by (list, the symbols from here on). The
+n-grams of any order are then runs of neighbours that agree in n leading symbols: the next order needs no sort, only a
+comparison of one small number per position, and positions only ever drop out, as an n-gram that occurs once in its list
+starts no longer one that occurs twice. Where a sort key has no room for the symbols of all orders, further sorts serve
+the orders that are left. Texts meet in two ways:
 
-Clipped matches of the n-grams of one order, for all pairs of texts of many lists, exact.
-
-Texts meet in two ways:
 - an n-gram that few of many texts have adds one to the cell of each of its pairs of texts;
 - for the others, each (n-gram, k-th occurrence in its text) is a column of a 0/1 matrix A, and A'A holds
       sum_g min(c_h(g), c_r(g)) = sum_{g,k} [c_h(g) > k] [c_r(g) > k].
@@ -18,9 +15,7 @@ Each position of a text is packed into one integer:
     bits 6 to 11      symbols left in the text from here on, at most 63
     bits 0 to 5       symbols that it has in common with the position sorted before it, at most 63
 
-Clipped n-gram matches of many small lists by the kernel in C.
-
-
+Many small lists go to the kernel in C (`list_matches`). Texts arrive as integers.
 """
 
 from __future__ import annotations

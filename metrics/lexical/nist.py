@@ -29,7 +29,7 @@ from ..storage.checksums import DIGITS, MARK, check_file, path_of
 from ..text.sentence_splitting import numbered_lines
 from ..text.texts import Document, Item, Text
 from .bleu import StatisticsScorer
-from .tokenizers import sacrebleu_tokenizer, tokenizer_for
+from .tokenizers import tokenizer_for, word_splitter
 from .word_columns import localised, numbered, owners, packed, ranges, unpacked
 
 
@@ -148,7 +148,7 @@ class NIST(Metric):
         """The metric with counts from these texts, if no file was named."""
         if not self.unfitted:
             return self
-        split = _Splitter(self)
+        split = word_splitter(self.tokenize, self.lowercase, self.name)
         words = [split(sentence) for text in texts for sentence in _sentences(text)]
         # The counts do not depend on the order of the texts, and neither does their digest.
         lines = sorted(map(" ".join, words))
@@ -185,28 +185,13 @@ class NIST(Metric):
             fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
         path = path_of(self.information)
-        split = _Splitter(self)
+        split = word_splitter(self.tokenize, self.lowercase, self.name)
         lines = numbered_lines(path, "Name a UTF-8 text file, one text per line")
         return Information.of((split(line) for _, line in lines), self.order)
 
 
 def _sentences(text: Text) -> Iterable[str]:
     return text.sentences if isinstance(text, Document) else (text,)
-
-
-class _Splitter:
-    """Words of a text."""
-
-    def __init__(self, metric: NIST) -> None:
-        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
-        self.lowercase = metric.lowercase
-
-    def __call__(self, text: str) -> list[str]:
-        text = text.rstrip()
-        if self.lowercase:
-            text = text.lower()
-        words: list[str] = self.tokenizer(text).split()
-        return words
 
 
 class NISTScorer(StatisticsScorer):
@@ -216,7 +201,7 @@ class NISTScorer(StatisticsScorer):
         self.info = metric.info
         self.order = metric.order
         self.counted = counted
-        self.split = _Splitter(metric)
+        self.split = word_splitter(metric.tokenize, metric.lowercase, metric.name)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words and their number; the information of the n-grams that start at each in steps of 1 / UNIT."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, ClassVar, Literal
 
@@ -34,6 +34,7 @@ from ..representations import (
     Ragged,
     Reps,
     by_block,
+    cell_rows,
     transposed,
     with_transposed,
 )
@@ -52,12 +53,10 @@ from .word_columns import (
     packed,
     row,
     unpacked,
-    word_columns,
 )
 
 # x [H, R] of every block of words as numbers.
 Common = Callable[[Ragged, Sequence[Block]], list[FloatArray]]
-CELLS = 1 << 16  # words of the longer texts of the pairs compared together
 
 
 def common_ngrams(words: Ragged, blocks: Sequence[Block], n: int) -> list[FloatArray]:
@@ -97,46 +96,20 @@ def longest_common(words: Ragged, block: Block) -> FloatArray:
 
 
 def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> list[FloatArray]:
-    """f^-1(WLCS) of every pair of every block, [H, R]; a square block's pairs are compared once."""
-    # Compare the pairs of all blocks together.
-    cells = [_cells(block) for block in blocks]
-    h = []
-    r = []
-    for block, (i, j) in zip(blocks, cells, strict=True):
-        h.append(block.hypotheses[i])
-        r.append(block.references[j])
-    values = _wlcs_roots(words, np.concatenate(h), np.concatenate(r), weight)
-
-    matrices = []
-    start = 0
-    for block, (i, j) in zip(blocks, cells, strict=True):
-        matrix = np.zeros((len(block.hypotheses), len(block.references)))
-        matrix[i, j] = values[start : start + len(i)]
-        start += len(i)
-        if block.square:
-            matrix += matrix.T
-            np.fill_diagonal(matrix, words.lengths[block.hypotheses])
-        matrices.append(matrix)
-    return matrices
-
-
-def _cells(block: Block) -> tuple[IntArray, IntArray]:
-    """Rows and columns of a block's cells; only those above the diagonal if it is square."""
-    if block.square:
-        return np.triu_indices(len(block.hypotheses), 1)
-    rows, columns = np.indices((len(block.hypotheses), len(block.references)))
-    return rows.ravel(), columns.ravel()
-
-
-def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> FloatArray:
-    """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]."""
-    n = words.lengths[h]
-    m = words.lengths[r]
-
-    # Equal texts, and those without a word, need no table.
+    """f^-1(WLCS) of every pair of every block, [H, R]; equal pairs of texts are compared once."""
     text = equal_texts(words)
-    same = text[h] == text[r]
-    shorter = np.minimum(n, m)
+    h, r = cell_rows(blocks)
+    key = np.minimum(text[h], text[r]) * len(text) + np.maximum(text[h], text[r])
+    _, first, pair_of_cell = np.unique(key, return_index=True, return_inverse=True)
+    h, r = h[first], r[first]
+    roots = _wlcs_roots(words, h, r, text[h] == text[r], weight)
+    return by_block(roots[pair_of_cell], blocks)
+
+
+def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, same: Array, weight: float) -> FloatArray:
+    """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]; `same` is whether they are equal texts."""
+    # Equal texts, and those without a word, need no table.
+    shorter = np.minimum(words.lengths[h], words.lengths[r])
     roots = np.where(same, shorter, 0).astype(float)
     undecided = np.flatnonzero((shorter > 0) & ~same)
 
@@ -145,102 +118,40 @@ def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> Float
     gains = np.diff(f, prepend=0.0)  # f(k) - f(k - 1), and 0 for k = 0
     search = _all_wlcs if compiled.kernels is None else _all_wlcs_compiled
     wlcs = search(words, h[undecided], r[undecided], gains)
-    inverses = [value ** (1 / weight) for value in wlcs.tolist()]
+    inverses = [value ** (1 / weight) for value in wlcs]
     roots[undecided] = np.minimum(inverses, shorter[undecided])  # rounding aside
     return roots
 
 
-def _all_wlcs_compiled(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
+def _all_wlcs_compiled(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> list[float]:
     """WLCS of rows `h` and `r`, [pairs], by the kernel in C."""
 
     def fill(h: IntArray, r: IntArray, wlcs: FloatArray) -> None:
         compiled.kernels.weighted_common(*word_arguments(words), h, r, gains, wlcs)
 
-    return by_reference(fill, h, r, np.empty(len(h)))
-
-
-def _all_wlcs(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> FloatArray:
-    """WLCS of rows `h` and `r`, [pairs], none without a word."""
-    # The shorter text of every pair is h: WLCS is symmetric.
-    longer = words.lengths[h] > words.lengths[r]
-    h, r = np.where(longer, r, h), np.where(longer, h, r)
-    n = words.lengths[h]
-    m = words.lengths[r]
-    wlcs = np.zeros(len(h))
-    for pairs in _tiles(n, m):
-        columns_h = word_columns(words, h[pairs], -1)
-        columns_r = word_columns(words, r[pairs], -2)[::-1]
-        wlcs[pairs] = _wlcs(columns_h, columns_r, n[pairs], m[pairs], gains)
+    wlcs: list[float] = by_reference(fill, h, r, np.empty(len(h))).tolist()
     return wlcs
 
 
-def _tiles(n: IntArray, m: IntArray) -> Iterator[IntArray]:
-    """All pairs, longest texts first, so many at a time that they have about CELLS words.
-
-    Args:
-        n: words of the shorter text, [pairs].
-        m: words of the longer text, [pairs].
-    """
-    order = np.lexsort((n, m))[::-1]
-    start = 0
-    while start < len(order):
-        longest = int(m[order[start]])
-        stop = start + max(1, CELLS // longest)
-        yield order[start:stop]
-        start = stop
+def _all_wlcs(words: Ragged, h: IntArray, r: IntArray, gains: FloatArray) -> list[float]:
+    """WLCS of rows `h` and `r`, [pairs]."""
+    pairs = zip(h.tolist(), r.tolist(), strict=True)
+    of_runs = gains.tolist()
+    return [_wlcs(row(words, i).tolist(), row(words, j).tolist(), of_runs) for i, j in pairs]
 
 
-def _wlcs(h: Array, r: Array, n: IntArray, m: IntArray, gains: FloatArray) -> FloatArray:
-    """WLCS of pairs of texts, [pairs], antidiagonal by antidiagonal.
-
-    Row i of antidiagonal d is c(i, d - i); all pairs are worked on at once.
-
-    Args:
-        h: words of the one text, a column per pair, [N, pairs].
-        r: words of the other, last first, so that an antidiagonal of pairs of words is two plain slices, [M, pairs].
-        n: words of h, [pairs].
-        m: words of r, [pairs].
-        gains: f(k) - f(k - 1) for k = 0, 1, ..., N.
-    """
-    max_n, num_pairs = h.shape
-    max_m = len(r)
-    run_dtype = np.int16 if max_n < 1 << 15 else np.int32
-    # Only three antidiagonals are kept: antidiagonal d is plane d % 3.
-    c = np.zeros((3, max_n + 1, num_pairs))
-    run = np.zeros((3, max_n + 1, num_pairs), run_dtype)  # matches in a row up to a cell
-
-    # A pair's result stands at the end of antidiagonal n + m.
-    wlcs = np.zeros(num_pairs)
-    ends = n + m
-    last_end = int(ends.max())
-    by_end = np.argsort(ends)
-    ended_before = np.searchsorted(ends[by_end], np.arange(last_end + 2)).tolist()
-    for d in range(2, last_end + 1):
-        now = d % 3
-        before = (d - 1) % 3
-        twice = (d - 2) % 3
-        first = max(1, d - max_m)
-        last = min(max_n, d - 1)
-        here = slice(first, last + 1)  # rows i
-        above = slice(first - 1, last)  # rows i - 1
-        # A match prolongs the run on its diagonal, anything else ends it.
-        same = h[above] == r[max_m - d + first : max_m - d + last + 1]
-        new_run, old_run = run[now, here], run[twice, above]
-        np.multiply(old_run + 1, same, out=new_run)
-        # Without a match c is the better of its neighbours, with one the diagonal's and what the run gains.
-        new_c, old_c = c[now, here], c[twice, above]
-        np.maximum(c[before, above], c[before, here], out=new_c)
-        matched = np.flatnonzero(same)
-        gained = gains[new_run.reshape(-1)[matched]]
-        new_c.reshape(-1)[matched] = old_c.reshape(-1)[matched] + gained
-        # Nothing is shared with an empty text: c(0, d) and c(d, 0).
-        c[now, 0] = 0
-        if last == d - 1 and d <= max_n:
-            c[now, d] = run[now, d] = 0
-        # Read the results of the pairs that end here.
-        ended = by_end[ended_before[d] : ended_before[d + 1]]
-        wlcs[ended] = c[now, n[ended], ended]
-    return wlcs
+def _wlcs(h: Sequence[int], r: Sequence[int], gains: Sequence[float]) -> float:
+    """WLCS of two texts; `gains` is f(k) - f(k - 1) for k = 0, 1, ..."""
+    # c(i, j) of one row, and the matches in a row up to each cell
+    c, run = [0.0] * (len(r) + 1), [0] * (len(r) + 1)
+    for word in h:
+        new_c, new_run = [0.0], [0]
+        for j, other in enumerate(r):
+            is_match = word == other
+            new_run.append((run[j] + 1) * is_match)
+            new_c.append(c[j] + gains[new_run[-1]] if is_match else max(c[j + 1], new_c[j]))
+        c, run = new_c, new_run
+    return c[-1]
 
 
 SINGLE = (  # ideographs and kana

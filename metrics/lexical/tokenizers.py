@@ -44,6 +44,18 @@ def sacrebleu_tokenizer(name: str, where: str) -> Any:
         raise ModelLoadError(f"{error}", where=where, fix="Install what it names") from error
 
 
+def word_splitter(tokenizer: str, lowercase: bool, where: str) -> Callable[[str], list[str]]:
+    """A function that returns the words of a text by one of sacrebleu's tokenizers; errors as `sacrebleu_tokenizer`."""
+    tokenized = sacrebleu_tokenizer(tokenizer, where)
+
+    def split(text: str) -> list[str]:
+        text = text.rstrip()
+        words: list[str] = tokenized(text.lower() if lowercase else text).split()
+        return words
+
+    return split
+
+
 def words_13a(text: str) -> str:
     """The words of a text with spaces between, as sacrebleu's tokenizer 13a splits them.
 

@@ -12,10 +12,10 @@ no text has an answer; the list is flagged ``no-answer``. In `score` against ref
 answer agrees with that of any reference, which is read as a label: a bare one is the answer, whatever `answer`.
 Documents are compared sentence by sentence; where their answers are counted, their sentences are the lines of a text.
 
-Two answers are one where their keys are equal (`answers`). With ``answer="auto"`` the texts of a list are read by
-one rule (`written_answers.rule_of`), which its row tells; a text that is scored by all of them, one after the other.
-Where math-verify compares formulas, the signature has its version, as in ``vote(agree="math@0.9.0")``; without a
-version the rules are plain.
+Which answers agree is decided by `answers`. With ``answer="auto"`` the texts of a list are read by one rule
+(`written_answers.rule_of`), which its row names; a text that is scored by all of them, one after the other. Where
+math-verify compares formulas, the signature has its version, as in ``vote(agree="math@0.9.0")``; without a version the
+rules are plain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast, get_args
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
-from .answers import KEYS, Agreement, math_version
+from .answers import Agreement, is_right, keys_of, math_version
 from .written_answers import RULES, Find, Place, Rule, finder, of_label, rule_of, whole
 
 # texts whose answers a scorer remembers, as they are asked for more than once; longer ones are read again
@@ -55,10 +55,9 @@ class Vote(Metric):
         pattern: a regular expression of the package regex, for answer="pattern": the last match, of which the first
             group. From the command line, from Python or a configuration, not from a file that somebody else wrote.
         path: keys and indexes to a value, for answer="json", such as steps[-1].value.
-        agree: exact; casefold; number: by value, and anything else as casefold; value: as models write answers, with
-            units, formulas, letters of choices, yes and no; or math: value, with math-verify for what its plain rules
-            cannot read, as math@VERSION of one version alone. If not given, math if it is installed, or else value,
-            for auto, boxed, marked and number; exact for the others.
+        agree: exact; casefold; value: as models write answers, with units, formulas, letters of choices, yes and no; or
+            math: value, with math-verify for what its plain rules cannot read, as math@VERSION of one version alone. If
+            not given, math if it is installed, or else value, for auto, boxed, marked and number; exact for the others.
     """
 
     answer: Place = "auto"
@@ -73,7 +72,7 @@ class Vote(Metric):
         bounds=(0, 1),
         symmetric=True,
         linear=True,
-        version=3,
+        version=4,
     )
     users_own: ClassVar[tuple[str, ...]] = ("pattern",)
 
@@ -88,8 +87,8 @@ class Vote(Metric):
                 raise InputError(problem, where="vote", fix=fix)
         finder(self.answer, self.pattern, self.path)
         kind, _, wanted = (self.agree or "").partition("@")
-        if self.agree and kind not in KEYS:
-            raise unknown("agree", self.agree, tuple(KEYS), where="vote.agree")
+        if self.agree and kind not in get_args(Agreement):
+            raise unknown("agree", self.agree, get_args(Agreement), where="vote.agree")
         installed = math_version()
         if wanted and (kind != "math" or wanted != installed):
             problem = f"agree={self.agree!r}, found math-verify {installed}"
@@ -133,27 +132,24 @@ class Vote(Metric):
         """
         return cast(VoteScorer, self.scorer).answer_of(text)
 
-    def key_of(self, text: Text, *, is_label: bool = False) -> str | None:
-        """A key that equals another text's where their answers agree; None without an answer.
+    def is_right(self, text: Text, labels: Sequence[Text]) -> bool:
+        """Whether the answer of a text is one of the right ones, which are labels; errors as `answer_of`."""
+        right = cast(VoteScorer, self.scorer).labels_of(labels)
+        return is_right(right, self.answer_of(text), self.agreement)
 
-        Args:
-            text: a reply, or a right answer.
-            is_label: whether it is a right answer, which is never reduced.
-
-        Raises:
-            DiscorankError: as `answer_of`.
-        """
-        scorer = cast(VoteScorer, self.scorer)
-        return scorer.key_of_label(text) if is_label else scorer.key_of(text)
+    def keys_of(self, texts: Sequence[Text]) -> list[str | None]:
+        """A key for the answer of every text, equal where two agree; errors as `answer_of`."""
+        return keys_of(list(map(self.answer_of, texts)), self.agreement)
 
     def answers_of(self, texts: Sequence[Text]) -> Sequence[WrittenAnswer | None] | None:
         """The answer of every text; None of documents, whose sentences have answers. Errors as `answer_of`."""
         if any(isinstance(text, Document) for text in texts):
             return None
-        answers = map(self.answer_of, texts)
+        answers = list(map(self.answer_of, texts))
+        keys = keys_of(answers, self.agreement)
         return [
-            shown if shown is None else WrittenAnswer(shown, KEYS[self.agreement](shown))
-            for shown in answers
+            None if answer is None else WrittenAnswer(answer, str(key))
+            for answer, key in zip(answers, keys, strict=True)
         ]
 
     @property
@@ -165,29 +161,25 @@ class Vote(Metric):
         """Whether texts have no answer."""
         remarks = []
         for part in lift(self, comparison):
-            if self._lacks_answer(part.hypotheses):
+            if None in (self.answer_of(item.text) for item in part.hypotheses):
                 remarks.append("no-answer")
+            # texts of a list are compared with pseudo-references, a single text with labels
+            find: Find = whole if len(part.hypotheses) == 1 else self.answer_of
             is_square = part.references is part.hypotheses
-            # else texts of a list, compared with pseudo-references
-            are_labels = len(part.hypotheses) == 1
-            if not is_square and self._lacks_answer(part.references, are_labels):
+            if not is_square and None in (find(str(item.text)) for item in part.references):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))
 
-    def _lacks_answer(self, items: Iterable[Item], are_labels: bool = False) -> bool:
-        """Whether one of the items has no answer."""
-        return None in (self.key_of(item.text, is_label=are_labels) for item in items)
-
 
 class VoteScorer(Scorer):
-    """Represents a text by itself, its answer and the answer's key, None for both where it has none."""
+    """Represents a text by itself and its answer, None where it has none."""
 
     def __init__(self, metric: Vote) -> None:
         self.info = metric.info
+        self._agree = metric.agreement
         self._find: Find = finder(metric.answer, metric.pattern, metric.path)
         self._remembered: Find = lru_cache(REMEMBERED_TEXTS)(self._find)
         self._find_label: Find = of_label if metric.answer in _BY_VALUE else self._find
-        self._key = lru_cache(REMEMBERED_TEXTS)(KEYS[metric.agreement])
 
     def answer_of(self, text: Text) -> str | None:
         """As `Vote.answer_of`."""
@@ -195,32 +187,28 @@ class VoteScorer(Scorer):
         find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
         return find(lines)
 
-    def key_of_label(self, text: Text) -> str | None:
-        """The key of a right answer: of a text in which none is found it is all of the text."""
-        lines = _lines(text)
-        return self._key_of(self._find_label(lines) or whole(lines))
-
-    def key_of(self, text: Text) -> str | None:
-        """The key of a text's answer."""
-        return self._key_of(self.answer_of(text))
-
-    def _key_of(self, answer: str | None) -> str | None:
-        return None if answer is None else self._key(answer)
+    def labels_of(self, texts: Iterable[Text]) -> list[str]:
+        """Right answers: what is found in a label, or else all of it; all of it too where it has several boxes."""
+        answers = []
+        for label in map(_lines, texts):
+            has_boxes = label.count(r"\boxed{") > 1  # math-verify reads all of them
+            answers += [self._find_label(label) or whole(label), label if has_boxes else None]
+        return [answer for answer in answers if answer is not None]
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Texts, answers and keys, and the lengths of the texts."""
+        """Texts and answers, and the lengths of the texts."""
         texts = [item.text for item in items]
-        answers = list(map(self.answer_of, texts))
-        keys = list(map(self._key_of, answers))
         lengths = np.array([len(str(text)) for text in texts], np.int64)
-        reps = {"text": _objects(texts), "answer": _objects(answers), "key": _objects(keys)}
+        # documents stay objects
+        columns = {"text": texts, "answer": map(self.answer_of, texts)}
+        reps = {name: np.fromiter(column, object, len(texts)) for name, column in columns.items()}
         return Reps({**reps}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Agreement [H, R] of every block."""
         matrices = []
         for block in blocks:
-            of_h, of_r = _numbered(reps["key"], block)
+            of_h, of_r = self._numbered(reps["answer"], block)
             is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
             matrices.append(is_same.astype(np.float64))
         return matrices
@@ -229,8 +217,9 @@ class VoteScorer(Scorer):
         """Whether every hypothesis agrees with one of the references [H], which are labels."""
         values = []
         for block in blocks:
-            labels = set(map(self.key_of_label, reps["text"][block.references])) - {None}
-            agrees = [key in labels for key in reps["key"][block.hypotheses]]
+            right = self.labels_of(reps["text"][block.references])
+            answers = reps["answer"][block.hypotheses]
+            agrees = [is_right(right, answer, self._agree) for answer in answers]
             values.append(np.array(agrees, np.float64))
         return values
 
@@ -240,7 +229,7 @@ class VoteScorer(Scorer):
         """The share of every hypothesis's answer [H], counted once per block."""
         shares = []
         for block, block_weights in zip(blocks, weights, strict=True):
-            of_h, of_r = _numbered(reps["key"], block)
+            of_h, of_r = self._numbered(reps["answer"], block)
             share = np.bincount(of_r, block_weights, minlength=int(of_h.max(initial=0)) + 1)
             share[0] = 0.0
             shares.append(np.asarray(share[of_h], np.float64))
@@ -254,27 +243,18 @@ class VoteScorer(Scorer):
             "reference_answer": answers[block.references[reference]],
         }
 
+    def _numbered(self, answers: Array, block: Block) -> tuple[IntArray, IntArray]:
+        """A number from 1 for every answer of a block, equal where they agree, 0 for none: [H] and [R]."""
+        rows = block.references
+        if not block.square:
+            rows = np.concatenate((rows, block.hypotheses))
+        number: dict[str | None, int] = {None: 0}
+        keys = keys_of(answers[rows].tolist(), self._agree)
+        numbers = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+        of_references = numbers[: len(block.references)]
+        return (of_references if block.square else numbers[len(of_references) :]), of_references
+
 
 def _lines(text: Text) -> str:
     """A text; the sentences of a document as lines."""
     return "\n".join(text.sentences) if isinstance(text, Document) else text
-
-
-def _objects(values: Sequence[Any]) -> Array:
-    """A column of objects, which documents stay."""
-    column = np.empty(len(values), object)
-    for row, value in enumerate(values):
-        column[row] = value
-    return column
-
-
-def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:
-    """A number from 1 for every answer of a block, equal where they agree, 0 for none: [H] and [R]."""
-    number: dict[str | None, int] = {None: 0}
-
-    def numbers(rows: IntArray) -> IntArray:
-        of_rows = [number.setdefault(key, len(number)) for key in keys[rows]]
-        return np.array(of_rows, np.int64)
-
-    of_references = numbers(block.references)
-    return (of_references if block.square else numbers(block.hypotheses)), of_references

@@ -127,21 +127,6 @@ def equal_texts(words: Ragged) -> IntArray:
     return np.array([number.setdefault(row, len(number)) for row in rows], np.int64)
 
 
-def word_columns(words: Ragged, rows: IntArray, filler: int) -> Array:
-    """Some rows as the columns of one array, [longest, rows].
-
-    Args:
-        words: rows of words as numbers.
-        rows: those to take, none empty, [rows].
-        filler: stands below the last word of a shorter row.
-    """
-    lengths = words.lengths[rows]
-    place = np.arange(lengths.max())[:, None]
-    at = words.offsets[rows] + np.minimum(place, lengths - 1)
-    dtype = np.int16 if len(words.values) < 1 << 15 else np.int32
-    return np.where(place < lengths, words.values[at], filler).astype(dtype)
-
-
 def _words(reps: Reps, rows: IntArray) -> list[str]:
     return bytes(reps["words"][rows].values).decode("utf-8", "surrogatepass").split()
 

@@ -10,7 +10,8 @@ A reply is read by one of four rules, each of which includes those before it:
 * text: else a first yes or no, or the whole of a text of up to `SHORT_WORDS` words
 
 A list is read by the first rule by which `MOST` of its texts have an answer (`rule_of`), the last where none does. What
-precedes the last ``</think>`` is read only if nothing follows it.
+precedes the last ``</think>`` is read only if nothing follows it, and what precedes "The final answer is X. I hope it
+is correct" (the form of Minerva's prompt for MATH) is not read.
 
 A label is read by its box, its mark, or as a whole: it is never reduced to a number. What was read from a reply is read
 as itself if it is a label, and so is a formula if it is a reply.
@@ -43,6 +44,7 @@ MOST = 0.75
 SHORT_WORDS, SHORT_CHARACTERS, FEW_WORDS = 8, 80, 4
 MAX_ANSWER = 200  # characters behind a mark that are looked at
 MAX_TEXT = 1 << 16  # characters at the end of a text that are searched; an answer stands at the end
+_FINAL_ANSWER = "The final answer is"
 MAX_JOINED = 32  # boxes or formulas that are one answer
 PATTERN_SECONDS = 1.0
 MAX_PATTERN = 1_000  # characters of a pattern or a path
@@ -105,7 +107,7 @@ _SENTENCE = re.compile(
     r"^[^\W\d][^\W\d_ ]*(?: [^\W\d_]+){0,3}\s*[:：]\s*(?=[\d$€£(\\-])|^[=≈]\s*(?=\S)"
     r"|^(?:on|at|in|by|from|after|before|until)\b|\b(?:is|are|was|were|be|been|am|has|have|had|do|does|did|get|gets|got|equals?|gives?|makes?|earns?|pays?|costs?"
     r"|takes?|needs?|saves?|spends?|sells?|buys?|remains?|leaves?|will|would|can|must|should|(?-i:I)|he|she|it|they|we|you"
-    r"|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
+    r"|ago|there|this|that|so|thus|hence|therefore|then|because|totals?|sum|result"
     r"|ist|sind|hat|haben|bleiben|also|est|sont|ont|donc|es|son|hay|tiene|entonces|é|são|tem|è|sono|ha|quindi|это"
     r"|будет|значит|ni|dus|heeft)\b|です|ます|である|だから|的话|所以|因此|一共|总共|是|有|は|を|が|เป็น|คือ|มี|입니다|있|है|هو|هي",
     re.IGNORECASE,
@@ -290,7 +292,10 @@ def _end(text: str) -> str:
     """The part of a text that is searched: its end, behind the thought that it may begin with."""
     text = text[-MAX_TEXT:]
     reply = text.rpartition("</think>")[2]
-    return reply if reply.strip() else text
+    text = reply if reply.strip() else text
+    final = text.rfind(_FINAL_ANSWER)
+    is_last = "I hope it is correct" in text[final:][:MAX_ANSWER]
+    return text[final:] if final >= 0 and is_last else text
 
 
 def written(rule: Rule, text: str) -> str | None:

@@ -56,15 +56,16 @@ def answers_of(record: CandidateList, metric: Vote) -> Answers:
         InputError: no reference has an answer.
         DiscorankError: as `Vote.answer_of`.
     """
-    right_keys = {metric.key_of(text, is_label=True) for text in record.references} - {None}
-    if not right_keys:
-        problem = "no reference has an answer" if record.references else "no references"
+    if not any(str(reference).strip() for reference in record.references):
         fix = "Give what is right, or leave the list out"
-        raise InputError(problem, where="references", fix=fix)
+        raise InputError("no reference has an answer", where="references", fix=fix)
     texts = [candidate.text for candidate in record.candidates]
     in_list = metric.in_list(texts)
-    counts = Counter(map(in_list.key_of, texts))
+    keys = in_list.keys_of(texts)
+    text_of = dict(zip(keys, texts, strict=True))
+    counts = Counter(keys)
     without = counts.pop(None, 0)
+    right_keys = {key for key in counts if in_list.is_right(text_of[key], record.references)}
     right = tuple(n for key, n in counts.items() if key in right_keys)
     wrong = tuple(n for key, n in counts.items() if key not in right_keys)
     return Answers(right, wrong, without)
@@ -102,8 +103,7 @@ def majority_at(answers: Answers, k: int) -> float:
 
 def _check(answers: Answers, k: int) -> None:
     if not 1 <= k <= MAX_DRAWN:
-        fix = "Give smaller ones" if k > 0 else "Give whole numbers from 1"
-        raise InputError(f"found {k}, expected 1 to {MAX_DRAWN}", where="at", fix=fix)
+        raise InputError(f"found {k}, expected 1 to {MAX_DRAWN}", where="at", fix="Change it")
     if k > answers.candidates:
         problem = f"{answers.candidates} candidates, fewer than {k}"
         raise InputError(problem, where="candidates", fix="Give a smaller k")

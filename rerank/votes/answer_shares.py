@@ -75,10 +75,12 @@ def votes_of(
     """
     texts = [reference.text for reference in references]
     parts = [part for weight, part in utility.parts if weight]
-    with_answers = [(part, answers) for part in parts if (answers := part.answers_of(texts))]
+    # with that of the chosen text at the end
+    all_texts = [*texts, chosen]
+    with_answers = [(part, answers) for part in parts if (answers := part.answers_of(all_texts))]
     if len(with_answers) != 1:
         return None
-    part, answers = with_answers[0]
+    part, (*answers, of_chosen) = with_answers[0]
     weights = weights_of(references)
     total = float(weights.sum())
     shares: dict[str, AnswerShare] = {}
@@ -87,7 +89,6 @@ def votes_of(
             own = shares.get(answer.key, AnswerShare(answer.text, 0.0, 0))
             share = min(1.0, own.share + weight / total)
             shares[answer.key] = AnswerShare(own.answer, share, own.count + 1)
-    (of_chosen,) = part.answers_of([chosen]) or (None,)
     gap = None
     if of_chosen is not None:
         others = (share.share for key, share in shares.items() if key != of_chosen.key)

@@ -3,15 +3,12 @@
 from .functions import Explanation as Explanation
 from .functions import MetricScores as MetricScores
 from .functions import decode as decode
-from .functions import decode_async as decode_async
 from .functions import explain as explain
 from .functions import generate as generate
 from .functions import metrics as metrics
 from .functions import read as read
 from .functions import rerank as rerank
-from .functions import rerank_async as rerank_async
 from .functions import score as score
-from .functions import score_async as score_async
 from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
 from .integrations.rewards import Scores as Scores

@@ -2,16 +2,13 @@
 
 `compare` is in `report.compared_texts`. Each does what the command of its name does, of what stands in memory or in a
 file. Lists are texts, `CandidateList` objects, their JSON form, columns and arrays, data frames, datasets, or files;
-of one list comes one answer, of several a list of them. The forms ending in ``_async`` run beside an event loop, for
-metrics on servers.
+of one list comes one answer, of several a list of them.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from inspect import Parameter, Signature, signature
 from itertools import chain, islice
@@ -58,6 +55,7 @@ from .tables import aligned
 
 Path = str | PathLike[str]
 OneList = CandidateList | Mapping[str, Any] | Sequence[Candidate | Document]
+Features = str | Sequence[str] | Mapping[Any, float]
 Settings = Mapping[str, Any]
 
 
@@ -164,13 +162,7 @@ def read(path: Path, format: str = "jsonl", **options: Unpack[ReadOptions]) -> l
     """
     options = {name: bundled(v) if isinstance(v, str) else v for name, v in options.items()}  # type: ignore[assignment]
     with open_lists(bundled(fspath(path)), format, **options) as lists:
-        records = []
-        for entry in lists:
-            if entry.error is not None:
-                raise entry.error
-            if entry.record is not None:
-                records.append(entry.record)
-    return records
+        return list(lists.records())
 
 
 class ReadOptions(TypedDict, total=False):
@@ -242,58 +234,40 @@ def decode(candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSettin
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: Path,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Path, features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking]: ...
 
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: Sequence[str],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Sequence[str], features: Features, **settings: Unpack[RerankSettings]
 ) -> Ranking[str]: ...
 
 
 @overload
 def rerank(  # type: ignore[overload-overlap]
-    candidates: OneList,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: OneList, features: Features, **settings: Unpack[RerankSettings]
 ) -> Ranking: ...
 
 
 @overload
 def rerank(
-    candidates: Iterable[Sequence[str]],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Iterable[Sequence[str]], features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking[str]]: ...
 
 
 @overload
 def rerank(
-    candidates: Iterable[OneList],
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
+    candidates: Iterable[OneList], features: Features, **settings: Unpack[RerankSettings]
 ) -> list[Ranking]: ...
 
 
 @overload
-def rerank(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any: ...
+def rerank(candidates: Any, features: Features, **settings: Unpack[RerankSettings]) -> Any: ...
 
 
 @_with_keywords
-def rerank(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any:
+def rerank(candidates: Any, features: Features, **settings: Unpack[RerankSettings]) -> Any:
     """The decision for one list by a weighted sum of features, or for each of several.
 
     Args:
@@ -523,15 +497,43 @@ def explain(candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSetti
     decoder = MBRDecoder(**{"utility": utility, "nbest": 3, **own, "keep_matrix": True})
     records, is_one = lists_in(candidates, of_lists)
     lists = [list_of(record, number) for number, record in enumerate(records)]
+    explanations = explained(decoder, lists, of_lists.get("engine"))
+    return next(explanations) if is_one else list(explanations)
+
+
+def explained(
+    decider: MBRDecoder | Reranker,
+    lists: Sequence[CandidateList],
+    engine: Engine | None = None,
+    reasons: int | None = None,
+) -> Iterator[Explanation]:
+    """Why lists are decided so, one after the other.
+
+    Args:
+        decider: what decides; an MBRDecoder that keeps matrices.
+        lists: of ids of their own.
+        engine: what computes utilities.
+        reasons: for how many places of a list the metrics say why; for all if not given.
+    """
     by_id = {record.id: record for record in lists}
-    parts = [metric for _, metric in decoder.loaded_utility.parts]
-    meaning = legend(parts, decoder.estimator.normalize_parts != "none")
-    explained = []
-    for ranking in decoder.decode(lists, of_lists.get("engine")):
-        data = explanation(ranking, by_id[ranking.id], parts, context=ranking.context)
-        signature_of = decoder.loaded_utility.signature()
-        explained.append(Explanation(ranking, data, signature_of, meaning))
-    return explained[0] if is_one else explained
+    parts, is_scaled = deciding_metrics(decider)
+    meaning = legend(parts, is_scaled)
+    utility = " + ".join(metric.signature() for metric in _deciding(decider))
+    for ranking in decider.decode(lists, engine):
+        data = explanation(ranking, by_id[ranking.id], parts, reasons, ranking.context)
+        yield Explanation(ranking, data, utility or "the sum of features", meaning)
+
+
+def deciding_metrics(decider: MBRDecoder | Reranker) -> tuple[list[Any], bool]:
+    """The metrics of a decider that say why a text is good, and whether their values are scaled within lists."""
+    parts = [part for utility in _deciding(decider) for _, part in utility.parts]
+    is_scaled = isinstance(decider, MBRDecoder) and decider.estimator.normalize_parts != "none"
+    return parts, is_scaled
+
+
+def _deciding(decider: MBRDecoder | Reranker) -> Sequence[Utility]:
+    """The features of a reranker, but the utility alone of a decoder with a shortlist."""
+    return decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
 
 
 @dataclass(frozen=True, repr=False)
@@ -687,32 +689,3 @@ def generate(
     from .integrations.huggingface import generate as generate_with
 
     return generate_with(model, tokenizer, plain_value(texts), utility, **settings)
-
-
-async def decode_async(
-    candidates: Any, utility: MetricLike, **settings: Unpack[DecodeSettings]
-) -> Any:
-    """As `decode`, beside an event loop: other tasks go on while a server is asked."""
-    return await asyncio.to_thread(partial(decode, candidates, utility, **settings))
-
-
-async def rerank_async(
-    candidates: Any,
-    features: str | Sequence[str] | Mapping[Any, float],
-    **settings: Unpack[RerankSettings],
-) -> Any:
-    """As `rerank`, beside an event loop."""
-    return await asyncio.to_thread(partial(rerank, candidates, features, **settings))
-
-
-async def score_async(
-    hypotheses: Any,
-    references: Any = None,
-    metrics: MetricLike | Sequence[MetricLike] = "chrf",
-    *,
-    sources: Any = None,
-    documents: Any = None,
-) -> Any:
-    """As `score`, beside an event loop."""
-    call = partial(score, sources=sources, documents=documents)
-    return await asyncio.to_thread(call, hypotheses, references, metrics)

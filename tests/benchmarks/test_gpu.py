@@ -44,7 +44,7 @@ def test_values_rates_and_scarce_memory(tmp_path: Path) -> None:
     assert int(halvings.value) > 0
     (apart,) = (row for row in written if row.what == "apart from usual batches")
     assert float(apart.value) == 0
-    assert "| families | comet | float32 | 0 | equal |" in shown(tmp_path / "gpu.tsv")
+    assert "| families | comet | float32 | 0 | equal | 0 |" in shown(tmp_path / "gpu.tsv")
 
 
 @pytest.mark.slow

@@ -173,73 +173,12 @@ def test_after_few_pairs_no_loss_is_stated(tmp_path: Path, capsys: Captured) -> 
     assert "expected loss unknown" in capsys.readouterr().out
 
 
-def test_check_counts_the_budget(tmp_path: Path, capsys: Captured) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
-    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]
-    assert main([*words, "-u", PRISM]) == 0
-    utility = json.loads(capsys.readouterr().out)["utility"]
-    within = utility["within_budget"]
-    assert within["pairs_to_compare"] <= 0.2 * utility["pairs_to_compare"] + 4
-    assert 0 < within["forward_passes"] < utility["forward_passes"]
-    assert 0 < within["tera_flop"] < utility["tera_flop"]
-    assert main([*words, "-u", "chrf"]) == 0
-    utility = json.loads(capsys.readouterr().out)["utility"]
-    assert "within_budget" not in utility
-    assert any("no budget" in problem for problem in utility["problems"])
-    assert main(words) == 2
-
-
-def test_check_takes_the_options_of_a_run(tmp_path: Path, capsys: Captured) -> None:
-    source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
-    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]
-    assert main([*words, "-u", "dr-lex", "--confidence", "0.95", "--budget-seed", "3"]) == 0
-    utility = json.loads(capsys.readouterr().out)["utility"]
-    assert utility["within_budget"]["pairs_to_compare"] > 0
-    assert utility["problems"] == []
-    assert main([*words, "-u", "chrf", "--force-budget"]) == 0
-    assert "within_budget" in json.loads(capsys.readouterr().out)["utility"]
-    assert main([*words[:-2], "-u", "dr-lex", "--confidence", "0.95"]) == 2
-    assert "Add --budget SHARE" in capsys.readouterr().err
-
-
-def test_texts_that_nothing_is_compared_with_are_not_counted(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    record = {"id": "a", "source": "s", "candidates": ["x", "y"], "references": ["u", "v", "w"]}
-    source = str(write_lists(tmp_path / "in.jsonl", [record]))
-    words = ["check", source, "--against", "references", "--format", "json", "--quiet", "-u"]
-    judge = 'judge-qe(model="m",base_url="http://localhost:1/v1")'
-    for utility, num_texts in ((judge, 2), ("chrf", 5), (f"chrf + {judge}", 7)):
-        assert main([*words, utility]) == 0
-        report = json.loads(capsys.readouterr().out)["utility"]
-        assert report["texts_to_represent"] == num_texts
-
-
-def test_check_counts_candidates_of_a_judge(tmp_path: Path, capsys: Captured) -> None:
-    """As rerank has a budget of them; what costs nothing has none."""
-    lists = [{**record, "source": f"S{i}"} for i, record in enumerate(made_lists(4, 14, seed=2))]
-    source = write_lists(tmp_path / "in.jsonl", lists)
-    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.25"]
-    judge = 'judge-qe(model="m",base_url="http://localhost:1/v1")'
-    assert main([*words, "-u", judge, "--lang", "German"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    within = report["utility"]["within_budget"]
-    assert within["candidates_to_read"] == within["calls"]
-    assert 0.25 * report["distinct"] <= within["calls"] < 0.25 * report["distinct"] + 4
-    assert report["utility"]["calls"] == report["distinct"]
-
-
 def test_ter_is_told_to_need_no_budget(source: Path, tmp_path: Path, capsys: Captured) -> None:
     command = ["decode", str(source), "-u", "ter", "--max-errors", "1", "-o"]
     assert main([*command, str(tmp_path / "some"), "--budget", "0.3"]) == 3
     assert "all pairs of ter take less time" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "all")]) == 3
     assert "take less time" not in capsys.readouterr().err
-    sum_ = ["check", str(source), "--budget", "0.3", "--format", "json", "--quiet", "-u"]
-    for utility, is_told in (("ter + 0.1*chrf", True), ("ter + dr-lex", False)):
-        assert main([*sum_, utility]) == 3
-        problems = json.loads(capsys.readouterr().out)["utility"]["problems"]
-        assert any("take less time" in problem for problem in problems) == is_told
 
 
 def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:

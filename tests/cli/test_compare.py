@@ -14,7 +14,7 @@ import yaml
 
 from discorank import load_metric
 from discorank.cli.main import main
-from discorank.integrations.formats.readers.systems import read_documents
+from discorank.integrations.formats.document_outputs import read_documents
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.selection.kept_comparison import load
 from discorank.rerank.selection.system_scores import score_systems, with_references

@@ -13,7 +13,7 @@ import pytest
 
 from discorank import Document
 from discorank.cli.commands.features import (
-    OPTIONS,
+    FeaturesOptions,
     compared,
     grouped,
     ratio_test,
@@ -68,7 +68,7 @@ WORSE = Document(
 def test_features_by_hand() -> None:
     """Of the four assignments of two documents, two are as far as what is observed."""
     groups = [{"reference": [BETTER], "good": [BETTER], "bad": [WORSE]}] * 2
-    chosen = OPTIONS.parse(["x", "--human", "mqm", "--nouns", "none", "--quiet"])
+    chosen = FeaturesOptions(nouns="none")
     rows = {
         (row["kind"], row["feature"]): tuple(row.values())[2:]
         for row in compared(groups, shares_of_texts(groups, chosen))

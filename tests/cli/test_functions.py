@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -165,18 +164,6 @@ def test_systems_of_a_file_and_of_a_frame() -> None:
         discorank.compare("examples:systems.jsonl", ["x"])
     with pytest.raises(InputError, match=r"human: .*Give scores by system"):
         discorank.compare({"a": ["x"]}, ["x"], human="mqm")
-
-
-def test_beside_an_event_loop() -> None:
-    async def three() -> tuple[Any, Any, Any]:
-        return await asyncio.gather(
-            discorank.decode_async(TEXTS, "chrf"),
-            discorank.rerank_async(TEXTS, "length"),
-            discorank.score_async(["a"], ["a"]),
-        )
-
-    decoded, reranked, scored = asyncio.run(three())
-    assert (decoded.text, reranked.text, scored.corpus) == (BEST, BEST, 100.0)
 
 
 def test_keywords_are_the_settings_and_are_seen() -> None:

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from discorank.cli.commands.train import KINDS
-from discorank.cli.main import SUBCOMMANDS, main
+from discorank.cli.main import KINDS, SUBCOMMANDS, main
 from discorank.cli.options import Options
 
 COMMANDS = [[name] for name in SUBCOMMANDS if name != "train"] + [["train", kind] for kind in KINDS]
@@ -22,7 +21,7 @@ def test_every_option_has_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         parsed.append(self)
         raise SystemExit(0)
 
-    monkeypatch.setattr(Options, "parse", parse)
+    monkeypatch.setattr(Options, "given_in", parse)
     for command in COMMANDS:
         parsed: list[Options] = []
         assert main(command) == 0

@@ -131,7 +131,7 @@ def test_scores_are_of_all_sources_or_none(
     path = write(tmp_path / "segments.jsonl", sourced, segment)
     # In one batch, and in two.
     for size in (10, 1):
-        monkeypatch.setattr("discorank.cli.commands.score.command.BATCH", size)
+        monkeypatch.setattr("discorank.cli.commands.score.BATCH", size)
         assert main(["score", path, "-m", metric, "--quiet"]) == 2
         error = capsys.readouterr().err
         assert "segments.jsonl:2" in error

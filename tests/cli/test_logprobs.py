@@ -371,68 +371,15 @@ def lists_of(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("family", "prompt"), [("bart", "{source}"), ("llama", "{lang} {source} ")]
-)
-def test_what_is_written_serves_weights_and_features(
-    family: str, prompt: str, models: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    source, out = lists_of(tmp_path), tmp_path / "scored.jsonl"
-    command = ["logprobs", str(source), "--generator", str(models / family), "--prompt", prompt]
-    assert main([*command, "-o", str(out)]) == 0
-    assert "4 lists scored, 16 candidates (25.0% duplicates)" in capsys.readouterr().err
-    written = rows(out)
-    for row in written:
-        values = [candidate["logprob"] for candidate in row["candidates"]]
-        assert all(value < 0 for value in values)
-        assert values[0] == values[3]
-        assert len(set(values)) == 3
-        assert all(candidate["tokens"] >= 2 for candidate in row["candidates"])
-    # again: nothing is left to do
-    before = out.read_bytes()
-    assert main([*command, "-o", str(out), "--quiet"]) == 0
-    assert out.read_bytes() == before
-
-    chosen = tmp_path / "chosen.jsonl"
-    assert main(["decode", str(out), "-u", "chrf", "--weights", "logprob", "-o", str(chosen)]) == 0
-    ranked = tmp_path / "ranked.jsonl"
-    features = ["-m", "logprob/tokens", "-m", "field:tokens*0"]
-    assert main(["rerank", str(out), *features, "-o", str(ranked)]) == 0
-    for row, choice in zip(written, rows(ranked), strict=True):
-        means = [one["logprob"] / one["tokens"] for one in row["candidates"]]
-        assert choice["index"] == means.index(max(means))
-        assert choice["utility"] == pytest.approx(max(means))
-
-
-def test_a_noisy_channel_is_two_runs_and_a_sum(models: Path, tmp_path: Path) -> None:
-    source = lists_of(tmp_path)
-    direct, both = tmp_path / "direct.jsonl", tmp_path / "both.jsonl"
-    model = ["--generator", str(models / "bart"), "--quiet"]
-    assert main(["logprobs", str(source), *model, "-o", str(direct)]) == 0
-    channel = ["--reverse", "--field", "channel"]
-    assert main(["logprobs", str(direct), *model, *channel, "-o", str(both)]) == 0
-    for row in rows(both):
-        values = [one["channel"] for one in row["candidates"]]
-        assert values[0] == values[3]
-        # the source has as many tokens behind every candidate
-        assert len({one["channel_tokens"] for one in row["candidates"]}) == 1
-    chosen = tmp_path / "chosen.jsonl"
-    features = ["-m", "logprob", "-m", "field:channel*0.5", "--quiet"]
-    assert main(["rerank", str(both), *features, "-o", str(chosen)]) == 0
-    for row, choice in zip(rows(both), rows(chosen), strict=True):
-        sums = [one["logprob"] + 0.5 * one["channel"] for one in row["candidates"]]
-        assert choice["index"] == sums.index(max(sums))
-
-
-@pytest.mark.parametrize(
     ("words", "fact"),
     [
         ("", "--generator"),
         ("--generator LLAMA", "--prompt"),
-        ("--generator BART --model x", "--model: "),
+        ("--generator BART --model x", "--model"),
         ("--generator BART --base-url x", "--base-url: "),
         ("--generator BART --end --end-text x", "--end-text: "),
         ("--generator BART --field text", "'text'"),
-        ("--generator BART --target-lang de_DE", "target_lang: "),
+        ("--generator BART --target-lang de_DE", "--target-lang: "),
         ("--backend server --generator m", "--prompt"),
         ("--generator BART -o IN", "lists.jsonl"),
     ],

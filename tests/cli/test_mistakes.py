@@ -114,7 +114,6 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("compare words.txt two.txt -m chrf", 2, "--hypotheses words.txt two.txt"),
     ("compare --hypotheses words.txt -m chrf", 2, "--references FILE"),
     ("compare examples:systems.jsonl -m chrf --human mqmm", 2, "'mqmm' 'mqm'"),
-    ("convert lists.jsonl --align metric", 2, "--align:"),
     ("convert lists.jsonl --max-errors abc", 2, "--max-errors: 'abc'"),
     ("metrics chfr", 2, "'chfr' 'chrf'"),
     ("cite discoscor", 2, "'discoscor'"),

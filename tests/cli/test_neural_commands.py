@@ -134,16 +134,6 @@ def test_refusals_name_the_cause(
     assert message in capsys.readouterr().err
 
 
-def test_check_counts_texts_of_metrics_without_references_once(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    lists = tmp_path / "lists.jsonl"
-    lists.write_text('{"id": "a", "source": "s", "candidates": ["a b", "c", "d", "d"]}\n')
-    for utility, pairs in ("comet-qe", 3), ("comet-qe + chrf", 3 + 9):
-        main(["check", str(lists), "-u", utility, *COMET, "--format", "json", "--quiet"])
-        assert json.loads(capsys.readouterr().out)["utility"]["pairs_to_compare"] == pairs
-
-
 LM = str(GOLDEN / "causal" / "models" / "tiny-gemma3")
 
 

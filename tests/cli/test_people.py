@@ -23,7 +23,7 @@ from tests.support.human_files import (
 
 EXAMPLES = "examples/systems.jsonl"
 COMPARE = ("compare", "-m", "chrf", "--draws", "200")
-LEFT_OUT = "ignore::discorank.integrations.formats.rated_texts.LeftOutWarning"
+LEFT_OUT = "ignore::discorank.integrations.formats.wmt.rated_rows.LeftOutWarning"
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "an error": [*COMMAND_LINES["decode"], "--max-errors", "9"],
     "rows on stdout": ["decode", "IN", "-u", "chrf", "--max-errors", "9"],
     "score": ["score", "IN", "-m", "chrf"],
-    "contrastive": ["score", "IN", "-m", "chrf", "--contrastive"],
+    "contrastive": ["accuracy", "IN", "-m", "chrf"],
     "latex": [*COMMAND_LINES["compare"], "--format", "latex"],
     "markdown": [*COMMAND_LINES["compare"], "--format", "markdown"],
     "a generator": [*COMMAND_LINES["generate"], "--generator", HOSTILE],

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from discorank.cli.commands.compare import command as compare
-from discorank.cli.commands.score import command as score
 from discorank.cli.main import main
 from discorank.integrations.files.entries import JSON_LINES, TextLines
 from discorank.metrics.errors import InputError
@@ -116,17 +114,14 @@ TASK += ["--every-task", "--task-draws", "--with-human", "--with-outliers", "--n
 FILES = ["--hypotheses", "--references", "--sources", "--documents"]
 SET = ["--language-pair", "--main-reference", "--mqm-weights"]
 UNREAD = {
-    "score --contrastive x": [*FILES, *SET, "--lists", "--at", "--columns", "--from"],
-    "score --lists x": [*FILES, *SET, "--metric-scores"],
-    "score x --from wmt-xml": [*FILES, "--at", "--columns", "--mqm-weights"],
-    "score x": [*FILES, *SET, "--at", "--metric-scores"],
-    "score --hypotheses x": [*SET, "--at", "--columns", "--metric-scores"],
+    "score x": FILES,
+    "score --hypotheses x": ["--columns"],
     "compare x --tasks wmt23": [*WMT, "--domain", "--with-human", "--raters", "--human", "--from"],
     "compare x --statistics wmt": [*WMT, "--every-task", "--raters", "--spans", "--mqm-weights"],
     "compare --hypotheses x": [*TASK, *SET, "--columns", "--include"],
     "compare x": [*TASK, "--main-reference", "--sources", "--documents"],
 }
-VALUES = {"--at": "3", "--draws": "7", "--task-draws": "7", "--correction": "holm"}
+VALUES = {"--draws": "7", "--task-draws": "7", "--correction": "holm"}
 VALUES |= {"--missing": "zeros", "--unit": "segment", "--from": "mtme"}
 SWITCHES = ("--details", "--raters", "--spans", *TASK[-2:], "--every-task", "--with-human")
 
@@ -143,24 +138,13 @@ def test_options_that_a_mode_does_not_read_are_refused_by_name(
         assert "effect" in error or "alone" in error or "go with" in error, (flag, error)
 
 
-@pytest.mark.parametrize("command", [score, compare])
-def test_every_option_is_read_by_some_mode(command: Any) -> None:
-    """So that the modes' lists are whole."""
-    if command is compare:
-        read = frozenset().union(*compare.MODES.values())
-    else:
-        read = frozenset().union(score.SHARED, *(names for _, names in score.MODES.values()))
-    assert command.OPTIONS.own & command.OPTIONS.marks.keys() <= read | {"mqm_weights"}
-    assert read <= command.OPTIONS.own
-
-
 def test_lists_are_read_in_the_format_that_from_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "samples.jsonl"
     answers = [f"The answer is {number}" for number in (4, 5, 4)]
     path.write_text(lines([{"doc_id": 0, "target": "4", "resps": [answers]}]))
-    command = ["score", "--lists", str(path), "--from", "lm-eval", "-m", "vote", "--at", "1", "3"]
+    command = ["pass-at", str(path), "--from", "lm-eval", "-m", "vote", "--at", "1", "3"]
     assert main([*command, "--format", "json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["pass"] for row in rows] == pytest.approx([2 / 3, 1])

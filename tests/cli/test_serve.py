@@ -141,7 +141,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*PANEL, "-u", "chrf", "--adaptive"], "adaptive"),
     ([*PANEL, "-u", "chrf", "--shrink", "0.5"], "--shrink"),
     ([*PANEL, "-m", "length", "--shrink", "0.5"], "shrink"),
-    ([*PANEL, "-m", "length", "--prior", "x.json"], "--prior"),
+    ([*PANEL, "-m", "length", "--prior", "x.json"], "x.json"),
     ([*PANEL, "-u", "chrf", "--key-variable", "X"], "--key-variable"),
     ([*PANEL, "http://z/v1", "-u", "chrf"], "'http://z/v1'"),
     (["--upstream", "a=x", "-u", "chrf"], "--upstream a: base_url"),

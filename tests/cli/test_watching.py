@@ -12,7 +12,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.cli.terminal import console
-from discorank.cli.terminal.console import Progress
+from discorank.cli.terminal.console import Progress, own_quiet, set_quiet
 from discorank.cli.terminal.watching import (
     Watch,
     rows_of,
@@ -88,14 +88,16 @@ class Idle(LocalEngine):
 
 
 def test_a_warning_comes_once(capsys: Captured) -> None:
-    watch = Watch(Idle(), quiet=False)
+    watch = Watch(Idle())
     for _ in range(3):
         assert "30% busy" in watch.note()
     watch.close()
     err = capsys.readouterr().err
     assert err.count("warning: the workers were at work 30%") == 1
     assert "actor 2" in err
-    Watch(Idle(), quiet=True).close()
+    with own_quiet():
+        set_quiet(True)
+        Watch(Idle()).close()
     assert capsys.readouterr().err == ""
 
 

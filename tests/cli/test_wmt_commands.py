@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.speed.metric_tasks import write_folder
 from discorank.cli.main import main
-from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
+from discorank.integrations.formats.wmt.eval_set_folder import read_eval_set
 from discorank.rerank.selection.meta_evaluation.cell_permutation import DrawSettings
 from discorank.rerank.selection.meta_evaluation.task_results import num_steps, run_tasks, task_set
 
@@ -259,7 +259,7 @@ def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path
     path = tmp_path / "summaries.jsonl"
     row = {"id": "a", "model_id": "M", "references": ["a cat sat", "a dog"], "decoded": "a dog"}
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    arguments: list[str | Path] = ["score", path, "--from", "summeval", "-m", "chrf"]
+    arguments: list[str | Path] = ["testset", path, "--from", "summeval", "-m", "chrf"]
     error = run(capsys, *arguments, code=2)
     assert "no reference 'refA'; there are: reference1, reference2" in error
     assert "--main-reference NAME" in error
@@ -285,7 +285,7 @@ def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_pa
     shutil.copytree(TOY, folder)
     for path in folder.glob("metric-scores/*/Gap-*"):
         path.unlink()
-    table = run(capsys, "score", folder, *PAIRS, "-m", "chrf", "ter", "--metric-scores", folder)
+    table = run(capsys, "testset", folder, *PAIRS, "-m", "chrf", "ter", "--metric-scores", folder)
     assert "ter-refA" in table
     for pair in PAIRS[1:]:
         found = read_eval_set(folder, pair)
@@ -305,15 +305,23 @@ def test_score_of_documents_in_other_forms(
         capsys, "convert", TOY, "--from", "mtme", "--to", "wmt-xml", "-o", path, *PAIRS[:1], "he-en"
     )
     arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
-    of_xml = run(capsys, "score", path, "--from", "wmt-xml", *arguments).splitlines()
-    of_folder = run(capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
+    of_xml = run(capsys, "testset", path, "--from", "wmt-xml", *arguments).splitlines()
+    of_folder = run(capsys, "testset", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
     scores = [
         {row["system"]: row["corpus"] for row in map(json.loads, rows)}
         for rows in (of_xml, of_folder)
     ]
     assert scores[0]["alpha"] == scores[1]["alpha"]
     error = run(
-        capsys, "score", path, "--from", "wmt-xml", *arguments, "--metric-scores", tmp_path, code=2
+        capsys,
+        "testset",
+        path,
+        "--from",
+        "wmt-xml",
+        *arguments,
+        "--metric-scores",
+        tmp_path,
+        code=2,
     )
     assert "--language-pair: is missing" in error
 
@@ -324,14 +332,6 @@ def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) 
     assert "Gap-refA.seg.score: no score of beta. Add --missing leave-out, or --miss" in error
     assert "Gap-refA" not in run(capsys, "compare", TOY, *arguments, "--missing", "leave-out")
     assert "Gap-refA" in run(capsys, "compare", TOY, *arguments, "--missing", "zeros")
-
-
-def test_score_has_no_options_for_the_scores_of_others(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    # it writes none of them, so that holes in them stop nothing
-    error = run(capsys, "score", TOY, "-m", "chrf", "--missing", "zeros", code=2)
-    assert "unknown option --missing" in error
 
 
 @pytest.mark.filterwarnings("ignore:.*texts of zeta are not there, and count as empty")
@@ -354,7 +354,7 @@ def test_convert_there_and_back(
 
 
 def _leave_out() -> Any:
-    from discorank.integrations.formats.mtme.eval_set_folder import EvalSetOptions
+    from discorank.integrations.formats.wmt.eval_set_folder import EvalSetOptions
 
     return EvalSetOptions(missing="leave-out")
 
@@ -411,7 +411,7 @@ def test_decode_reads_folders_and_goes_on(
 def test_holes_in_scores_of_others_do_not_stop_scoring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments: list[str | Path] = ["score", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
+    arguments: list[str | Path] = ["testset", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
     run(capsys, *arguments, tmp_path)  # Gap lacks a system
     written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
     assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}

@@ -8,7 +8,7 @@ from statistics import mean
 from benchmarks.structure.pages import pages_of
 
 PAGES = pages_of(Path(__file__).parents[2] / "docs")
-MAX_GUIDE_PAGES, MAX_RESULTS, MAX_RESULT_WORDS = 22, 12, 700
+MAX_GUIDE_PAGES, MAX_RESULTS, MAX_RESULT_WORDS = 22, 13, 700
 MAX_WORDS = {"guide": 32_000, "reference": 6_000, "design": 2_000}
 MAX_MEAN, MAX_SENTENCE = 20, 40
 

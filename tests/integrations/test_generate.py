@@ -557,7 +557,7 @@ def test_progress_counts_every_input_once(
             shown.append((done, self.bar.total))
 
     scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
-    monkeypatch.setitem(generate.BACKENDS, "huggingface", lambda values: next(scribes))
+    monkeypatch.setattr(generate, "_loaded", lambda *options: next(scribes))
     monkeypatch.setattr(generate, "Progress", Seen)
     monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
     rows_in = [{"id": f"{i:03}", "source": TEXTS[0]} for i in range(12)]
@@ -661,7 +661,7 @@ def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
         (["--generator", "./nowhere"], "there is no such file or folder"),
         (["--dtype", "int3"], "unknown dtype 'int3'"),
         (["--sampling", "beam", "--temperature", "0.5"], "a beam has no temperature"),
-        (["--max-new-tokens", "100"], "max_new_tokens: found 100, the model has 64 positions"),
+        (["--max-new-tokens", "100"], "--max-new-tokens: found 100, the model has 64 positions"),
         (["--prompt", "{target_context} {source}"], "the prompt reads context, but none is kept"),
         (["-u", "chrf"], "the prompt does not read what was chosen"),
         (["--backend", "abacus"], "backend"),

@@ -17,7 +17,7 @@ from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
 
 from ..support.proxying import scoring
-from ..support.serving import Reply, Seen, serving
+from ..support.serving import Reply, serving
 
 COMPLETIONS = ["a cat sat", "the dog", "", "dogs"]
 REFERENCES = ["a cat sat down", "the dog", "x", ["cats", "dogs and cats"]]
@@ -232,19 +232,6 @@ def test_numbers_that_are_none_are_errors_in_their_places() -> None:
     body = json.dumps({"data": [{"index": 0, "score": math.nan}, {"index": 1, "score": 1}]})
     first, _ = _replied(body.encode())
     assert isinstance(first, MetricError)
-
-
-def test_requests_that_fail_for_a_while_are_repeated() -> None:
-    good = {"data": [{"index": 0, "score": 2.5}]}
-
-    def answer(seen: Seen, number: int) -> Reply:
-        busy = Reply({"error": "later"}, status=429, headers={"retry-after": "0"})
-        return (busy, Reply(b"{", length=1), Reply(b"no", status=500), Reply(good))[number]
-
-    with serving(answer) as server:
-        scores = discorank.Scores(server.url, retries=5, backoff_seconds=0.0)
-        assert scores.score(["a"], ["r"]).tolist() == [2.5]
-        assert [seen.path for seen in server.seen] == ["/v1/score"] * 4
 
 
 def _rewarded(reward: RewardFunction, results: Any) -> None:

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.cli.commands.generate import server_generator
+from discorank.cli.commands.generate import GeneratorOptions, ServerOptions, server_generator
 from discorank.cli.main import main
 from discorank.integrations import server as server_module
 from discorank.integrations.generation.generator import Generated, Generator, Prompt
+from discorank.integrations.huggingface.model_loading import GenerationSettings
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings, exchange
 from discorank.integrations.server import generator as replies
 from discorank.integrations.server.exchange import UnusableError
@@ -929,47 +930,27 @@ def test_one_call_refuses_settings_that_do_not_fit(settings: dict[str, Any], mes
 
 # from the command line
 
-UNSET = """revision max_input_tokens source_lang target_lang max_new_tokens system request model key_variable
-    cutoff reference_sampling reference_cutoff reference_temperature"""
-SHARED: dict[str, Any] = dict.fromkeys(UNSET.split()) | {
-    **{
-        "generator": "m",
-        "base_url": "http://localhost:1/v1",
-        "sampling": "ancestral",
-        "num_candidates": 5,
-        "seed": 3,
-    },
-    **{
-        "temperature": 1.0,
-        "num_references": 0,
-        "chat": False,
-        "connections": 8,
-        "timeout_seconds": 600.0,
-    },
-    **{"retries": 5, "backoff_seconds": 0.5},
-}
+CONNECTION = Connection("http://localhost:1/v1")
+
+
+def made(server: ServerOptions | None = None, **drawing: Any) -> ServerGenerator:
+    """The generator of a command's options."""
+    options = GeneratorOptions(backend="server", generator=drawing.pop("generator", "m"))
+    connection = drawing.pop("connection", CONNECTION)
+    chosen = {"sampling": "ancestral", "num_candidates": 5, "seed": 3, **drawing}
+    shared = GenerationSettings(**chosen)
+    return server_generator(options, shared, server or ServerOptions(), connection)
 
 
 def test_the_options_of_the_command_make_a_generator() -> None:
-    made = server_generator(SHARED, logprobs=True)
-    assert made.settings == ServerSettings(model="m", num_candidates=5, seed=3, logprobs=True)
-    assert made.connection == Connection("http://localhost:1/v1")
-    more = {
-        "sampling": "nucleus",
-        "num_references": 2,
-        "reference_sampling": "ancestral",
-        "max_new_tokens": 7,
-    }
-    chosen = server_generator(
-        {**SHARED, **more, "chat": True, "system": "s", "request": "{}"}, logprobs=False
-    ).settings
+    plain = made(logprobs=True)
+    assert plain.settings == ServerSettings(model="m", num_candidates=5, seed=3, logprobs=True)
+    assert plain.connection == CONNECTION
+    references = {"num_references": 2, "reference_sampling": "ancestral"}
+    own = ServerOptions(system="s", request="{}")
+    chosen = made(own, sampling="nucleus", **references, max_new_tokens=7, chat=True).settings
     assert (chosen.top_p, chosen.reference_top_p, chosen.max_new_tokens) == (0.9, 1.0, 7)
-    assert (
-        server_generator(
-            {**SHARED, "sampling": "nucleus", "cutoff": 0.5}, logprobs=False
-        ).settings.top_p
-        == 0.5
-    )
+    assert made(sampling="nucleus", cutoff=0.5).settings.top_p == 0.5
 
 
 @pytest.mark.parametrize(
@@ -984,13 +965,12 @@ def test_the_options_of_the_command_make_a_generator() -> None:
             {"num_references": 1, "reference_sampling": "beam"},
             "reference_sampling: servers do not know beam",
         ),
-        ({"target_lang": "de"}, "--target-lang: is no option of servers"),
         ({"generator": None}, "--generator: is missing"),
-        ({"base_url": None}, "--base-url: is missing"),
+        ({"connection": None}, "--base-url: is missing"),
     ],
 )
 def test_options_that_servers_do_not_have_are_refused(
     options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        server_generator({**SHARED, **options}, logprobs=False)
+        made(**options)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
-from discorank.cli.options import MODEL_OPTIONS
-from discorank.cli.options.inputs import adapted
-from discorank.integrations.formats.human_scores import read_rankings
+from discorank.cli.options.command_options import ModelOptions, ReadingOptions
+from discorank.cli.options.metric_options import MetricOptions
+from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
     MEAN_PENALTY,
@@ -406,11 +406,12 @@ def test_a_combination_is_a_named_mix(tmp_path: Path) -> None:
     assert metric.with_defaults(device="cpu").for_language("de") is metric
     bleu = load_metric("combination", model=write(tmp_path / "b.json", ("bleu", 2)))
     assert bleu.for_language("zh") is bleu
-    assert adapted(bleu, {**dict.fromkeys(MODEL_OPTIONS), "lang": "zh"}) is bleu
+    assert MetricOptions(reading=ReadingOptions(lang="zh")).adapted(bleu) is bleu
     neural = load_metric(
         "combination", model=write(tmp_path / "n.json", ("bertscore", 2), ("bleu", 2))
     )
-    moved = adapted(neural, {**dict.fromkeys(MODEL_OPTIONS), "device": "cpu", "lang": "zh"})
+    models = ModelOptions(device="cpu")
+    moved = MetricOptions(reading=ReadingOptions(lang="zh"), models=models).adapted(neural)
     assert [part.signature() for _, part in moved.parts] == [
         part.signature() for _, part in neural.parts
     ]

@@ -111,6 +111,24 @@ class Hungry(Metric):
         return HungryScorer()
 
 
+@settings
+class Placed(Metric):
+    """Shared words; a process that loads it leaves a file in the folder, with its node and the GPUs that it sees."""
+
+    folder: str = ""
+    name: ClassVar[str] = f"{__name__}:Placed"
+    info: ClassVar[Info] = Info(summary="toy", bucketed=True)
+
+    def load(self) -> Scorer:
+        import ray
+
+        if ray.is_initialized():
+            node = ray.get_runtime_context().get_node_id()
+            gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+            Path(self.folder, str(os.getpid())).write_text(f"{node} {gpus}")
+        return HungryScorer()
+
+
 class HungryScorer(Scorer):
     """Refuses what does not fit."""
 

@@ -22,9 +22,9 @@ class Nodes:
             initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES}
         )
 
-    def add(self, cores: int) -> Any:
-        """A node that is ready."""
-        return self.cluster.add_node(num_cpus=cores, object_store_memory=STORE_BYTES)
+    def add(self, cores: int, gpus: int = 0) -> Any:
+        """A node that is ready; it declares GPUs that it does not have."""
+        return self.cluster.add_node(num_cpus=cores, num_gpus=gpus, object_store_memory=STORE_BYTES)
 
     def kill(self, node: Any) -> None:
         """The node and all on it die at once."""

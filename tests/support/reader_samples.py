@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 
 from discorank.cli.options.system_outputs import read_judged_file
 from discorank.integrations.files.entries import ListEntry
+from discorank.integrations.formats.document_outputs import read_documents
 from discorank.integrations.formats.format_table import Format, formats
-from discorank.integrations.formats.human_scores import read_rankings
-from discorank.integrations.formats.mtme.eval_set_folder import (
+from discorank.integrations.formats.open_lists import open_documents, open_lists
+from discorank.integrations.formats.readers.systems import SystemsOptions
+from discorank.integrations.formats.score_columns import read_score_columns
+from discorank.integrations.formats.system_texts import OutputFiles, read_outputs
+from discorank.integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
     read_eval_set,
     read_ratings,
 )
-from discorank.integrations.formats.open_lists import open_documents, open_lists
-from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
-from discorank.integrations.formats.score_columns import read_score_columns
-from discorank.integrations.formats.system_texts import OutputFiles, read_outputs
+from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.integrations.generation.prompts import read_prompts
 from discorank.metrics.storage.line_source import LineSource
 from discorank.rerank.lists import read_list, write_list

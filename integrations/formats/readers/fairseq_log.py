@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import c_float
+from functools import partial
 from math import inf, log, nextafter
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ....rerank.lists import Candidate, CandidateList, check_logprob
 from ....rerank.runs.row_loop import Entry
-from ...files.entries import ListEntry, ListLines, error_entry, list_entry
+from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry, typed
+from ...files.line_spool import LineSpool
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
 from .flat import count_lines
 from .nbest_lines import LOGPROB, SCORE, feature_column, features, finite_number, number_text
@@ -37,10 +39,21 @@ _FIX_GAP = (
     "--skip-invalid-size-inputs-valid-test leaves out long inputs; with --num-shards all logs are needed (cat them); "
     "a log that was cut off lacks some too"
 )
+_FIX = "Give what fairseq-generate or fairseq-interactive wrote: its stdout, or the file in --results-path"
+# editors strip the tab before an empty text
+RECORD = re.compile(rb"(?![HDPIWF]-[\d_]+\Z)([STHDPAEIWCF])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
+_DAMAGED = re.compile(rb"[STHDPAEIWCF]-\d")
+_TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
+_LOG = re.compile(
+    rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| "
+)
+_NO_RECORD = "expected <letter>-<id>, a tab, values"
 _NAMES = {"D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
-_TAKEN = frozenset({"score", "tokenized", "token_scores", LOGPROB, *_FIELDS.values()})
-_ONCE = {"S": "source", "T": "target", "W": "seconds"}
+# fields that have lines of their own
+OWN = (SCORE, "tokenized", "token_scores", *_FIELDS.values())
+_LIST_KEYS = ("seconds", "constraints")
+_MANY_DIGITS = 14  # a number of as many was not rounded when it was written
 
 
 def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterator[ListEntry]:
@@ -53,34 +66,70 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
     Raises:
         InputError: nothing in the file is a line of a fairseq log, or an id lies beyond `num_sentences`.
     """
-    blocks = LogBlocks(source)
-    try:
-        ids = blocks.ids
-        end = int(ids[-1]) + 1 if len(ids) else 0
-        if num_sentences is not None:
-            if end > num_sentences:
-                raise source.refusal(
-                    0,
-                    f"a sentence with id {end - 1}, but there are {num_sentences} sources",
-                    "Are the files the right ones?",
-                )
-            end = num_sentences
-        summary = _summary(ids, end)
-        required = frozenset("SDP") & blocks.kinds
+    ids, last_lines, kinds = array("q"), array("q"), set[str]()
+    with LineSpool() as spool:
+        for sentence_id, own_kinds, lines in _blocks(source):
+            spool.add(lines)
+            ids.append(sentence_id)
+            last_lines.append(lines[-1][0])
+            kinds.update(own_kinds)
+        end = max(ids, default=-1) + 1
+        if num_sentences is not None and end > num_sentences:
+            problem = f"a sentence with id {end - 1}, but there are {num_sentences} sources"
+            raise source.refusal(0, problem, "Are the files the right ones?")
+        end = end if num_sentences is None else num_sentences
+        summary = _summary(np.unique(np.asarray(ids)), end)
+        required = frozenset("SDP") & kinds
         expected_id = 0
-        for block in blocks:
-            first_line, _ = block.lines[0]
-            if block.id > expected_id:
-                yield _gap(expected_id, block.id, summary, source.name, first_line)
-            expected_id = max(expected_id, block.id + 1)
-            yield _entry(block, required, source.name)
+        for i in np.argsort(np.asarray(ids), kind="stable").tolist():
+            lines = list(spool.lines(i))
+            if ids[i] > expected_id:
+                yield _gap(expected_id, ids[i], summary, source.name, lines[0][0])
+            expected_id = max(expected_id, ids[i] + 1)
+            # the log may end within a block, at a line that no newline ends
+            is_cut = lines[-1][0] == source.open_line
+            yield _entry(ids[i], lines, required, source, is_cut)
         if expected_id < end:
-            yield _gap(expected_id, end, summary, source.name, max(1, blocks.last_line))
-    finally:
-        blocks.close()
+            yield _gap(expected_id, end, summary, source.name, max(last_lines, default=1))
 
 
-def _summary(ids: np.ndarray[tuple[int], np.dtype[np.int64]], end: int) -> str:
+def _blocks(source: LineSource) -> Iterator[tuple[int, str, list[Line]]]:
+    """The id, the kinds of records and the lines of every block, a run of lines of one sentence.
+
+    A block ends before a line of another id and before a second S- or T- line. A line that is no record belongs to it
+    if it looks like a damaged record or like the rest of a text with a line break, and spoils it.
+    """
+    block, block_id, kinds, first_stray = ListLines(source.name), -1, "", 0
+    for number, line in without_trailing_blanks(source):
+        record = RECORD.match(line)
+        if record is not None:
+            kind, sentence_id = record[1].decode(), int(record[2])
+            is_second = kind in "ST" and kind in kinds
+            if block.lines and (sentence_id != block_id or is_second):
+                yield block_id, kinds, block.lines
+                block, kinds = ListLines(source.name), ""
+            block_id, kinds = sentence_id, kinds + kind
+        elif not _is_fragment(line, kinds):
+            first_stray = first_stray or (number if line.strip() else 0)
+            continue
+        elif not block.lines:
+            raise source.refusal(number, f"found {line[:40]!r}, {_NO_RECORD}", _FIX)
+        block.add((number, line))
+    if block.lines:
+        yield block_id, kinds, block.lines
+    elif first_stray:
+        problem = "no line of a fairseq log (S-0, H-0, ...) in the file"
+        raise source.refusal(first_stray, problem, _FIX)
+
+
+def _is_fragment(line: bytes, kinds: str) -> bool:
+    """Whether a line that is no record seems to be a part of one; `kinds` are those of the block before it."""
+    follows_text = kinds[-1:] in _TEXTS
+    is_text = follows_text and bool(line.strip()) and not _LOG.match(line)
+    return is_text or _DAMAGED.match(line) is not None
+
+
+def _summary(ids: NDArray[np.int64], end: int) -> str:
     """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many.
 
     Args:
@@ -90,13 +139,12 @@ def _summary(ids: np.ndarray[tuple[int], np.dtype[np.int64]], end: int) -> str:
     # a run of missing ids lies between two neighbours that differ by more than 1
     neighbours = np.concatenate([[-1], ids, [end]])
     before_gap = np.flatnonzero(np.diff(neighbours) > 1)
-    first_gaps = before_gap[:SHOWN_GAPS]
-    gaps = [range(int(neighbours[i]) + 1, int(neighbours[i + 1])) for i in first_gaps]
+    runs = [(int(neighbours[i]) + 1, int(neighbours[i + 1])) for i in before_gap[:SHOWN_GAPS]]
     num_missing = end - len(ids)
     if num_missing <= SHOWN_GAPS:
-        shown = [str(i) for gap in gaps for i in gap]
+        shown = [str(i) for start, stop in runs for i in range(start, stop)]
     else:
-        shown = [_id_range(gap.start, gap.stop) for gap in gaps]
+        shown = [_id_range(start, stop) for start, stop in runs]
     rest = ", ..." if len(before_gap) > SHOWN_GAPS else ""
     return f"{num_missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
 
@@ -109,49 +157,33 @@ def _id_range(start: int, stop: int) -> str:
 def _gap(start: int, stop: int, summary: str, name: str, line: int) -> ListEntry:
     """The error entry for the ids from `start` to before `stop`."""
     missing_ids = _id_range(start, stop)
-    error = InputError(
-        summary,
-        where=f"id {missing_ids}",
-        fix=_FIX_GAP,
-    )
+    error = InputError(summary, where=f"id {missing_ids}", fix=_FIX_GAP)
     return error_entry(error, name, line, b"", missing_ids)
 
 
-def _entry(block: LogBlock, required: frozenset[str], name: str) -> ListEntry:
+def _entry(
+    sentence_id: int, lines: list[Line], required: frozenset[str], source: LineSource, is_cut: bool
+) -> ListEntry:
     """The list of a block; `required` are the kinds of lines that the log has, so that each list must have them."""
-    raw = b"".join(line + b"\n" for _, line in block.lines)
-    first_line, _ = block.lines[0]
+    raw = b"".join(line + b"\n" for _, line in lines)
+    first_line, _ = lines[0]
+    sentence = _Sentence()
     try:
-        return list_entry(_candidate_list(block, required, name), first_line, raw)
+        for number, line in lines:
+            with in_line(source, number):
+                sentence.add(line)
+        with in_line(source, first_line):
+            record = sentence.candidate_list(str(sentence_id), required)
+            if is_cut:
+                fix = "Was it cut off? If not, add the newline"
+                raise InputError("no newline ends the log", fix=fix)
     except InputError as error:
-        return Entry(None, error, first_line, raw, str(block.id))
+        return Entry(None, error, first_line, raw, str(sentence_id))
+    return list_entry(record, first_line, raw)
 
 
-def _candidate_list(
-    block: LogBlock,
-    required: frozenset[str],
-    name: str,
-) -> CandidateList:
-    """The list that the lines of a block make; errors name the file and the line."""
-    records = _SentenceRecords()
-    for number, line in block.lines:
-        try:
-            records.add(line)
-        except InputError as error:
-            raise error.inside(f"{name}:{number}") from None
-    first_line, _ = block.lines[0]
-    try:
-        candidate_list = records.candidate_list(str(block.id), required)
-        if block.cut:
-            fix = "Was it cut off? If not, add the newline"
-            raise InputError("no newline ends the log", fix=fix)
-    except InputError as error:
-        raise error.inside(f"{name}:{first_line}") from None
-    return candidate_list
-
-
-class _SentenceRecords:
-    """The fields of the lines of one sentence, by the letter of their kind."""
+class _Sentence:
+    """The values of the lines of one sentence, by the letter of their kind."""
 
     def __init__(self) -> None:
         self._once: dict[str, Any] = {}
@@ -159,112 +191,81 @@ class _SentenceRecords:
         self._hypotheses: list[dict[str, Any]] = []
 
     def add(self, line: bytes) -> None:
-        """Takes the next line.
-
-        Raises:
-            InputError: it cannot stand here, or its values cannot be read.
-        """
+        """Takes the next line; raises InputError where it cannot stand here, or its values cannot be read."""
         record = RECORD.match(line)
         if record is None:
-            problem = f"found {excerpt(line.decode())}, expected <letter>-<id>, a tab, values"
             fix = "Is there a line break in a text, or was stderr written into the log?"
-            raise InputError(problem, fix=fix)
-        kind = record[1].decode()
-        rest = line[record.end() :].decode()
-        if kind in _ONCE:
-            if kind in self._once:
-                raise InputError(f"a second {_ONCE[kind]} line", where=f"{kind}-")
-            self._once[kind] = _seconds(rest) if kind == "W" else rest
+            raise InputError(f"found {excerpt(line.decode())}, {_NO_RECORD}", fix=fix)
+        kind, rest = record[1].decode(), line[record.end() :].decode()
+        value = _VALUES[kind](rest) if kind in _VALUES else rest
+        if kind == "H":
+            self._hypotheses.append({"H": value, "E": []})
         elif kind == "C":
-            self._constraints.append(rest)
-        elif kind == "H":
-            score, text = _scored_text(rest, "H-")
-            self._hypotheses.append({"H": text, "score": LN2 * score, "E": []})
+            self._constraints.append(value)
         else:
-            self._add_to_hypothesis(kind, rest)
-
-    def _add_to_hypothesis(self, kind: str, rest: str) -> None:
-        """Takes a D-, P-, A-, I- or E- line, which belongs to the H- line before it."""
-        last = self._hypotheses[-1] if self._hypotheses else None
-        if last is None or (kind in last and kind != "E"):
-            raise InputError(
-                f"a {kind}- line that belongs to no H- line",
-                where=f"{kind}-",
-                fix="Is the log whole?",
-            )
-        if kind == "E":
-            last["E"].append(rest)
-        elif kind == "P":
-            values = rest.split()
-            last["P"] = LN2 * sum(_logarithm(value, "P-") for value in values)
-            check_logprob(last["P"], "P-")
-            last["tokens"] = " ".join(values) if len(values) > 1 else ""
-        elif kind == "I":
-            last["I"] = _steps(rest)
-        elif kind == "F":
-            last["F"] = _features(rest)
-        elif kind == "D":
-            _, last["D"] = _scored_text(rest, "D-")
-        else:
-            last[kind] = rest
+            last = self._hypotheses[-1] if self._hypotheses else None
+            target = self._once if kind in "STW" else last
+            if target is None or (kind in target and kind != "E"):
+                problem = f"a {kind}- line that belongs to no H- line, or a second one"
+                raise InputError(problem, where=f"{kind}-", fix="Is the log whole?")
+            if kind == "E":
+                target["E"].append(value)
+            else:
+                target[kind] = value
 
     def candidate_list(self, list_id: str, required: frozenset[str]) -> CandidateList:
-        """The candidate list.
-
-        Raises:
-            InputError: there are no hypotheses, or a line is missing that other sentences have.
-        """
-        self._check_complete(required)
-        extra = {}
-        if "W" in self._once:
-            extra["seconds"] = self._once["W"]
-        if self._constraints:
-            extra["constraints"] = self._constraints
-        return CandidateList(
-            id=list_id,
-            candidates=tuple(map(_candidate, self._hypotheses)),
-            source=self._once.get("S"),
-            references=(self._once["T"],) if "T" in self._once else (),
-            extra=extra,
-        )
-
-    def _check_complete(self, required: frozenset[str]) -> None:
-        """Raises InputError if a line is missing."""
+        """The list; raises InputError where there are no hypotheses, or a line is missing that other sentences have."""
         if "S" in required and "S" not in self._once:
             fix = "Was stderr written into the log? Keep it apart: 2>err"
             raise InputError("no S- line, which others have", fix=fix)
         if not self._hypotheses:
             raise InputError("no H- line", fix="Was the log cut off, or written with --quiet?")
         for i, hypothesis in enumerate(self._hypotheses):
-            for kind in sorted(required & _NAMES.keys()):
-                if kind not in hypothesis:
-                    problem = (
-                        f"hypothesis {i} has no {kind}- line ({_NAMES[kind]}), which others have"
-                    )
-                    raise InputError(problem, fix="Was the log cut off?")
+            for kind in sorted(required & _NAMES.keys() - hypothesis.keys()):
+                problem = f"hypothesis {i} has no {kind}- line ({_NAMES[kind]}), which others have"
+                raise InputError(problem, fix="Was the log cut off?")
+        extra = {"seconds": self._once["W"]} if "W" in self._once else {}
+        if self._constraints:
+            extra["constraints"] = self._constraints
+        return CandidateList(
+            list_id,
+            tuple(map(_candidate, self._hypotheses)),
+            self._once.get("S"),
+            references=(self._once["T"],) if "T" in self._once else (),
+            extra=extra,
+        )
 
 
 def _candidate(hypothesis: dict[str, Any]) -> Candidate:
     """The candidate of one hypothesis; `tokenized` is its H- text where that is another."""
-    text = hypothesis.get("D", hypothesis["H"])
-    fields = {}
-    if hypothesis["score"] != -inf:
-        fields["score"] = hypothesis["score"]
-    if text != hypothesis["H"]:
-        fields["tokenized"] = hypothesis["H"]
-    if hypothesis.get("tokens"):
-        fields["token_scores"] = hypothesis["tokens"]
+    score, tokenized = hypothesis["H"]
+    _, text = hypothesis.get("D", hypothesis["H"])
+    logprob, token_scores = hypothesis.get("P", (None, ""))
+    fields: dict[str, Any] = {}
+    if score != -inf:
+        fields["score"] = LN2 * score
+    if text != tokenized:
+        fields["tokenized"] = tokenized
+    if token_scores:
+        fields["token_scores"] = token_scores
     for kind, name in _FIELDS.items():
         if hypothesis.get(kind, []) != []:
             fields[name] = hypothesis[kind]
-    fields |= hypothesis.get("F", {})
-    return Candidate(text, hypothesis.get("P"), fields)
+    return Candidate(text, logprob, fields | hypothesis.get("F", {}))
 
 
-def _scored_text(rest: str, where: str) -> tuple[float, str]:
+def _scored_text(where: str, rest: str) -> tuple[float, str]:
     """Score and text of an H- or D- line; the tab of an empty text may be missing."""
     score, _, text = rest.partition("\t")
     return _logarithm(score, where), text
+
+
+def _total(rest: str) -> tuple[float, str]:
+    """The log-probability of a P- line, and its values where there are several."""
+    values = rest.split()
+    logprob = LN2 * sum(_logarithm(value, "P-") for value in values)
+    check_logprob(logprob, "P-")
+    return logprob, " ".join(values) if len(values) > 1 else ""
 
 
 def _logarithm(text: str, where: str) -> float:
@@ -275,7 +276,7 @@ def _logarithm(text: str, where: str) -> float:
 def _features(rest: str) -> dict[str, Any]:
     """The features of an F- line."""
     values = features(rest)
-    if taken := _TAKEN & values.keys():
+    if taken := {*OWN, LOGPROB} & values.keys():
         problem = "a feature of this name, for which there is another line"
         raise InputError(problem, where=f"F-.{min(taken)}")
     return values
@@ -283,8 +284,7 @@ def _features(rest: str) -> dict[str, Any]:
 
 def _steps(text: str) -> int:
     """The number of steps of an I- line."""
-    is_number = text.isascii() and text.isdigit()
-    if not is_number or len(text) >= 19:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError(f"found {text!r:.40}, expected a whole number", where="I-")
     return int(text)
 
@@ -295,143 +295,15 @@ def _seconds(rest: str) -> float:
     return finite_number(seconds, "W-")
 
 
-SPOOL_BYTES = 64 << 20
-# editors strip the tab before an empty text
-RECORD = re.compile(rb"(?![HDPIWF]-[\d_]+\Z)([STHDPAEIWCF])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
-_DAMAGED = re.compile(rb"[STHDPAEIWCF]-\d")
-_TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
-_LOG = re.compile(
-    rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| "
-)
-_FIX = "Give what fairseq-generate or fairseq-interactive wrote: its stdout, or the file in --results-path"
-
-
-class LogBlock(NamedTuple):
-    """The lines of one sentence; `cut`: the log ends within them, at a line that no newline ends."""
-
-    id: int
-    lines: list[Line]
-    cut: bool
-
-
-class LogBlocks:
-    """The blocks of a log.
-
-    Args:
-        source: the log, read to its end at once.
-
-    Raises:
-        InputError: it holds text but no block, one larger than any real one, or a damaged line before the first.
-    """
-
-    def __init__(self, source: LineSource) -> None:
-        # one value per block, in the order of the log
-        self._ids = array("q")
-        self._offsets = array("q")
-        self._sizes = array("q")
-        self._file = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115  closed by `close`
-        self.kinds: set[str] = set()
-        self.last_line = 0
-        self._last_is_cut = False
-        try:
-            self._read(source)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Removes the temporary file."""
-        self._file.close()
-
-    def __iter__(self) -> Iterator[LogBlock]:
-        """The blocks by id, those of one id in the order of the log."""
-        last = len(self._ids) - 1
-        by_id = np.argsort(np.asarray(self._ids), kind="stable")
-        for i in by_id.tolist():
-            self._file.seek(self._offsets[i])
-            data = self._file.read(self._sizes[i])
-            lines = [_loaded(line) for line in data.split(b"\n")[:-1]]
-            is_cut = self._last_is_cut and i == last
-            yield LogBlock(self._ids[i], lines, is_cut)
-
-    @property
-    def ids(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The distinct ids, ascending."""
-        return np.unique(np.asarray(self._ids))
-
-    def _read(self, source: LineSource) -> None:
-        """Splits the log into blocks.
-
-        A block ends before a line of another id and before a second S- or T- line. A line that is no record belongs to
-        it if it looks like a damaged record or like the rest of a text with a line break, and spoils it.
-        """
-        block = ListLines(source.name)
-        current_id = -1
-        kinds = ""  # of the records in the block, in order
-        first_stray = 0
-        for number, line in without_trailing_blanks(source):
-            self.last_line = number
-            if record := RECORD.match(line):
-                kind = record[1].decode()
-                sentence_id = int(record[2])
-                is_second = kind in "ST" and kind in kinds
-                if block.lines and (sentence_id != current_id or is_second):
-                    self._add(current_id, block, kinds)
-                    block = ListLines(source.name)
-                    kinds = ""
-                current_id = sentence_id
-                kinds += kind
-            elif _is_fragment(line, kinds):
-                if not block.lines:
-                    raise source.refusal(
-                        number,
-                        f"found {line[:40]!r}, expected <letter>-<id>, a tab, values",
-                        _FIX,
-                    )
-            else:
-                stray = number if line.strip() else 0
-                first_stray = first_stray or stray
-                continue
-            block.add((number, line))
-        if block.lines:
-            last_number, _ = block.lines[-1]
-            self._last_is_cut = last_number == source.open_line
-            self._add(current_id, block, kinds)
-        elif first_stray:
-            raise source.refusal(
-                first_stray,
-                "no line of a fairseq log (S-0, H-0, ...) in the file",
-                _FIX,
-            )
-
-    def _add(self, sentence_id: int, block: ListLines, kinds: str) -> None:
-        """Writes a block to the temporary file, each line with its number."""
-        data = b"".join(b"%d %s\n" % line for line in block.lines)
-        self._ids.append(sentence_id)
-        self._offsets.append(self._file.tell())
-        self._sizes.append(len(data))
-        self._file.write(data)
-        self.kinds.update(kinds)
-
-
-def _is_fragment(line: bytes, kinds: str) -> bool:
-    """Whether a line that is no record seems to be a part of one; `kinds` are those of the block before it."""
-    if _DAMAGED.match(line):
-        return True
-    follows_text = kinds[-1:] in _TEXTS
-    return follows_text and bool(line.strip()) and not _LOG.match(line)
-
-
-def _loaded(line: bytes) -> Line:
-    """The number and the text of a line of the temporary file."""
-    number, _, text = line.partition(b" ")
-    return int(number), text
-
-
-# fields that have lines of their own
-OWN = (SCORE, "tokenized", "token_scores", "alignment", "steps", "history")
-_MANY_DIGITS = 14  # a number of as many was not rounded when it was written
-_LIST_KEYS = ("seconds", "constraints")
+# values of lines that are not plain texts
+_VALUES: Mapping[str, Callable[[str], Any]] = {
+    "H": partial(_scored_text, "H-"),
+    "D": partial(_scored_text, "D-"),
+    "P": _total,
+    "I": _steps,
+    "F": _features,
+    "W": _seconds,
+}
 
 
 def fairseq_lines(record: CandidateList) -> Iterator[str]:
@@ -444,13 +316,6 @@ def fairseq_lines(record: CandidateList) -> Iterator[str]:
     if not (number.isascii() and number.isdigit()) or str(int(number[:19])) != number:
         problem = f"found {number!r:.60}, and fairseq numbers its sentences"
         raise InputError(problem, where="id", fix="Write moses, which takes any id")
-    if record.source is not None:
-        yield f"S-{number}\t{record.source}"
-    if len(record.references) > 1:
-        problem = f"found {len(record.references)}, and fairseq has one"
-        raise InputError(problem, where="references", fix="Leave them out: --lossy")
-    for reference in record.references:
-        yield f"T-{number}\t{reference}"
     yield from _list_lines(record, number)
     for i, candidate in enumerate(record.candidates):
         try:
@@ -460,10 +325,17 @@ def fairseq_lines(record: CandidateList) -> Iterator[str]:
 
 
 def _list_lines(record: CandidateList, number: str) -> Iterator[str]:
-    """The fields of a list beside its texts."""
+    """The lines of a list beside those of its candidates."""
+    if record.source is not None:
+        yield f"S-{number}\t{record.source}"
+    if len(record.references) > 1:
+        problem = f"found {len(record.references)}, and fairseq has one"
+        raise InputError(problem, where="references", fix="Leave them out: --lossy")
+    for reference in record.references:
+        yield f"T-{number}\t{reference}"
     if "seconds" in record.extra:
         yield f"W-{number}\t{number_text(record.extra['seconds'], 'seconds')}\tseconds"
-    for constraint in _texts(record.extra.get("constraints", []), "constraints"):
+    for constraint in typed(list[str], record.extra.get("constraints", []), "constraints"):
         yield f"C-{number}\t{constraint}"
 
 
@@ -482,7 +354,8 @@ def _candidate_lines(candidate: Candidate, number: str) -> Iterator[str]:
         yield f"A-{number}\t{fields.pop('alignment')}"
     if "steps" in fields:
         yield f"I-{number}\t{fields.pop('steps')}"
-    for step, text in enumerate(_texts(fields.pop("history", []), "history")):
+    history: list[str] = typed(list[str], fields.pop("history", []), "history")
+    for step, text in enumerate(history):
         yield f"E-{number}_{step}\t{text}"
     if fields:
         yield f"F-{number}\t{feature_column(fields)}"
@@ -508,12 +381,6 @@ def base2(value: Any, where: str) -> str:
         return abs(LN2 * one - value), min(num_digits, _MANY_DIGITS), one != of_single, one
 
     return repr(float(min(near, key=key)))
-
-
-def _texts(value: Any, where: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise InputError(f"found {excerpt(value)}, expected texts", where=where)
-    return value
 
 
 def _open(path: str | Path, options: ListOptions) -> OpenedFiles:

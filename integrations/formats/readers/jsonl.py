@@ -6,12 +6,10 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +17,38 @@ from ....metrics.errors import InputError
 from ....metrics.log import LOG
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
-from ....rerank.lists import read_list
+from ....rerank.lists import CandidateList, read_list
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, error_entry, list_entry
-from ..format_table import Format, ListOptions, OpenedFiles, format_of_object, format_of_text
-
-
-def read_jsonl(source: NumberedLines) -> JsonEntries:
-    """One entry per line, but for empty lines at the end.
-
-    Raises:
-        InputError: the first line that is not empty shows another format.
-    """
-    return JsonEntries(source)
+from ..format_table import (
+    Format,
+    ListOptions,
+    OpenedFiles,
+    format_of_object,
+    format_of_text,
+    is_eval_set_folder,
+)
 
 
 class JsonEntries:
-    """The entries of a file, of which the rest can be had as lines for others to read.
+    """The entries of a file, one per line but for empty lines at the end.
 
     Args:
-        source: the file.
+        source: the file; iterating raises InputError where its first line shows another format.
     """
 
     def __init__(self, source: NumberedLines) -> None:
-        self.name = source.name
-        self.lines = self._with_remark(_recognised_lines(source))  # those not yet read
+        self._entries = self._read(source)
         self.on_remark: Callable[[str], object] = LOG.info
 
-    def _with_remark(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """The lines; where the first has no id, it is said what is taken for it."""
-        for number, line in islice(lines, 1):
-            if b'"id"' not in line:
-                self.on_remark(f"{self.name}: lists without an id get the numbers of their lines")
-            yield number, line
-        yield from lines
+    def _read(self, source: NumberedLines) -> Iterator[ListEntry]:
+        """The entries; where the first line has no id, a remark says what is taken for it."""
+        is_first = True
+        for number, line in recognised_lines(source):
+            if is_first and b'"id"' not in line:
+                self.on_remark(f"{source.name}: lists without an id get the numbers of their lines")
+            is_first = False
+            yield entry_of_line(source.name, number, line)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """Itself."""
@@ -60,56 +56,60 @@ class JsonEntries:
 
     def __next__(self) -> ListEntry:
         """The next entry."""
-        number, line = next(self.lines)
-        return entry_of_line(self.name, number, line)
+        return next(self._entries)
 
 
-def read_objects(
-    source: NumberedLines, read: Callable[[str, int, bytes], Iterator[ListEntry]]
-) -> Iterator[ListEntry]:
-    """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
-    for number, line in _recognised_lines(source):
-        if line.strip():
-            yield from read(source.name, number, line)
-        else:
-            yield _blank(source.name, number, line)
+def recognised_lines(source: NumberedLines) -> Iterator[Line]:
+    """The lines but for empty ones at the end.
 
-
-def _recognised_lines(source: NumberedLines) -> Iterator[Line]:
-    """The lines but for empty ones at the end; errors as `read_jsonl`."""
-    recognised = False
+    Raises:
+        InputError: the first line that is not empty shows another format.
+    """
+    is_recognised = False
     for number, line in without_trailing_blanks(source):
-        if not recognised and line.strip():
+        if not is_recognised and line.strip():
             recognise(source, number, line)
-            recognised = True
+            is_recognised = True
         yield number, line
 
 
-def _blank(name: str, number: int, line: bytes) -> ListEntry:
-    """The entry of an empty line that others follow."""
-    error = InputError("empty line", fix="Write one object per line")
-    return error_entry(error, name, number, line + b"\n")
+def entry_of_line(
+    name: str,
+    number: int,
+    line: bytes,
+    read: Callable[[Any, int], CandidateList] = read_list,
+    id_key: str = "id",
+) -> ListEntry:
+    """The entry of a line, whatever stands before and after it.
 
-
-def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
-    """The entry of a line of the native format, whatever stands before and after it."""
-    if not line.strip():
-        return _blank(name, number, line)
-    raw = line + b"\n"
-    data = None
+    Args:
+        name: the file.
+        number: of the line.
+        line: the line.
+        read: makes a list of the JSON value and the number.
+        id_key: the key of the list's id.
+    """
+    data, raw = None, line + b"\n"
     try:
-        data = parse_json(line)
-        return list_entry(read_list(data, number), number, raw)
+        data = object_of(line)
+        return list_entry(read(data, number), number, raw)
     except RecursionError:
-        too_deep = InputError("nested too deeply", fix="A list is flat")
-        return error_entry(too_deep, name, number, raw, id_of(data))
-    except InputError as error:
-        return error_entry(_advised(error, data, name), name, number, raw, id_of(data))
+        error = InputError("nested too deeply", fix="A list is flat")
+    except InputError as refusal:
+        error = _advised(refusal, data, name) if read is read_list else refusal
+    return error_entry(error, name, number, raw, id_of(data, id_key))
 
 
-def id_of(data: Any) -> str | None:
+def object_of(line: bytes) -> Any:
+    """The JSON value of a line; raises InputError for an empty one, too."""
+    if not line.strip():
+        raise InputError("empty line", fix="Write one object per line")
+    return parse_json(line)
+
+
+def id_of(data: Any, key: str = "id") -> str | None:
     """The id in a JSON value, if it is an object that has one."""
-    value = data.get("id") if isinstance(data, Mapping) else None
+    value = data.get(key) if isinstance(data, Mapping) else None
     value = str(value) if type(value) is int else value
     return value if isinstance(value, str) and value else None
 
@@ -120,38 +120,26 @@ def misspelt(key: str, data: Mapping[str, Any], name: str) -> InputError | None:
     if not near or not re.fullmatch(r"[\w-]+", near[0]):
         return None
     command = shlex.join(["sed", f"s/{json.dumps(near[0])}:/{json.dumps(key)}:/", name])
-    return InputError(
-        f"not there, found the key {near[0]!r}",
-        where=key,
-        fix=f"Rename it: {command} > renamed.jsonl",
-    )
+    fix = f"Rename it: {command} > renamed.jsonl"
+    return InputError(f"not there, found the key {near[0]!r}", where=key, fix=fix)
 
 
 def _advised(error: InputError, data: Any, name: str) -> InputError:
-    """The error, with advice for a misspelt key and for a file of another format in JSON lines."""
+    """The error, with advice for a misspelt key, a file of another format in JSON lines, and candidates elsewhere."""
     if not isinstance(data, Mapping) or "candidates" in data:
         return error
     if renamed := misspelt("candidates", data, name):
         return renamed
-    format = format_of_object(data)
-    if format is None:
-        return _with_columns(error, data)
-    fix = f"It looks like {format.title}: use --from {format.name}"
+    fix = error.fix
+    if format := format_of_object(data):
+        fix = f"It looks like {format.title}: use --from {format.name}"
+    else:
+        for key, value in data.items():
+            is_named = re.fullmatch(r"[\w.-]+", key) and key not in ("references", "source")
+            if is_named and isinstance(value, list) and {type(one) for one in value} == {str}:
+                fix = f"If {key!r} holds them: --columns candidates={key}"
+                break
     return InputError(error.problem, where=error.where, fix=fix)
-
-
-def _with_columns(error: InputError, data: Mapping[str, Any]) -> InputError:
-    """The error, with the option that reads candidates from the key that seems to hold them."""
-    for key, value in data.items():
-        is_named = isinstance(key, str) and re.fullmatch(r"[\w.-]+", key)
-        if is_named and key not in ("references", "source") and _are_texts(value):
-            fix = f"If {key!r} holds them: --columns candidates={key}"
-            return InputError(error.problem, where=error.where, fix=fix)
-    return error
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(v, str) for v in value)
 
 
 def refuse_format(source: NumberedLines, number: int, line: bytes) -> None:
@@ -164,35 +152,27 @@ def refuse_format(source: NumberedLines, number: int, line: bytes) -> None:
 def recognise(source: NumberedLines, number: int, line: bytes) -> None:
     """Raises InputError if the first line is that of another format."""
     start = line.lstrip()
-    if start.startswith(b"{"):
-        if start.rstrip() == b"{":
-            raise source.refusal(
-                number,
-                "found JSON over several lines",
-                "Write one object per line: jq -c .",
-            )
+    if start.startswith(b"{") and start.rstrip() != b"{":
         return
-    if format := format_of_text(line):
+    if start.startswith(b"{"):
+        kind, fix = "JSON over several lines", "Write one object per line: jq -c ."
+    elif format := format_of_text(line):
         kind, fix = format.title, f"Use --from {format.name}"
     elif start.startswith(b"["):
         kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
     else:
         kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
     shown = line[:40].decode(errors="ignore")
-    raise source.refusal(
-        number,
-        f"found {kind} ({shown!r}), expected a JSON object on each line",
-        fix,
-    )
+    problem = f"found {kind} ({shown!r}), expected a JSON object on each line"
+    raise source.refusal(number, problem, fix)
 
 
 def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
-    if os.path.isdir(path):
-        from ..mtme.eval_set_folder import check_no_eval_set
-
-        check_no_eval_set(path)
+    if is_eval_set_folder(path):
+        problem = "is the folder of a test set of mt-metrics-eval"
+        raise InputError(problem, where=str(path), fix="Add --from mtme")
     source = open_rows(path, options.columns, "list", refuse_format)
-    return [source], read_jsonl(source)
+    return [source], JsonEntries(source)
 
 
 FORMATS = (

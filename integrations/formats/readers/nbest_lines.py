@@ -18,131 +18,115 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
 from ....rerank.runs.row_loop import Entry
-from ...files.entries import ListEntry, ListLines, list_entry, placed
+from ...files.entries import ListEntry, ListLines, list_entry, placed, typed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
 
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
+BAR = " ||| "
+SCORE = "score"
+LOGPROB = "logprob"  # a feature of this name is the log-probability, and no field
+MODEL = re.compile(r"F\d+")  # the log-probability of a model of Marian
 _BARS = re.compile(rb"\|\|+")  # also where it should be three
 _BROKEN = re.compile(r"(?<!\|)(?:\|\||\|{4,})(?!\|)")
 _FOUR_BARS = re.compile(r"\|{4,}")
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
-MODEL = re.compile(r"F\d+")  # the log-probability of a model of Marian
-LOGPROB = "logprob"  # a feature of this name is the log-probability, and no field
+_WORD_COLUMNS = ("WordScores", "WordCounts")
+_NAMED_COLUMN = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
+_HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
+_SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
+_MOSES_LINE = rb"\d+ \|\|\| .*? \|\|\| "
+_MARIAN_LINE = _MOSES_LINE + rb"F\d+="
 
 
-def read_columns(
-    source: LineSource,
-    shape: str,
-    format: str,
-    min_columns: int,
-    read: ReadCandidate,
-) -> Iterator[ListEntry]:
-    """One entry per run of lines with the same id.
+class _Lines:
+    """The lines of a file as lists.
 
     Args:
         source: the file.
         shape, format: what a line looks like, and the format's name, for errors.
         min_columns: how many columns a line must have, with the id.
         read: makes a candidate of the columns after the id.
-
-    Raises:
-        InputError: the first line has no ``|||``, or a list is larger than any real one.
     """
-    row_format = _RowFormat(source.name, shape, min_columns, read)
-    block = ListLines(source.name)
-    block_id = ""
-    for number, line in without_trailing_blanks(source):
-        id_end = _BARS.search(line)
-        if b"|||" not in line and not block.lines:
-            raise source.refusal(
-                number,
-                f"no ||| in {line[:40]!r}, expected {shape}",
-                f"Is it a {format} n-best list?",
+
+    def __init__(
+        self, source: LineSource, shape: str, format: str, min_columns: int, read: ReadCandidate
+    ) -> None:
+        self._source, self._shape, self._format = source, shape, format
+        self._min_columns, self._read = min_columns, read
+        self._first: tuple[int, int] | None = None  # number and columns of the first line
+
+    def entries(self) -> Iterator[ListEntry]:
+        """One entry per run of lines with the same id.
+
+        Raises:
+            InputError: the first line has no ``|||``, or a list is larger than any real one.
+        """
+        block, block_id = ListLines(self._source.name), ""
+        for number, line in without_trailing_blanks(self._source):
+            id_end = _BARS.search(line)
+            if b"|||" not in line and not block.lines:
+                problem = f"no ||| in {line[:40]!r}, expected {self._shape}"
+                raise self._source.refusal(number, problem, f"Is it a {self._format} n-best list?")
+            line_id = block_id if id_end is None else line[: id_end.start()].decode().strip()
+            if self._first is None and line.count(b"|||") >= self._min_columns - 1:
+                self._first = (number, line.count(b"|||") + 1)
+            if block.lines and line_id != block_id:
+                yield self._entry(block, block_id)
+                block = ListLines(self._source.name)
+            block_id = line_id
+            block.add((number, line))
+        if block.lines:
+            yield self._entry(block, block_id)
+
+    def _entry(self, block: ListLines, list_id: str) -> ListEntry:
+        """The list of a block of lines, or the error in the first bad line."""
+        candidates: list[Candidate] = []
+        for number, line in block.lines:
+            try:
+                candidates.append(self._candidate(line.decode()))
+            except InputError as error:
+                fix = error.fix or f"The list {list_id!r:.80} is left out"
+                advised = InputError(error.problem, where=error.where, fix=fix)
+                in_file = placed(advised, f"{self._source.name}:{number}")
+                return Entry(None, in_file, block.first, block.raw, list_id or None)
+        return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
+
+    def _candidate(self, line: str) -> Candidate:
+        """The candidate of a line, whose first column is the id.
+
+        Raises:
+            InputError: it has other columns than the first line of the file, or too many bars in a row.
+        """
+        columns = [column.strip() for column in line.split("|||")]
+        if len(columns) < self._min_columns:
+            problem = f"{len(columns)} columns, expected {self._shape}"
+            raise InputError(problem, fix="Is there a line break within a text?")
+        list_id, *rest = columns
+        if not list_id:
+            raise InputError("found nothing, expected an id", where="id")
+        candidate = self._read(rest)
+        number, expected = self._first or (0, len(columns))
+        if len(columns) != expected:
+            broken = _BROKEN.search(line)
+            hint = (
+                "Is a separator ||| missing"
+                if len(columns) < expected
+                else "Is there ||| in a text"
             )
-        line_id = block_id if id_end is None else line[: id_end.start()].decode().strip()
-        if row_format.first is None and line.count(b"|||") >= min_columns - 1:
-            row_format = row_format._replace(first=(number, line.count(b"|||") + 1))
-        if block.lines and line_id != block_id:
-            yield _entry(block, block_id, row_format)
-            block = ListLines(source.name)
-        block_id = line_id
-        block.add((number, line))
-    if block.lines:
-        yield _entry(block, block_id, row_format)
-
-
-class _RowFormat(NamedTuple):
-    """How the lines of a file are read: the arguments of `read_columns`, and number and columns of the first line."""
-
-    name: str
-    shape: str
-    min_columns: int
-    read: ReadCandidate
-    first: tuple[int, int] | None = None
-
-
-def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> ListEntry:
-    """The list of a block of lines, or the error in the first bad line."""
-    candidates: list[Candidate] = []
-    for number, line in block.lines:
-        try:
-            candidates.append(_candidate(line.decode(), row_format))
-        except InputError as error:
-            advised = InputError(
-                error.problem,
-                where=error.where,
-                fix=error.fix or f"The list {list_id!r:.80} is left out",
-            )
-            in_file = placed(advised, f"{row_format.name}:{number}")
-            return Entry(None, in_file, block.first, block.raw, list_id or None)
-    return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
-
-
-def _candidate(line: str, row_format: _RowFormat) -> Candidate:
-    """The candidate of a line, whose first column is the id."""
-    columns = [column.strip() for column in line.split("|||")]
-    if len(columns) < row_format.min_columns:
-        problem = f"{len(columns)} columns, expected {row_format.shape}"
-        raise InputError(problem, fix="Is there a line break within a text?")
-    list_id, *rest = columns
-    if not list_id:
-        raise InputError("found nothing, expected an id", where="id")
-    candidate = row_format.read(rest)
-    _check_bars(line, len(columns), row_format.first)
-    return candidate
-
-
-def _check_bars(line: str, num_columns: int, first: tuple[int, int] | None) -> None:
-    """Raises InputError for a line with other columns than the first line of the file, or too many bars in a row."""
-    number, expected = first or (0, num_columns)
-    if num_columns != expected:
-        broken = _BROKEN.search(line)
-        hint = "Is a separator ||| missing" if num_columns < expected else "Is there ||| in a text"
-        fix = f"{hint}, or {broken[0]!r} in its place?" if broken else f"{hint}?"
-        raise InputError(f"{num_columns} columns, line {number} has {expected}", fix=fix)
-    if bars := _FOUR_BARS.search(line):
-        problem = f"found {bars[0]!r:.40} at character {bars.start() + 1}, expected |||"
-        raise InputError(problem, fix="A separator has three bars, and a blank at either side")
-
-
-def without_logprob(values: dict[str, Any]) -> tuple[float | None, dict[str, Any]]:
-    """The feature ``logprob``, if there is one, and the others.
-
-    Raises:
-        InputError: it has several values.
-    """
-    rest = dict(values)
-    logprob = rest.pop(LOGPROB, None)
-    if isinstance(logprob, list):
-        raise InputError(f"found {len(logprob)} values, expected one", where=LOGPROB)
-    return logprob, rest
+            fix = f"{hint}, or {broken[0]!r} in its place?" if broken else f"{hint}?"
+            raise InputError(f"{len(columns)} columns, line {number} has {expected}", fix=fix)
+        if bars := _FOUR_BARS.search(line):
+            problem = f"found {bars[0]!r:.40} at character {bars.start() + 1}, expected |||"
+            raise InputError(problem, fix="A separator has three bars, and a blank at either side")
+        return candidate
 
 
 def features(column: str) -> dict[str, Any]:
@@ -156,20 +140,16 @@ def features(column: str) -> dict[str, Any]:
     for token in column.split():
         value = token
         if named := _NAMED.fullmatch(token):
-            name = named[1] or named[3]
-            value = named[2] or ""
+            name, value = named[1] or named[3], named[2] or ""
             if name in values_of or name in _TAKEN:
                 fix = "The name is taken: rename the feature"
                 raise InputError(f"a feature named {name!r:.80}", fix=fix)
             values_of[name] = []
         if value:
             values_of.setdefault(name, []).append(finite_number(value, name))
-    named_values: dict[str, Any] = {}
-    for name, values in values_of.items():
-        if not values:
-            raise InputError("no value", where=name)
-        named_values[name] = values[0] if len(values) == 1 else values
-    return named_values
+    if lacking := [name for name, values in values_of.items() if not values]:
+        raise InputError("no value", where=lacking[0])
+    return {name: own[0] if len(own) == 1 else own for name, own in values_of.items()}
 
 
 def finite_number(text: str, where: str) -> float:
@@ -181,37 +161,32 @@ def finite_number(text: str, where: str) -> float:
 
 
 def read_moses(source: LineSource) -> Iterator[ListEntry]:
-    """One entry per run of lines with the same id; errors as `read_columns`."""
+    """One entry per run of lines with the same id; errors as `_Lines`."""
     shape = "id ||| text ||| features ||| score"
-    return read_columns(source, shape, "Moses", 3, _moses_candidate)
+    return _Lines(source, shape, "Moses", 3, _moses_candidate).entries()
 
 
 def _moses_candidate(columns: Sequence[str]) -> Candidate:
     """The candidate of text, features, score and further columns; only the first two must be there."""
     text, features_column, *further = columns
-    logprob, fields = without_logprob(features(features_column))
+    fields = features(features_column)
+    logprob = fields.pop(LOGPROB, None)
+    if isinstance(logprob, list):
+        raise InputError(f"found {len(logprob)} values, expected one", where=LOGPROB)
     if further:
-        if "score" in fields:
-            raise InputError(
-                "a feature of this name beside the column",
-                where="score",
-                fix="Rename it",
-            )
-        fields["score"] = finite_number(further[0], "score")
+        if SCORE in fields:
+            problem = "a feature of this name beside the column"
+            raise InputError(problem, where=SCORE, fix="Rename it")
+        fields[SCORE] = finite_number(further[0], SCORE)
     if len(further) > 1:
         fields["columns"] = further[1:]
     return Candidate(text, logprob, fields or NOTHING)
 
 
-_HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
-_SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
-_NAMED_COLUMN = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
-
-
 def read_marian(source: LineSource) -> Iterator[ListEntry]:
-    """One entry per run of lines with the same id; errors as `read_columns`."""
+    """One entry per run of lines with the same id; errors as `_Lines`."""
     shape = "id ||| text ||| F0= logprob ||| score"
-    return read_columns(source, shape, "Marian", 4, _marian_candidate)
+    return _Lines(source, shape, "Marian", 4, _marian_candidate).entries()
 
 
 def _marian_candidate(columns: Sequence[str]) -> Candidate:
@@ -226,18 +201,13 @@ def _marian_candidate(columns: Sequence[str]) -> Candidate:
     values = features(features_column)
     logprobs = {name: value for name, value in values.items() if MODEL.fullmatch(name)}
     if not logprobs or not all(isinstance(value, float) for value in logprobs.values()):
-        raise InputError(
-            f"found {features_column!r:.60}, expected F0= and a number",
-            where="F0",
-            fix="Is it from Marian?",
-        )
-    if taken := {"score", LOGPROB, *fields} & values.keys():
+        problem = f"found {features_column!r:.60}, expected F0= and a number"
+        raise InputError(problem, where="F0", fix="Is it from Marian?")
+    if taken := {SCORE, LOGPROB, *fields} & values.keys():
         raise InputError("a feature of this name beside the column", where=min(taken))
-    logprob = None
-    if list(logprobs) == ["F0"]:
-        logprob = values.pop("F0")
-    score = finite_number(score_column, "score")
-    return Candidate(text, logprob, {"score": score, **values, **fields})
+    logprob = values.pop("F0") if list(logprobs) == ["F0"] else None
+    score = finite_number(score_column, SCORE)
+    return Candidate(text, logprob, {SCORE: score, **values, **fields})
 
 
 def _further_column(column: str) -> tuple[str, Any]:
@@ -250,11 +220,6 @@ def _further_column(column: str) -> tuple[str, Any]:
         return "alignment", column
     problem = f"a column {column!r:.60} between text and features"
     raise InputError(problem, fix="Is there ||| in the text?")
-
-
-SCORE = "score"
-BAR = " ||| "
-_WORD_COLUMNS = ("WordScores", "WordCounts")
 
 
 def moses_line(list_id: str, candidate: Candidate) -> str:
@@ -273,9 +238,7 @@ def moses_line(list_id: str, candidate: Candidate) -> str:
         columns.append(number_text(score, SCORE))
     elif further:
         raise InputError("stand behind a score, and there is none", where="columns")
-    if not isinstance(further, list) or not all(isinstance(text, str) for text in further):
-        raise InputError(f"found {excerpt(further)}, expected texts", where="columns")
-    return BAR.join([*columns, *further])
+    return BAR.join([*columns, *typed(list[str], further, "columns")])
 
 
 def marian_line(list_id: str, candidate: Candidate) -> str:
@@ -290,7 +253,7 @@ def marian_line(list_id: str, candidate: Candidate) -> str:
         raise InputError("no score, the last column of Marian", where=SCORE, fix="Write moses")
     further = []
     if "alignment" in fields:
-        further.append(_text(fields.pop("alignment"), "alignment"))
+        further.append(typed(str, fields.pop("alignment"), "alignment"))
     for name in _WORD_COLUMNS:
         if name in fields:
             further.append(f"{name}= {numbers_text(fields.pop(name), name)}")
@@ -346,29 +309,22 @@ def number_text(value: Any, where: str) -> str:
     return repr(value)
 
 
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"found {excerpt(value)}, expected a text", where=where)
-    return value
-
-
-def _lines(line: Callable[[str, Candidate], str]) -> Callable[[CandidateList], Iterator[str]]:
+def _lines(line: Callable[[str, Candidate], str], record: CandidateList) -> Iterator[str]:
     """The lines of a list, of the line of a candidate."""
-
-    def lines(record: CandidateList) -> Iterator[str]:
-        for i, candidate in enumerate(record.candidates):
-            try:
-                yield line(record.id, candidate)
-            except InputError as error:
-                raise error.inside(f"candidates[{i}]") from None
-
-    return lines
+    for i, candidate in enumerate(record.candidates):
+        try:
+            yield line(record.id, candidate)
+        except InputError as error:
+            raise error.inside(f"candidates[{i}]") from None
 
 
-def _shape(
-    lines: Callable[[CandidateList], Iterator[str]],
-) -> Callable[[CandidateList], tuple[int, str]]:
-    """The number of columns of the lines of a list, of their writing, and why all have as many."""
+def _writing(
+    line: Callable[[str, Candidate], str],
+    read: Callable[[LineSource], Iterator[ListEntry]],
+    own_fields: frozenset[str],
+) -> ListWriting:
+    """How lists are written, by the line of a candidate, the reader, and the fields with a column of their own."""
+    lines = partial(_lines, line)
 
     def shape(record: CandidateList) -> tuple[int, str]:
         counts = {line.count("|||") + 1 for line in lines(record)}
@@ -378,15 +334,17 @@ def _shape(
             raise InputError(problem, where="candidates", fix=fix)
         return counts.pop(), "all lines of a file have as many columns"
 
-    return shape
+    return ListWriting(
+        lines,
+        lambda source, num_candidates: read(source),
+        own_fields,
+        shape=shape,
+        earlier_shape=lambda lines, counts: next(lines).count("|||") + 1,
+        ends_columns=True,
+        has_total=True,
+    )
 
 
-def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> int:
-    return next(lines).count("|||") + 1
-
-
-_MOSES_LINE = rb"\d+ \|\|\| .*? \|\|\| "
-_MARIAN_LINE = _MOSES_LINE + rb"F\d+="
 FORMATS = (
     Format(
         "moses",
@@ -395,15 +353,7 @@ FORMATS = (
         NUMBERED,
         first_line=re.compile(b"(?!%b)%b" % (_MARIAN_LINE, _MOSES_LINE)),
         is_numbered=True,
-        written=ListWriting(
-            _lines(moses_line),
-            lambda source, num_candidates: read_moses(source),
-            frozenset({SCORE, "columns"}),
-            shape=_shape(_lines(moses_line)),
-            earlier_shape=_earlier_shape,
-            ends_columns=True,
-            has_total=True,
-        ),
+        written=_writing(moses_line, read_moses, frozenset({SCORE, "columns"})),
         example="0 ||| a text ||| LM0= -3.2 TM0= -1 -2 ||| -4.5\n0 ||| b ||| LM0= -3 ||| -5\n",
     ),
     Format(
@@ -413,15 +363,7 @@ FORMATS = (
         NUMBERED,
         first_line=re.compile(_MARIAN_LINE),
         is_numbered=True,
-        written=ListWriting(
-            _lines(marian_line),
-            lambda source, num_candidates: read_marian(source),
-            frozenset({SCORE, "alignment", *_WORD_COLUMNS}),
-            shape=_shape(_lines(marian_line)),
-            earlier_shape=_earlier_shape,
-            ends_columns=True,
-            has_total=True,
-        ),
+        written=_writing(marian_line, read_marian, frozenset({SCORE, "alignment", *_WORD_COLUMNS})),
         example="0 ||| a text ||| 0-0 ||| F0= -3.2 ||| -1.6\n0 ||| b ||| 0-0 ||| F0= -4 ||| -2\n",
     ),
 )

@@ -14,121 +14,35 @@ is passed on.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from math import gcd
 from operator import itemgetter
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....metrics.errors import InputError, excerpt
-from ....metrics.storage.checksums import DIGEST_BYTES
 from ....metrics.storage.json_and_yaml import parse_json
-from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.lists import NOTHING, Candidate, read_list, with_digits
+from ....metrics.storage.line_source import LineSource
+from ....rerank.lists import Candidate, read_list, with_digits
 from ....rerank.messages import user_text, value_at
 from ....rerank.runs.row_loop import Entry
-from ...files.entries import ListEntry, ListLines, error_entry, json_object, list_entry, placed
+from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry, placed, typed
+from ...files.line_spool import GroupedLines, IdOf
 from ...files.reply_choices import candidate_of
 from ..format_table import Format, ListOptions, OpenedFiles, one_file
-from .jsonl import recognise
-
-SPOOL_BYTES = 64 << 20
-KeyOf = Callable[[int, bytes], str]  # the key of a line, of its number and its bytes
-
-
-class GroupedLines:
-    """The lines of a file in groups, those of a group in their order.
-
-    Args:
-        source: the file, read to its end at once.
-        key_of: the key of a line.
-
-    Raises:
-        InputError: the first line that is not empty is no JSON object.
-    """
-
-    def __init__(self, source: LineSource, key_of: KeyOf) -> None:
-        self.name = source.name
-        digests = bytearray()
-        self._numbers, self._offsets, self._sizes = array("q"), array("q"), array("q")
-        self._file = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115  closed by `close`
-        try:
-            is_recognised = False
-            for number, line in without_trailing_blanks(source):
-                if line.strip() and not is_recognised:
-                    recognise(source, number, line)
-                    is_recognised = True
-                digests += _digest(key_of(number, line))
-                self._numbers.append(number)
-                self._offsets.append(self._file.tell())
-                self._sizes.append(len(line))
-                self._file.write(line)
-        except BaseException:
-            self.close()
-            raise
-        keys = np.frombuffer(bytes(digests), dtype=f"S{DIGEST_BYTES}")
-        # lines by group, and where each group begins
-        self._order: NDArray[np.int64] = np.argsort(keys, kind="stable")
-        self._keys, self._starts = np.unique(keys[self._order], return_index=True)
-
-    def __len__(self) -> int:
-        """How many groups there are."""
-        return len(self._keys)
-
-    def close(self) -> None:
-        """Removes the temporary file."""
-        self._file.close()
-
-    def by_appearance(self) -> Iterator[int]:
-        """The groups in the order of their first lines."""
-        first_lines = self._order[self._starts]
-        yield from np.argsort(first_lines, kind="stable").tolist()
-
-    def find(self, key: str) -> int | None:
-        """The group of a key; None if there is none."""
-        digest = np.frombuffer(_digest(key), dtype=f"S{DIGEST_BYTES}")
-        group = int(np.searchsorted(self._keys, digest)[0])
-        return group if group < len(self) and self._keys[group] == digest[0] else None
-
-    def lines(self, group: int) -> ListLines:
-        """The lines of a group.
-
-        Raises:
-            InputError: more than a list may have.
-        """
-        end = self._starts[group + 1] if group + 1 < len(self) else len(self._order)
-        lines = ListLines(self.name)
-        for i in self._order[self._starts[group] : end].tolist():
-            self._file.seek(self._offsets[i])
-            lines.add((self._numbers[i], self._file.read(self._sizes[i])))
-        return lines
-
-
-def _digest(key: str) -> bytes:
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-
-
-def key_by(id_of: Callable[[Any], str]) -> KeyOf:
-    """The key of a line by its id; a name of its own for a line that has none, which is an error later."""
-
-    def key(number: int, line: bytes) -> str:
-        try:
-            return f"id {id_of(parse_json(line))}"
-        except InputError:
-            return f"line {number}"
-
-    return key
-
+from .jsonl import recognised_lines
 
 ID = "custom_id"
 _FAILED = "Ask again, or leave the line out"
+_TASK = "Give the samples of a task that generates text"
+
+
+def _grouped(source: LineSource, id_of: IdOf) -> GroupedLines:
+    """The lines of a file by their ids; InputError where the first that is not empty is no JSON object."""
+    return GroupedLines(source.name, recognised_lines(source), id_of)
 
 
 def read_batch(source: LineSource, requests: LineSource | None = None) -> Iterator[ListEntry]:
@@ -137,50 +51,48 @@ def read_batch(source: LineSource, requests: LineSource | None = None) -> Iterat
     Raises:
         InputError: the first line of a file is no JSON object.
     """
-    outputs = GroupedLines(source, key_by(_batch_id))
-    asked: GroupedLines | None = None
-    try:
-        if requests is None:
-            for group in outputs.by_appearance():
-                yield _batch_entry(outputs.lines(group), source.name, None)
-            return
-        asked = GroupedLines(requests, key_by(_batch_id))
-        yield from _joined(outputs, asked)
-    finally:
-        outputs.close()
-        if asked is not None:
-            asked.close()
-
-
-def _joined(outputs: GroupedLines, requests: GroupedLines) -> Iterator[ListEntry]:
-    """The entries of all requests, then those of outputs that nobody asked for."""
-    answered: set[int] = set()
-    for group in requests.by_appearance():
-        lines = requests.lines(group)
-        try:
-            list_id, request = _request(lines, requests.name)
-        except InputError as error:
-            yield Entry(None, error, lines.first, lines.raw)
-            continue
-        output = outputs.find(f"id {list_id}")
-        if output is None:
-            missing = InputError(f"no output for {list_id!r:.80}", where=ID, fix=_FAILED)
-            yield error_entry(missing, requests.name, lines.first, lines.raw, list_id)
-            continue
-        answered.add(output)
-        lines_of_output = outputs.lines(output)
-        entry = _batch_entry(lines_of_output, outputs.name, request)
-        yield Entry(entry.record, entry.error, entry.line, lines.raw + entry.raw, entry.id)
-    for group in outputs.by_appearance():
-        if group in answered:
-            continue
-        lines = outputs.lines(group)
-        entry = _batch_entry(lines, outputs.name, None)
-        unasked = InputError("an output of no request", where=ID, fix="Is it the right file?")
-        if entry.error is not None:
+    with ExitStack() as opened:
+        outputs = opened.enter_context(closing(_grouped(source, _batch_id)))
+        answered: set[int] = set()
+        if requests is not None:
+            asked = opened.enter_context(closing(_grouped(requests, _batch_id)))
+            for group in asked.by_appearance():
+                yield _answer(asked.lines(group), requests, outputs, answered)
+        for group in outputs.by_appearance():
+            if group in answered:
+                continue
+            lines = outputs.lines(group)
+            entry = _batch_entry(lines, source.name, {})
+            if requests is not None and entry.error is None:
+                unasked = InputError(
+                    "an output of no request", where=ID, fix="Is it the right file?"
+                )
+                entry = error_entry(unasked, source.name, lines.first, lines.raw, entry.id)
             yield entry
-        else:
-            yield error_entry(unasked, outputs.name, lines.first, lines.raw, entry.id)
+
+
+def _answer(
+    lines: ListLines, requests: LineSource, outputs: GroupedLines, answered: set[int]
+) -> ListEntry:
+    """The entry of the requests of one id; the group of their output is marked as answered."""
+    asked: list[dict[str, Any]] = []
+    for number, line in lines.lines:
+        try:
+            with in_line(requests, number):
+                row = parse_json(line)
+                list_id = _batch_id(row)
+                asked.append(_asked(value_at(row, "body")))
+                if asked[-1] != asked[0]:
+                    raise InputError("another question under the same id", where=ID)
+        except InputError as error:
+            return Entry(None, error, lines.first, lines.raw)
+    output = outputs.find(list_id)
+    if output is None:
+        missing = InputError(f"no output for {list_id!r:.80}", where=ID, fix=_FAILED)
+        return error_entry(missing, requests.name, lines.first, lines.raw, list_id)
+    answered.add(output)
+    entry = _batch_entry(outputs.lines(output), outputs.name, asked[0])
+    return Entry(entry.record, entry.error, entry.line, lines.raw + entry.raw, entry.id)
 
 
 def _batch_id(row: Any) -> str:
@@ -189,26 +101,6 @@ def _batch_id(row: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"found {excerpt(value)}, expected a text", where=ID)
     return value
-
-
-def _request(lines: ListLines, name: str) -> tuple[str, dict[str, Any]]:
-    """The id of a request, and the keys of the list that it makes.
-
-    Raises:
-        InputError: it is none, or lines of one id ask different things.
-    """
-    keys: list[dict[str, Any]] = []
-    list_id = ""
-    for number, line in lines.lines:
-        try:
-            row = parse_json(line)
-            list_id = _batch_id(row)
-            keys.append(_asked(row.get("body")))
-            if keys[-1] != keys[0]:
-                raise InputError("another question under the same id", where=ID)
-        except InputError as error:
-            raise placed(error, f"{name}:{number}") from None
-    return list_id, keys[0]
 
 
 def _asked(body: Any) -> dict[str, Any]:
@@ -222,7 +114,7 @@ def _asked(body: Any) -> dict[str, Any]:
     return {**({} if text is None else {"source": text}), "messages": messages}
 
 
-def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None) -> ListEntry:
+def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any]) -> ListEntry:
     """The list of the lines of one id; failed lines are left out and counted; if all failed, the list is an error."""
     candidates: list[Candidate] = []
     faults: list[tuple[InputError, int]] = []
@@ -242,16 +134,19 @@ def _batch_entry(lines: ListLines, name: str, request: Mapping[str, Any] | None)
         fault, number = faults[0]
         in_file = placed(fault, f"{name}:{number}")
         return Entry(None, in_file, lines.first, lines.raw, list_id)
-    missing = missing_keys([fault for fault, _ in faults])
-    keys = {"id": list_id, "candidates": candidates, **missing}
+    missing = _missing([fault for fault, _ in faults])
+    row = {"id": list_id, "candidates": candidates, **missing, **request}
+    return _list_entry(row, name, lines)
+
+
+def _list_entry(row: Mapping[str, Any], name: str, lines: ListLines) -> ListEntry:
     try:
-        record = read_list({**keys, **(request or NOTHING)})
+        return list_entry(read_list(row), lines.first, lines.raw)
     except InputError as error:
-        return error_entry(error, name, lines.first, lines.raw, list_id)
-    return list_entry(record, lines.first, lines.raw)
+        return error_entry(error, name, lines.first, lines.raw, row["id"])
 
 
-def missing_keys(faults: Sequence[InputError]) -> dict[str, Any]:
+def _missing(faults: Sequence[InputError]) -> dict[str, Any]:
     """The keys of a list that say how many candidates are missing, and why the first is; none where none is."""
     if not faults:
         return {}
@@ -259,7 +154,7 @@ def missing_keys(faults: Sequence[InputError]) -> dict[str, Any]:
 
 
 def _choices(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The choices in a line, and where each is.
+    """The choices in a line by their index, where all have one, and where each is.
 
     Raises:
         InputError: the request failed.
@@ -276,20 +171,22 @@ def _choices(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
         return [("response.body.output", output)]
     choices = value_at(body, "choices")
     if not isinstance(choices, list) or not choices:
-        raise InputError(
-            "no choices", where="response.body", fix="Is it a file of chat or completions?"
-        )
-    ordered = _in_order(choices)
-    return [(f"response.body.choices[{i}]", choice) for i, choice in enumerate(ordered)]
+        fix = "Is it a file of chat or completions?"
+        raise InputError("no choices", where="response.body", fix=fix)
+    if all(type(value_at(choice, "index")) is int for choice in choices):
+        choices = sorted(choices, key=itemgetter("index"))
+    return [(f"response.body.choices[{i}]", choice) for i, choice in enumerate(choices)]
 
 
-def _in_order(choices: list[Any]) -> list[Any]:
-    """The choices by their index, where all have one."""
-    has_indices = all(type(value_at(choice, "index")) is int for choice in choices)
-    return sorted(choices, key=itemgetter("index")) if has_indices else choices
+@dataclass(frozen=True)
+class _Sample:
+    """A line of the harness: the responses to the one request of a document under one filter."""
 
-
-_FIX = "Give the samples of a task that generates text"
+    doc_id: int | str
+    resps: list[list[str | None]]
+    arguments: Any = None
+    target: Any = None
+    filter: Any = "none"
 
 
 def read_harness(source: LineSource) -> Iterator[ListEntry]:
@@ -298,64 +195,62 @@ def read_harness(source: LineSource) -> Iterator[ListEntry]:
     Raises:
         InputError: the first line is no JSON object.
     """
-    groups = GroupedLines(source, key_by(_sample_id))
-    try:
+    with closing(_grouped(source, _sample_id)) as groups:
         for group in groups.by_appearance():
-            yield _sample_entry(groups.lines(group), source.name)
-    finally:
-        groups.close()
+            yield _sample_entry(groups.lines(group), source)
 
 
 def _sample_id(row: Any) -> str:
-    value = value_at(row, "doc_id")
-    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        problem = f"found {excerpt(value)}, expected a number or a text"
-        raise InputError(problem, where="doc_id", fix=_FIX)
+    value = typed(int | str, value_at(row, "doc_id"), "doc_id", _TASK)
+    if value == "":
+        raise InputError("is empty", where="doc_id", fix=_TASK)
     return str(value)
 
 
-def _sample_entry(lines: ListLines, name: str) -> ListEntry:
+def _sample_entry(lines: ListLines, source: LineSource) -> ListEntry:
     """The list of the lines of one document, or the error in the first bad one."""
     rows: list[dict[str, Any]] = []
-    responses: dict[str, list[list[str | None]]] = {}  # of every line, by filter
+    responses: dict[str, list[tuple[str | None, ...]]] = {}  # of every line, by filter
     list_id: str | None = None
     for number, line in lines.lines:
         try:
-            row = json_object(line, _FIX)
-            list_id = _sample_id(row)
-            responses.setdefault(str(row.get("filter", "none")), []).append(_responses(row))
-            rows.append(row)
+            with in_line(source, number):
+                row = parse_json(line)
+                list_id = _sample_id(row)
+                sample: _Sample = typed(_Sample, row, fix=_TASK)
+                if len(sample.resps) != 1 or not any(sample.resps[0]):
+                    problem = f"found {excerpt(sample.resps)}, expected texts of one request"
+                    raise InputError(problem, where="resps", fix=_TASK)
+                own = responses.setdefault(str(sample.filter), [])
+                own.append(tuple(sample.resps[0]))
+                rows.append(_keys(sample, row))
         except InputError as error:
-            in_file = placed(error, f"{name}:{number}")
-            return Entry(None, in_file, lines.first, lines.raw, list_id)
+            return Entry(None, error, lines.first, lines.raw, list_id)
     try:
-        every = _one(responses)
-        texts = [text for text in every if text is not None]
-        null = InputError("found no text", where="resps[0]")
-        missing = missing_keys([null] * (len(every) - len(texts)))
-        record = read_list({**_keys(rows), "id": list_id, "candidates": texts, **missing})
+        row = _of_all(rows)
+        every = _responses(responses)
     except InputError as error:
-        return error_entry(error, name, lines.first, lines.raw, list_id)
-    return list_entry(record, lines.first, lines.raw)
+        return error_entry(error, source.name, lines.first, lines.raw, list_id)
+    texts = [text for text in every if text is not None]
+    null = InputError("found no text", where="resps[0]")
+    missing = _missing([null] * (len(every) - len(texts)))
+    return _list_entry({**row, "id": list_id, "candidates": texts, **missing}, source.name, lines)
 
 
-def _responses(row: Mapping[str, Any]) -> list[str | None]:
-    """The responses to the one request of a document; None for one without a text."""
-    requests = row.get("resps")
-    if not isinstance(requests, list) or len(requests) != 1:
-        problem = f"found {excerpt(requests)}, expected the responses to one request"
-        raise InputError(problem, where="resps", fix=_FIX)
-    given = requests[0] if isinstance(requests[0], list) else []
-    if not all(isinstance(text, str | None) for text in given) or not any(given):
-        raise InputError(
-            f"found {excerpt(requests[0])}, expected texts", where="resps[0]", fix=_FIX
-        )
-    return given
+def _responses(
+    responses: Mapping[str, list[tuple[str | None, ...]]],
+) -> list[str | None]:
+    """The responses of a document, which are the same under every filter.
 
-
-def _one(responses: Mapping[str, list[list[str | None]]]) -> list[str | None]:
-    """The responses, which are the same under every filter."""
-    by_filter = {name: _once(lines) for name, lines in responses.items()}
+    Lines under one name of versions before lm-eval 0.4.7 repeat all of them for every filter.
+    """
+    by_filter: dict[str, list[str | None]] = {}
+    for name, lines in responses.items():
+        counts = Counter(lines)
+        num_filters = gcd(*counts.values())
+        by_filter[name] = [
+            text for own, count in counts.items() for text in own * (count // num_filters)
+        ]
     first, *others = by_filter
     for other in others:
         if by_filter[other] != by_filter[first]:
@@ -364,51 +259,32 @@ def _one(responses: Mapping[str, list[list[str | None]]]) -> list[str | None]:
     return by_filter[first]
 
 
-def _once(lines: Sequence[list[str | None]]) -> list[str | None]:
-    """The responses of lines under one name: those before lm-eval 0.4.7 repeat all of them for every filter."""
-    counts = Counter(map(tuple, lines))
-    num_filters = gcd(*counts.values())
-    return [text for texts, count in counts.items() for text in texts * (count // num_filters)]
-
-
-def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of a list beside its candidates, which all its lines say alike.
-
-    Raises:
-        InputError: they do not.
-    """
-    first, *others = map(_said, rows)
+def _of_all(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The keys of a list, which all its lines have alike; raises InputError where they have not."""
+    first, *others = rows
     for other in others:
         for name in ("source", "references"):
             if other.get(name) != first.get(name):
-                problem = "another one under the same doc_id"
-                raise InputError(problem, where=name, fix="Are these samples of several tasks?")
+                fix = "Are these samples of several tasks?"
+                raise InputError("another one under the same doc_id", where=name, fix=fix)
     return first
 
 
-def _said(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a list that a line makes."""
+def _keys(sample: _Sample, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a list that a line makes, beside its candidates; the prompt may have any form of the harness."""
     keys: dict[str, Any] = {}
-    prompt = _prompt(row.get("arguments"))
-    if prompt is not None:
+    prompt = sample.arguments
+    for key in ("gen_args_0", "arg_0"):
+        prompt = prompt.get(key) if isinstance(prompt, dict) else prompt
+    while isinstance(prompt, list) and prompt:
+        prompt = prompt[0]
+    if isinstance(prompt, str):
         keys["source"] = prompt
-    target = row.get("target")
+    target = sample.target
     targets = list(map(with_digits, target if isinstance(target, list) else [target]))
     if targets and all(isinstance(text, str) for text in targets):
         keys["references"] = targets
-    if "doc" in row:
-        keys["doc"] = row["doc"]
-    return keys
-
-
-def _prompt(arguments: Any) -> str | None:
-    """The prompt of the model, in any of the forms of the harness; None where it is no text."""
-    for key in ("gen_args_0", "arg_0"):
-        if isinstance(arguments, dict):
-            arguments = arguments.get(key)
-    while isinstance(arguments, list) and arguments:
-        arguments = arguments[0]
-    return arguments if isinstance(arguments, str) else None
+    return keys | ({"doc": row["doc"]} if "doc" in row else {})
 
 
 def _open_batch(path: str | Path, options: ListOptions) -> OpenedFiles:

@@ -7,103 +7,75 @@ input, is the source; other keys are passed on (``document``, ``position`` mean 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import CandidateList, finite, read_list
-from ...files.entries import ListEntry, error_entry, list_entry
+from ...files.entries import ListEntry, typed
 from ..format_table import NUMBERED, Format, one_file
-from .jsonl import read_objects
+from .jsonl import entry_of_line, recognised_lines
 
-_OWN = frozenset({"sentence_id", "text", "translation", "score", "translations", "scores"})
 # keys with one value per translation, and what these become in a candidate
-_FIELDS = {"alignments": "alignment", "translations_factors": "factors"}
-_WRITTEN = frozenset({"id", "candidates"})
+_COLUMNS = {
+    "translations": "text",
+    "scores": "score",
+    "alignments": "alignment",
+    "translations_factors": "factors",
+}
+_OWN = frozenset({"sentence_id", "text", "translation", "score", *_COLUMNS})
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A line of Sockeye."""
+
+    sentence_id: int | str
+    translation: Any = None
+    score: Any = None
+    translations: list[Any] | None = None
+    scores: list[Any] | None = None
+    alignments: list[Any] | None = None
+    translations_factors: list[Any] | None = None
 
 
 def read_sockeye(source: LineSource) -> Iterator[ListEntry]:
-    """One entry per line, but for empty lines at the end; errors as `read_jsonl`."""
-    return read_objects(source, _read_line)
+    """One entry per line, but for empty lines at the end; errors as `recognised_lines`."""
+    for number, line in recognised_lines(source):
+        yield entry_of_line(source.name, number, line, _candidate_list, "sentence_id")
 
 
-def _read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
-    """The entry of a line."""
-    raw = line + b"\n"
-    list_id = None
-    try:
-        data = parse_json(line)
-        list_id = _sentence_id(data)
-        entry = list_entry(_candidate_list(data, list_id), number, raw)
-    except InputError as error:
-        entry = error_entry(error, name, number, raw, list_id)
-    yield entry
-
-
-def _sentence_id(data: Any) -> str:
-    """The id of the sentence; raises InputError where there is none."""
-    value = data.get("sentence_id") if isinstance(data, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        raise InputError(
-            f"found {excerpt(value)}, expected a number or a text",
-            where="sentence_id",
-            fix="Run sockeye-translate with --output-type json",
-        )
-    return str(value)
-
-
-def _candidate_list(data: Mapping[str, Any], list_id: str) -> CandidateList:
-    """The candidate list that a line of Sockeye's makes."""
-    if taken := _WRITTEN & data.keys():
-        raise InputError(
-            "is a key of candidate lists",
-            where=min(taken),
-            fix="Give the key another name",
-        )
-    columns = _columns(data)
-    rows = zip(*columns.values(), strict=True)
-    candidates = [_candidate(dict(zip(columns, row, strict=True))) for row in rows]
-    record = {"source": data["text"]} if "text" in data else {}
-    for key, value in data.items():
-        if key not in _OWN and key not in _FIELDS:
-            record[key] = value
-    return read_list({**record, "id": list_id, "candidates": candidates})
-
-
-def _columns(data: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Texts, scores and further fields, one value per translation each."""
-    texts = data.get("translations")
-    scores = data.get("scores")
-    if texts is None:
-        if "translation" not in data:
-            raise InputError(
-                "no translations",
-                where="translations",
-                fix="Run sockeye-translate with --nbest-size",
-            )
-        texts = [data["translation"]]
-        scores = [data.get("score")]
-    columns = {"text": _array(texts, "translations"), "score": _array(scores, "scores")}
-    for key, name in _FIELDS.items():
-        if key in data:
-            columns[name] = _array(data[key], key)
-    num_translations = len(columns["text"])
-    for name, values in columns.items():
-        if len(values) != num_translations:
-            problem = f"{len(values)} values for {num_translations} translations"
-            raise InputError(problem, where=name)
-    return columns
-
-
-def _array(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"found {excerpt(value)}, expected an array", where=where)
-    limits().check("candidates", len(value), where)
-    return value
+def _candidate_list(data: Any, number: int) -> CandidateList:
+    """The candidate list that a line of Sockeye makes."""
+    fix = "Run sockeye-translate with --output-type json"
+    sentence: _Sentence = typed(_Sentence, data, fix=fix)
+    if taken := {"id", "candidates"} & data.keys():
+        fix = "Give the key another name"
+        raise InputError("is a key of candidate lists", where=min(taken), fix=fix)
+    columns = {name: getattr(sentence, key) for key, name in _COLUMNS.items()}
+    if sentence.translations is None:
+        if sentence.translation is None:
+            fix = "Run sockeye-translate with --nbest-size"
+            raise InputError("no translations", where="translations", fix=fix)
+        columns |= {"text": [sentence.translation], "score": [sentence.score]}
+    count = len(columns["text"])
+    limits().check("candidates", count, "translations")
+    for key, name in _COLUMNS.items():
+        values = columns[name]
+        if len(values or ()) != count and (values is not None or name == "score"):
+            problem = f"{len(values or ())} values for {count} translations"
+            raise InputError(problem, where=key)
+    known = {name: values for name, values in columns.items() if values is not None}
+    rows = zip(*known.values(), strict=True)
+    candidates = [_candidate(dict(zip(known, row, strict=True))) for row in rows]
+    record = {key: value for key, value in data.items() if key not in _OWN}
+    if "text" in data:
+        record = {"source": data["text"], **record}
+    return read_list({**record, "id": sentence.sentence_id, "candidates": candidates})
 
 
 def _candidate(row: dict[str, Any]) -> dict[str, Any]:

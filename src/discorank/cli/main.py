@@ -13,13 +13,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
 from ..metrics.storage.stop_signals import put_off
 from .terminal.argument_parser import PrintableParser
+from .terminal.console import own_quiet
 from .terminal.standard_streams import (
     Stop,
     repair,
@@ -35,6 +36,9 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
+    "testset": "score the outputs of a test set, and write them as mt-metrics-eval does",
+    "accuracy": "count how often metrics rank a correct text before contrastive ones",
+    "pass-at": "pass@k and maj@k of candidate lists with references",
     "compare": "compare whole systems, with significance and human scores",
     "features": "compare discourse features of good, bad and reference texts",
     "report": "write an HTML page on compared systems, or on what was chosen and why",
@@ -51,6 +55,19 @@ SUBCOMMANDS = {
 }
 
 
+KINDS = {
+    "rst": "a discourse parser from a treebank",
+    "roles": "a classifier of discourse roles from labelled sentences",
+    "sescore2": "the metric sescore2 from texts, without ratings",
+    "combination": "a weighted combination of metrics from human preferences",
+    "prior": "how many errors each of several systems makes, from human judgements",
+}  # what is trained
+# of commands, where their modules have other names
+MODULES = {
+    "diff": "report",
+    **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train.train_metrics"),
+    **dict.fromkeys(("train combination", "train prior"), "train.train_weights"),
+}
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names
 # what people type for a subcommand, and what they mean
@@ -161,40 +178,61 @@ def _uncollected() -> Iterator[None]:
 
 
 def _run(arguments: list[str]) -> int:
-    """Runs the subcommand's module, or answers what stands without one."""
+    """Runs the command that the first words name, or says which there are."""
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    if arguments and arguments[0] in SUBCOMMANDS:
-        # there are libraries that panic when they are half imported
-        with put_off(), _uncollected():
-            from ..metrics.execution.close_at_end import close_all_at_end
-            from ..metrics.storage.limits import use_limits
+    is_training = arguments[:1] == ["train"]
+    names, num_words = (KINDS, 2) if is_training else (SUBCOMMANDS, 1)
+    words, rest = arguments[:num_words], arguments[num_words:]
+    if len(words) < num_words or words[-1] not in names:
+        return _overview(words[num_words - 1 :] + rest, names, is_training)
+    attribute = words[-1].replace("-", "_")
+    # there are libraries that panic when they are half imported
+    with put_off(), _uncollected():
+        from ..metrics.execution.close_at_end import close_all_at_end
+        from ..metrics.storage.limits import use_limits
 
-            module: Any = import_module(f".commands.{arguments[0]}", __package__)
-        with use_limits(), close_all_at_end():  # this command's limits and caches end with it
-            return int(module.run(arguments[1:]))
-    subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
+        module = MODULES.get(" ".join(words), attribute)
+        command: Any = import_module(f".commands.{module}", __package__)
+    # this command's limits, caches and quiet end with it
+    with use_limits(), close_all_at_end(), own_quiet():
+        return int(getattr(command, attribute, command).run(rest))
+
+
+def _overview(arguments: list[str], names: Mapping[str, str], is_training: bool) -> int:
+    """Prints which subcommands, or kinds of training, there are; raises InputError for one that there is not."""
+    noun, program, about = "subcommand", "discorank", "Choose the best of many candidate texts."
+    hint = "discorank demo shows what it does; discorank SUBCOMMAND --help tells more; --debug shows tracebacks."
+    if is_training:
+        noun, program, about = "kind", "discorank train", "Make a model from data."
+        hint = (
+            "discorank train KIND --help tells more; all take --config, --set and --print-config."
+        )
+    lines = "\n".join(f"  {name:<11}  {text}" for name, text in names.items())
     parser = PrintableParser(
-        "discorank",
-        description=f"Choose the best of many candidate texts.\n\nsubcommands:\n{subcommands}",
-        epilog="discorank demo shows what it does; discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
+        program,
+        description=f"{about}\n\n{noun}s:\n{lines}",
+        epilog=hint,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
-    parser.add_argument("subcommand", nargs="?", help=argparse.SUPPRESS)
+    if not is_training:
+        parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("name", nargs="?", help=argparse.SUPPRESS)
     known, _ = parser.parse_known_args(arguments)
-    if known.version:
+    if getattr(known, "version", False):
         from discorank import __version__
 
         print(f"discorank {__version__}")
         return 0
-    if known.subcommand:
+    if known.name:
         from ..metrics.errors import unknown
 
-        error = unknown("subcommand", known.subcommand, SUBCOMMANDS)
-        hint = NO_SUBCOMMANDS.get(known.subcommand)
-        raise type(error)(error.problem, fix=hint) if hint else error
+        error = unknown(noun, known.name, names, where=program if is_training else "")
+        fix = None if is_training else NO_SUBCOMMANDS.get(known.name)
+        raise type(error)(error.problem, fix=fix) if fix else error
     parser.parse_known(arguments)
+    if is_training:
+        return parser.error(f"a kind is needed: {', '.join(names)}")
     parser.print_help()
     return 2
 

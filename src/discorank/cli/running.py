@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import heappush, heappushpop
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO
 
 from ..metrics.errors import InputError
-from ..metrics.spec.checked_settings import settings
 from ..metrics.storage.atomic_files import check_reachable, complete_file, own_draft
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
 from ..rerank.engines.local import LocalEngine
-from ..rerank.runs.run import RunSettings, run_lists
+from ..rerank.runs.run import run_lists
 from ..rerank.runs.run_file import is_table
 from ..rerank.runs.table_files import lines_of_table
-from .options import build
-from .options.inputs import READ_BESIDE, open_input, reading_in
-from .options.output_formats import row_form_in
+from .options.inputs import InputOptions, file_key
+from .options.output_formats import RunOptions
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 
@@ -32,49 +30,45 @@ COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
 _NAME_A_FILE = "Name a file; without one the output goes to stdout"
 
 
-@settings
-class OutputOptions:
-    """Where rows go.
-
-    Args:
-        output: the file; stdout if not given.
-    """
-
-    heading: ClassVar = "output"
-
-    output: str | None = None
-
-
 DECIDED = "decided"
 
 
 def run_decider(
-    values: dict[str, Any],
     decider: Decider,
     engine: Engine,
+    input: InputOptions,
+    run: RunOptions,
+    prior: str | None = None,
+    utilities: str | None = None,
     made_of: Callable[[Iterable[Any]], Iterable[Any]] = iter,
     done: str = DECIDED,
 ) -> int:
     """Decides every list of the input; returns the exit code.
 
     Args:
+        decider: an MBRDecoder or a Reranker.
+        engine: what values the lists.
+        input: where the lists are.
+        run: where rows go.
+        prior: the file of the prior that the decider has.
+        utilities: the file of utilities that it decides from.
         made_of: makes the entries that are decided of those that are read.
         done: what the closing line says of the lists.
     """
-    quiet = values["quiet"]
-    choices = ChoiceCounts()
-    is_told = done == DECIDED and values["format"] == "jsonl" and not values["output_format"]
-    names = ("input", "sources", "documents", "requests", "utilities", "prior")
-    inputs = [values.get(name) for name in names]
-    path = check_output(values["output"], inputs)
-    form = row_form_in(values)
-    check_plain(values.get("save_utilities"), "--save-utilities")
-    check_not_input(values.get("save_utilities"), inputs)
-    watch = Watch(engine, quiet)
+    inputs = [*input.paths, utilities, prior]
+    path = check_output(run.output, inputs)
+    check_plain(run.settings.save_utilities, "--save-utilities")
+    check_not_input(run.settings.save_utilities, inputs)
+    identity = input.identity()
+    if utilities:
+        fix = "Give a file that --save-utilities wrote"
+        identity = {"utilities": file_key(utilities, fix), **identity}
+    form, choices, watch = run.row_form(), ChoiceCounts(), Watch(engine)
+    is_counted = done == DECIDED and run.settings.format == "jsonl" and form is None
     try:
         with (
-            open_input(values) as lists,
-            Progress("lists", lists.fraction, quiet, watch) as progress,
+            input.opened() as lists,
+            Progress("lists", lists.fraction, watched=watch) as progress,
         ):
             if isinstance(engine, LocalEngine):
                 engine.meter.on_count = progress.refresh
@@ -84,13 +78,13 @@ def run_decider(
                 lists.name,
                 path,
                 engine,
-                build(RunSettings, values),
+                run.settings,
                 progress,
-                reading_in(values),
+                identity,
                 watch.meter,
                 form,
-                choices.note if is_told else lambda row: None,
-                {name: values[name] for name in (*READ_BESIDE, "prior") if values.get(name)},
+                choices.note if is_counted else lambda row: None,
+                {**input.named_beside, **({"prior": prior} if prior else {})},
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
@@ -98,9 +92,9 @@ def run_decider(
         if watch.read:
             watch.close()
         raise
-    say(closing_line(counts, lists.name, path, "lists", done), quiet)
+    say(closing_line(counts, lists.name, path, "lists", done))
     if choices.num_lists:
-        say(choices.summary, quiet)
+        say(choices.summary)
     watch.close()
     return 3 if counts.get("errors") else 0
 

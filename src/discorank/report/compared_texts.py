@@ -10,10 +10,11 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from ..integrations.formats.documents import DocumentRows
-from ..integrations.formats.human_scores import HumanKey, human_dimensions
+from ..integrations.formats.document_outputs import human_dimensions, read_documents
+from ..integrations.formats.format_table import DocumentRows
+from ..integrations.formats.human_scores import HumanKey
 from ..integrations.formats.open_lists import open_documents
-from ..integrations.formats.readers.systems import SystemsOptions, read_documents
+from ..integrations.formats.readers.systems import SystemsOptions
 from ..integrations.formats.system_texts import TextsInMemory
 from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Utility

@@ -365,9 +365,7 @@ def test_a_text_that_stands_often_in_one_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(table, path)
     assert path.stat().st_size < 10_000
-    with pytest.raises(
-        InputError, match=r"a.parquet:2: row group 0, row 1: a row of more than 33554432"
-    ):
+    with pytest.raises(InputError, match=r"a.parquet:2: a row of more than 33554432"):
         read(path)
 
 
@@ -400,7 +398,7 @@ def test_text_that_is_no_utf8(tmp_path: Path, ending: str) -> None:
         opened = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
         with opened(path, table.schema) as writer:
             writer.write_table(table)
-    with pytest.raises(InputError, match=r"row group 0, row [01]: text that is not UTF-8"):
+    with pytest.raises(InputError, match=r"a\.\w+:[12]: text that is not UTF-8"):
         read(path)
 
 
@@ -429,7 +427,7 @@ def test_values_of_other_types_are_error_entries(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"id": [1.5, None], "candidates": [["x"], None]}), path)
     first, second = read(path)
-    assert "a.parquet:1: row group 0, row 0: id: found a number (1.5)" in str(first.error)
+    assert "a.parquet:1: id: found a number (1.5)" in str(first.error)
     assert "candidates: no candidates" in str(second.error)
     parquet.write_table(pa.table({"id": ["a", "b"], "candidates": [["x", None], None]}), path)
     first, second = read(path)

@@ -80,7 +80,7 @@ ABOVE_0 = {
         '{"id": "a", "candidates": ["x", {"text": "y", "logprob": 1e308}]}',
         "1: candidates[1]",
     ),
-    "parquet": ("", "1: row group 0, row 0: candidates[1]"),
+    "parquet": ("", "1: candidates[1]"),
     "batch": (
         '{"custom_id": "a", "response": {"body": {"choices": ['
         '{"text": "y", "logprobs": {"token_logprobs": [2.5]}}]}}}',

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.integrations.files import line_spool as blocks
 from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.readers import fairseq_log as blocks
 from discorank.integrations.formats.readers.fairseq_log import SHOWN_GAPS, fairseq_lines
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import CandidateList
@@ -254,7 +254,7 @@ H-1\t-1\tx\nD-1\t-1\tx => log.txt:5: hypothesis 1 has no P- line
 H-1\t-1\tx\nP-1\t-1 => hypothesis 1 has no D- line
 H-1\t-1\tx\nwrapped\nD-1\t-1\tx\nP-1\t-1 => log.txt:10: found 'wrapped'
 H-1\t-1\tx\nD-1\t-1\tx\nD-1\t-1\tx\nP-1\t-1 => a D- line that belongs to no H- line
-W-1\t1\nW-1\t1 => W-: a second seconds line
+W-1\t1\nW-1\t1 => W-: a W- line
 W-1\tx => W-: found 'x'
 I-1\t1.5 => I-: found '1.5'
 """

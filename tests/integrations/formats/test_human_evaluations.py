@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 from discorank.cli.options.system_outputs import read_judged_file
-from discorank.integrations.formats.documents import Row
-from discorank.integrations.formats.human_scores import with_judged, with_means_of_raters
+from discorank.integrations.formats.document_outputs import read_documents
+from discorank.integrations.formats.format_table import Row
 from discorank.integrations.formats.open_lists import (
     open_documents,
     open_lists,
     recognised_documents,
 )
-from discorank.integrations.formats.rated_texts import LeftOutWarning
-from discorank.integrations.formats.readers.pearmut import read_pearmut
-from discorank.integrations.formats.readers.rating_table import read_rating_table
-from discorank.integrations.formats.readers.systems import SystemsOptions, read_documents
-from discorank.integrations.formats.readers.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
+from discorank.integrations.formats.readers.systems import SystemsOptions
+from discorank.integrations.formats.wmt.judgements import with_judged, with_means_of_raters
+from discorank.integrations.formats.wmt.pearmut import read_pearmut
+from discorank.integrations.formats.wmt.rated_rows import LeftOutWarning
+from discorank.integrations.formats.wmt.rating_table import read_rating_table
+from discorank.integrations.formats.wmt.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
 from discorank.metrics.errors import InputError
 from discorank.rerank.selection.system_scores import DocumentOutputs, RatedSpan, TextRating
 from tests.support.human_files import (
@@ -164,14 +165,11 @@ def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"scores": []}, "scores: found"),
-        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A: found 'x', expected a number"),
-        ({"scores": {"A": {"human0": 1, "errors0": {}}}}, "errors: found"),
+        ({"scores": {"A": {"human0": "x"}}}, r"2: scores\.A\.score: found 'x', expected a number"),
         ({"scores": {"A": {"human0": 1, "errors0": [3]}}}, r"errors\[0\]: found 3"),
-        ({"scores": {"A": {"human0": 1, "annotator0": 3}}}, "annotator: found 3"),
-        ({"tgt_text": {"A": 3}}, "tgt_text.A: found 3"),
         ({"doc_id": f"{PAIR}_#_news_#_doc0_#_0"}, "segment 0 comes twice"),
     ],
-    ids=range(7),
+    ids=range(4),
 )
 def test_damage_names_its_line(tmp_path: Path, change: Row, message: str) -> None:
     first, second = next(wmt25_segments()), next(wmt25_segments())
@@ -179,13 +177,6 @@ def test_damage_names_its_line(tmp_path: Path, change: Row, message: str) -> Non
     path = write_lines(tmp_path / "x.jsonl", [first, {**second, **change}])
     with pytest.raises(InputError, match=message):
         documents_of(path)
-
-
-def test_standard_input_is_read_twice_from_a_copy(tmp_path: Path, monkeypatch: Any) -> None:
-    path = write_lines(tmp_path / "x.jsonl", wmt25_segments())
-    with path.open("rb") as file:
-        monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": file}))
-        assert len(list(read_wmt_jsonl("-"))) == 12
 
 
 # -- WMT24: a text per line --
@@ -282,7 +273,7 @@ def test_a_table_of_scores_is_esa(tmp_path: Path) -> None:
         (f"{MQM_HEAD}\nS1\td\n", "2: 2 cells, the head has 10"),
         (f"{MQM_HEAD}\n", "no lines below the head"),
         ("system,doc,seg_id,target,score\nA,d,1,x,much\n", "2: score: found 'much'"),
-        ('system,doc,seg_id,target,score\nA,d,1,"x,1\n', "2: no line of CSV"),
+        ('system,doc,seg_id,target,score\nA,d,1,"x,1\n', "2: not a line of CSV"),
     ],
     ids=range(5),
 )
@@ -301,15 +292,13 @@ def test_tables_that_are_damaged(tmp_path: Path, text: str, message: str) -> Non
     [
         ({"esa": {"Z": [None]}}, "ratings.esa.Z: is neither a system nor a reference"),
         ({"esa": {"A": []}}, "ratings.esa.A: 0 segments, the text has 1"),
-        ({"esa": {"A": [[{"score": 1}]]}}, r"\[0\]\[0\].rater: found None"),
-        ({"esa": {"A": [[{"rater": "r", "score": "x"}]]}}, "score: found 'x'"),
+        ({"esa": {"A": [[{"score": 1}]]}}, r"\[0\]\[0\].rater: is missing"),
         (
             {"esa": {"A": [[{"rater": "r", "score": 1, "spans": [{"start": 2, "end": 99}]}]]}},
             "from 2 to 99",
         ),
-        ({"esa": 3}, "ratings.esa: found 3"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_ratings_of_the_wrong_form_are_refused(tmp_path: Path, ratings: Any, message: str) -> None:
     row = {"id": "d", "systems": {"A": ["text"]}, "ratings": ratings}
@@ -386,13 +375,11 @@ def test_an_export_is_read_campaign_by_campaign(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"a": [{"annotation": 1', "no JSON"),
-        ('{"a": [{"x": 1}]}', "a 1: found .*expected an annotation"),
-        ('{"a": [3]}', "a 1: found 3, expected an annotation"),
+        ('{"a": [3]}', "a 1: found 3, expected an object"),
         ('{"a": [{"annotation": [], "item": [1], "user_id": "u"}]}', "0 annotations of 1 items"),
-        ('{"annotation": [], "item": [], "user_id": 3}', "user_id: found 3"),
-        ("{}", "no annotations|expected an annotation"),
+        ("{}", "nothing was rated"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_annotations_that_are_damaged(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "x.json"
@@ -475,7 +462,7 @@ def test_appraise_counts_lines_over_all_documents(tmp_path: Path) -> None:
     judged = with_judged(plain_documents(), rows, "esa")[1]
     assert judged.human == {"esa of engces1": {"B": (None, 80.0)}}
     path.write_text(appraise(document="d"), "utf-8")
-    with pytest.raises(InputError, match=r"wave.csv:1: id: line 2 is of document 'e', not 'd'"):
+    with pytest.raises(InputError, match=r"wave.csv:1: id: line 2 is of document 'e', not of 'd'"):
         with_judged(plain_documents(), read_judged_file(str(path), "esa"), "esa")
 
 

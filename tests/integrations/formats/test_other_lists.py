@@ -83,11 +83,11 @@ MARIAN = """
 1 ||| t ||| F0= -1 ||| nan => score: found 'nan'
 """
 SOCKEYE = """
-{"translation": "a"} => s:2: sentence_id: found None
+{"translation": "a"} => s:2: sentence_id: is missing
 {"sentence_id": true} => sentence_id: found True
 {"sentence_id": 1} => translations: no translations
-{"sentence_id": 1, "translations": ["a"]} => scores: found None
-{"sentence_id": 1, "translations": ["a"], "scores": [1, 2]} => score: 2 values for 1 translations
+{"sentence_id": 1, "translations": ["a"]} => scores: 0 values
+{"sentence_id": 1, "translations": ["a"], "scores": [1, 2]} => scores: 2 values for 1 translations
 {"sentence_id": 1, "translations": ["a"], "scores": ["x"]} => scores: found 'x'
 {"sentence_id": 1, "translations": [3], "scores": [1]} => candidates[0].text: found a number
 {"sentence_id": 1, "translations": [], "scores": []} => no candidates

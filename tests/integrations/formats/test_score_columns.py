@@ -11,8 +11,8 @@ import pytest
 from discorank import InputError
 from discorank.cli.main import main
 from discorank.integrations.formats.readers.nbest_lines import finite_number
-from discorank.integrations.formats.readers.rating_table import read_mqm_weights
 from discorank.integrations.formats.score_columns import read_score_columns
+from discorank.integrations.formats.wmt.rating_table import read_mqm_weights
 from discorank.rerank.lists import finite_of
 
 NAMES = {"out/beam.txt": "beam", "mbr.txt": "mbr"}

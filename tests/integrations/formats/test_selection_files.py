@@ -97,8 +97,11 @@ WRONG = {
     "unknown list": ([{"id": "d9:0", "text": "c"}], r"o:1: id: .*'d9:0'"),
     "no id": ([{"text": "c"}], r"o:1: id: "),
     "sentences for a segment": ([{"id": "d1:0", "text": ["c", "d"]}], r"o:1: text: "),
-    "too few sentences": ([{"id": "d1", "text": ["c0", "c1"]}], r"o:1: text: .*list of 3"),
-    "no sentence": ([{"id": "d1", "text": ["c0", "c1", 2]}], r"o:1: text: found 2"),
+    "too few sentences": (
+        [{"id": "d1", "text": ["c0", "c1"]}],
+        r"o:1: text: found 2 sentences, expected 3",
+    ),
+    "no sentence": ([{"id": "d1", "text": ["c0", "c1", 2]}], r"o:1: text\[2\]: found 2"),
     "unknown system": ([{"id": "d1:0", "system": "Q"}], r"o:1: system: .*'Q'"),
     "no text": ([{"id": "d1:0"}], r"o:1: text: "),
 }

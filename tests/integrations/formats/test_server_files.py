@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from discorank.cli.main import main
 from discorank.integrations.files.entries import ListEntry
+from discorank.integrations.files.line_spool import GroupedLines
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.readers.responses import GroupedLines
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 from discorank.metrics.storage.line_source import LineSource
@@ -229,9 +229,9 @@ def test_the_forms_of_arguments(tmp_path: Path, arguments: Any) -> None:
     [
         (
             [sample(0, ["-1.5", "False"])],
-            r"resps\[0\]: found .*expected texts. Give the samples of a task",
+            r"resps\[0\]\[0\]: .*expected a text. Give the samples of a task",
         ),
-        ([sample(0, "a", resps=[["a"], ["b"]])], "expected the responses to one request"),
+        ([sample(0, "a", resps=[["a"], ["b"]])], "expected texts of one request"),
         ([sample(None, "a")], "doc_id: found None"),
         (
             [sample(0, "a"), sample(0, "b", filter="x")],
@@ -261,7 +261,7 @@ def test_lines_are_grouped_by_their_keys(
     path = write(
         tmp_path_factory.getbasetemp() / "groups", [{"k": k, "i": i} for i, k in enumerate(keys)]
     )
-    groups = GroupedLines(LineSource(path), lambda number, line: json.loads(line)["k"])
+    groups = GroupedLines("groups", LineSource(path), lambda row: str(row["k"]))
     found = [
         [json.loads(line)["i"] for _, line in groups.lines(g).lines] for g in groups.by_appearance()
     ]

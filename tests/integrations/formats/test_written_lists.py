@@ -190,7 +190,7 @@ def test_a_list_goes_through_every_form_and_back(
             "None would be read back as -2",
         ),
         ("fairseq", Candidate("a", -1.0, {"steps": 1.5}), "expected a whole number"),
-        ("fairseq", Candidate("a", -1.0, {"history": "x"}), "expected texts"),
+        ("fairseq", Candidate("a", -1.0, {"history": "x"}), "expected a list"),
         ("flat", Candidate("a", -1.0), "flat has no place for it"),
         ("flat", Candidate("\ufeffa"), "byte order mark"),
         ("flat", Candidate("a\ud800"), "half of a surrogate pair"),

@@ -161,55 +161,6 @@ def test_check_estimates_and_asks_nothing(
     assert before["prompt_tokens"] == sum(-(-len(prompt.encode()) // 4) for prompt in prompts)
 
 
-def test_check_counts_what_compare_will_ask(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every text with its references; nothing of the other systems."""
-    source, cache = write_lists(tmp_path / "in.jsonl", systems(4)), str(tmp_path / "cache")
-    words = ["check", str(source), "--from", "systems", "--against", "references"]
-
-    def estimate(*more: str) -> dict[str, Any]:
-        assert main([*words, *more, "--format", "json", "--quiet"]) == 0
-        utility: dict[str, Any] = json.loads(capsys.readouterr().out)["utility"]
-        return utility
-
-    with serving(judged) as server:
-        metrics = [spec(server, "judge"), spec(server), "chrf"]
-        counted = [estimate("-u", metric) for metric in metrics]
-        assert [one.get("calls") for one in counted] == [16, 16, None]
-        assert [one["pairs_to_compare"] for one in counted] == [16, 16, 16]
-        assert counted[2]["texts_to_represent"] == 16 + 8
-        command = ["compare", str(source), "-m", *metrics, "--cache", cache, "--quiet"]
-        assert main(command) == 0
-        assert len(server.seen) == 16 + 16
-        capsys.readouterr()
-        assert estimate("-u", metrics[0], "--cache", cache)["kept_answers"] == 16
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--budget", "0.5"], "--budget: is of a choice, which compares with candidates"),
-        ([], "--against: is what a utility compares with. Add --utility"),
-    ],
-)
-def test_check_against_references_is_of_no_choice(
-    more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_lists(tmp_path / "in.jsonl", lists(2))
-    utility = ["-u", "chrf"] if more else []
-    assert main(["check", str(source), "--against", "references", *utility, *more]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_check_says_which_lists_lack_references(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_lists(tmp_path / "in.jsonl", lists(2))
-    assert main(["check", str(source), "--against", "references", "-u", "chrf"]) == 0
-    assert "chrf needs references, and 2 lists have none" in capsys.readouterr().out
-
-
 def systems(n: int) -> Iterator[dict[str, Any]]:
     for i in range(n):
         yield {

@@ -1,4 +1,4 @@
-"""The kernels in C against numpy: the same numbers to the last bit, for any texts, and a package without them."""
+"""The kernels in C against plain code: the same numbers to the last bit, for any texts, and a package without them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def taken(kernels: ModuleType) -> Iterator[None]:
 def both_ways(
     kernels: ModuleType, values: Callable[[], list[np.ndarray]]
 ) -> tuple[list[bytes], list[bytes]]:
-    """What a function returns with the kernels, and with numpy."""
+    """What a function returns with the kernels, and without."""
     with taken(kernels):
         fast = [array.tobytes() for array in values()]
     return fast, [array.tobytes() for array in values()]
@@ -117,8 +117,8 @@ def test_long_texts_have_the_same_bits(kernels: ModuleType) -> None:
         words = [word if chance.random() < 0.8 else str(chance.randrange(300)) for word in base]
         start = chance.randrange(120)
         texts.append(" ".join(words[start:] + words[:start]))
-    for metric in METRICS:
-        fast, plain = both_ways(kernels, partial(values_of, metric, texts[:2], texts))
+    for metric in set(METRICS) - {TER()}:  # see test_edits_at_the_limits
+        fast, plain = both_ways(kernels, lambda: [metric.pairwise(texts[:1], texts)])  # noqa: B023
         assert fast == plain, metric
 
 
@@ -188,10 +188,10 @@ def moved(base: list[str], chance: random.Random) -> list[str]:
 @pytest.mark.parametrize(
     ("lengths", "vocabulary"),
     [
-        ((160, 140, 41), 300),  # much farther apart than the beam is wide
-        ((20, 320, 319), 60),  # windows that move by sixteen columns
+        ((110, 90, 41), 300),  # much farther apart than the beam is wide
+        ((8, 128, 20), 60),  # windows that move by sixteen columns
         ((1, 16, 2, 31, 0), 3),
-        ((90, 90), 2),  # more shifts than are tried
+        ((60, 60), 2),  # more shifts than are tried
         ((1, 3, 30, 200), 8),  # a reference so long that the beam widens
     ],
 )
@@ -200,7 +200,7 @@ def test_edits_at_the_limits(
 ) -> None:
     chance = random.Random(7)
     texts = [" ".join(str(chance.randrange(vocabulary)) for _ in range(n)) for n in lengths]
-    fast, plain = both_ways(kernels, lambda: values_of(TER(), texts, texts))
+    fast, plain = both_ways(kernels, lambda: [TER().pairwise(texts, texts)])
     assert fast == plain
 
 

@@ -15,7 +15,6 @@ from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.translate.meteor_score import single_meteor_score  # type: ignore[import-untyped]
 
 from discorank import InputError, ModelLoadError
-from discorank.metrics.lexical import meteor
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.representations import Block, Reps
 from discorank.metrics.text.texts import Item
@@ -148,17 +147,10 @@ def one_pair(h: list[str], r: list[str]) -> tuple[Reps, list[Block]]:
     return reps, [Block(np.array([0]), np.array([1]))]
 
 
-def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = [" ".join(random.Random(seed).choices(FORMS, k=10 + seed)) for seed in range(12)]
-    expected = METEOR().pairwise(lists, lists).tobytes()
-    monkeypatch.setattr(meteor, "PLACES", 50)
-    assert METEOR().pairwise(lists, lists).tobytes() == expected
-
-
 def test_long_texts_of_few_words_are_refused() -> None:
     with pytest.raises(InputError, match="9000000"):
         METEOR().score(["a " * 3000], ["a " * 3000 + "b"])
-    long = " ".join(random.Random(0).choices([f"w{i}" for i in range(500)] + ["the"] * 100, k=4000))
+    long = " ".join(random.Random(0).choices([f"w{i}" for i in range(500)] + ["the"] * 100, k=2000))
     assert METEOR().score([long, long], [long, long[::-1]])[0] == pytest.approx(1, abs=1e-9)
 
 

@@ -14,7 +14,7 @@ from rouge_score.rouge_scorer import RougeScorer as Peer  # type: ignore[import-
 
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, ModelLoadError
-from discorank.metrics.lexical import rouge, word_columns
+from discorank.metrics.lexical import word_columns
 from discorank.metrics.lexical.rouge import RougeL, RougeN, RougeW
 from discorank.metrics.registry import load_metric
 
@@ -145,7 +145,6 @@ def test_shared_ngrams(n: int, common: int, of_h: int, of_r: int) -> None:
 def test_small_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [" ".join(random.Random(seed).choices("abcdefgh", k=10 + seed)) for seed in range(12)]
     expected = [metric.pairwise(lists, lists).tobytes() for metric in METRICS]
-    monkeypatch.setattr(rouge, "CELLS", 64)
     monkeypatch.setattr(word_columns, "PLACE_BYTES", 100)
     assert [metric.pairwise(lists, lists).tobytes() for metric in METRICS] == expected
 

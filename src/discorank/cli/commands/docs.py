@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from ...metrics.errors import unknown
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.bundled_files import pages
 from ...tables import aligned
-from ..options import EngineOptions, Options, ReadingOptions
+from ..options import command
 
 URL_NAME = (
     "Documentation"  # of the address in the package's metadata, where one was configured at build
@@ -29,31 +28,24 @@ class DocsOptions:
     topic: str | None = None
 
 
-OPTIONS = Options(
-    "docs",
+@command(
     "List the pages of documentation, or print one, as Markdown.",
-    [DocsOptions],
     positional={"topic": "?"},
     first=["topic"],
     examples=["docs", "docs quick-start", "docs hugging-face"],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Prints a page, or the topics; returns the exit code."""
-    topic = OPTIONS.parse(arguments)["topic"]
+def docs(options: DocsOptions) -> None:
+    """Prints a page, or the topics."""
     known = pages()
-    if topic is None:
+    if options.topic is None:
         rows = [[f"  {name}", _title(path)] for name, path in known.items()]
         where = f"\n\nThe same as a site: {url}" if (url := documentation_url()) else ""
         sys.stdout.write(f"topics of discorank docs\n{aligned(rows)}{where}\n")
-        return 0
-    name = topic.removeprefix("docs/").removesuffix(".md")
+        return
+    name = options.topic.removeprefix("docs/").removesuffix(".md")
     if name not in known:
-        raise unknown("topic", topic, known)
+        raise unknown("topic", options.topic, known)
     sys.stdout.write(known[name].read_text(encoding="utf-8"))
-    return 0
 
 
 def _title(path: Path) -> str:

@@ -19,9 +19,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...integrations.formats.document_outputs import read_documents
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents
-from ...integrations.formats.readers.systems import SystemsOptions, read_documents
+from ...integrations.formats.readers.systems import SystemsOptions
 from ...metrics.discourse.coherence.cohesion import Cohesion
 from ...metrics.discourse.coherence.foci import FocusReader, adjacency, conn, freq, grid_of
 from ...metrics.discourse.roles.pdd import PDD, counts
@@ -29,12 +30,13 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, Ragged
 from ...metrics.rst.metric import DR, TreeSource
 from ...metrics.rst.trees import Tree, coarse, walk
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.text.texts import Document, Item, RSTTree, Text
 from ...rerank.selection.statistics import DRAWS, assignments, share_as_large
 from ...rerank.selection.system_scores import DocumentOutputs
 from ...tables import Format, Table, decimals, printed, words
-from ..options import Options, needed
+from ..options import command, needed
+from ..options.command_options import ReadingOptions
 from ..terminal.console import Counted
 
 REFERENCE, GOOD, BAD = GROUPS = ("reference", "good", "bad")
@@ -67,20 +69,6 @@ class FeaturesOptions:
     format: Format = "table"
 
 
-OPTIONS = Options(
-    "features",
-    "Compare discourse features of good, bad and reference texts: how often foci come back and how connected sentences "
-    "are, shares of discourse relations and nuclei, densities of discourse roles.",
-    [FeaturesOptions],
-    positional={"input": "?"},
-    first=["input", "human", "top", "format"],
-    examples=[
-        "features examples:systems.jsonl --human mqm:lower",
-        "features examples:systems.jsonl --human mqm:lower --top 3",
-        "features examples:systems.jsonl --human mqm:lower --format markdown",
-    ],
-)
-
 Groups = Mapping[str, Sequence[Text]]
 Key = tuple[str, str]  # of a feature: its kind and its label
 
@@ -93,15 +81,26 @@ class Ratio(NamedTuple):
     whole: float
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Prints the table; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    path = needed(values, "input", "SYSTEMS")
-    human = HumanKey.read(needed(values, "human", "--human"))
+@command(
+    "Compare discourse features of good, bad and reference texts: how often foci come back and how connected sentences "
+    "are, shares of discourse relations and nuclei, densities of discourse roles.",
+    positional={"input": "?"},
+    hidden=[field for field in setting_names(ReadingOptions) if field != "lang"],
+    first=["input", "human", "top", "format"],
+    examples=[
+        "features examples:systems.jsonl --human mqm:lower",
+        "features examples:systems.jsonl --human mqm:lower --top 3",
+        "features examples:systems.jsonl --human mqm:lower --format markdown",
+    ],
+)
+def features(options: FeaturesOptions, reading: ReadingOptions) -> None:
+    """Prints the table."""
+    path = needed(options.input, "input", "SYSTEMS")
+    human = HumanKey.read(needed(options.human, "human"))
     documents = read_documents(open_documents(path, "systems"), SystemsOptions((human,), (), ()))
     try:
-        groups = grouped(list(documents), human, values["top"])
-        rows = compared(groups, shares_of_texts(groups, values))
+        groups = grouped(list(documents), human, options.top)
+        rows = compared(groups, shares_of_texts(groups, options, reading.lang))
     except InputError as error:
         raise error.inside(path) from None
     columns = [words("kind", "kind"), words("feature", "feature")]
@@ -109,8 +108,7 @@ def run(arguments: Sequence[str]) -> int:
     columns += [decimals("good less bad", "difference", 3), decimals("p", "p")]
     title = "Discourse features of reference, good and bad texts"
     table = Table(title, columns, rows, "features", ("kind", "feature"))
-    sys.stdout.write(printed([table], values["format"]))
-    return 0
+    sys.stdout.write(printed([table], options.format))
 
 
 def grouped(documents: Sequence[DocumentOutputs], human: HumanKey, top: int) -> list[Groups]:
@@ -146,21 +144,23 @@ def _groups_of(document: DocumentOutputs, good: Sequence[str], bad: Sequence[str
     }
 
 
-def shares_of_texts(groups: Sequence[Groups], values: Mapping[str, Any]) -> dict[Text, list[Ratio]]:
+def shares_of_texts(
+    groups: Sequence[Groups], options: FeaturesOptions, lang: str | None = None
+) -> dict[Text, list[Ratio]]:
     """The features of every text."""
     texts = list(dict.fromkeys(text for own in groups for some in own.values() for text in some))
-    foci = Cohesion(nouns=values["nouns"], sentences=values["sentences"])
-    trees = DR(parser=values["parser"])
-    if values["lang"]:
-        foci, trees = foci.for_language(values["lang"]), trees.for_language(values["lang"])
+    foci = Cohesion(nouns=options.nouns, sentences=options.sentences)
+    trees = DR(parser=options.parser)
+    if lang:
+        foci, trees = foci.for_language(lang), trees.for_language(lang)
     reader, source = FocusReader(foci), TreeSource(None, trees.parser)
     shares: dict[Text, list[Ratio]] = {}
-    with Counted("texts", len(texts), values["quiet"]) as counted:
+    with Counted("texts", len(texts)) as counted:
         for text in texts:
             shares[text] = [_of_foci(reader, text), *_of_tree(source.tree(text))]
             counted.more(1)
-    if values["role_model"]:
-        metric = PDD(bins=BINS, model=values["role_model"], sentences=values["sentences"])
+    if options.role_model:
+        metric = PDD(bins=BINS, model=options.role_model, sentences=options.sentences)
         for text, of_text in zip(texts, _of_roles(texts, metric), strict=True):
             shares[text] += of_text
     return shares

@@ -1,15 +1,12 @@
-"""``discorank generate INPUT --generator MODEL -o OUT``: candidate lists from a model that generates.
-
-The generator of ``discorank generate --backend server``, from the options of the command.
-"""
+"""``discorank generate INPUT --generator MODEL -o OUT``: candidate lists from a model that generates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import replace
 from time import monotonic
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.generation.document_turns import Turns
@@ -22,18 +19,17 @@ from ...integrations.server.exchange import Client
 from ...integrations.server.server_probe import ProbeOptions, ServerFacts, table_of
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.text.prompt_template import Template, read_examples
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
-from ..options import Options, build, needed
-from ..options.inputs import CodeOptions, cache_in, check_model, metric_in
-from ..running import OutputOptions, check_output, closing_line
+from ..options import Given, command, flag_of, needed
+from ..options.metric_options import MODELS, MetricOptions
+from ..options.output_formats import OutputOptions
+from ..running import check_output, closing_line
 from ..terminal.console import Progress, say
 
 NUCLEUS = 0.9
-# options that servers have no word for
-_FOREIGN = ("revision", "max_input_tokens", "source_lang", "target_lang")
 
 
 @settings
@@ -52,52 +48,6 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         further_keys(self.request)  # refused before it is printed or kept
-
-
-def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerator:
-    """The generator that the options name.
-
-    Args:
-        values: of `Connection`, `ServerOptions`, and the options that all generators share.
-        logprobs: whether log-probabilities are needed.
-
-    Raises:
-        InputError: an option that servers do not have; further as `ServerSettings` and `Connection`.
-    """
-    for name in _FOREIGN:
-        if values.get(name) is not None:
-            raise InputError(
-                "is no option of servers", where=f"--{name.replace('_', '-')}", fix="Leave it out"
-            )
-    top_p = _top_p(values, "sampling", "cutoff")
-    reference_top_p = _top_p(values, "reference_sampling", "reference_cutoff")
-    own_default = ("max_new_tokens",) if values["max_new_tokens"] is None else ()
-    server_settings = build(
-        ServerSettings,
-        {name: value for name, value in values.items() if name not in own_default},
-        model=needed(values, "generator", "--generator"),
-        top_p=top_p or 1.0,
-        reference_top_p=reference_top_p,
-        logprobs=logprobs,
-    )
-    needed(values, "base_url", "--base-url")
-    connection = build(Connection, values)
-    return ServerGenerator(server_settings, connection, not values.get("skip_probe"))
-
-
-def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:
-    """The nucleus that a way of sampling stands for: 1 is ancestral sampling, None where the option is not given."""
-    method, value = values[sampling], values[cutoff]
-    if method == "nucleus":
-        return NUCLEUS if value is None else float(value)
-    if method not in ("ancestral", None):
-        fix = f"Give --{sampling.replace('_', '-')} ancestral or nucleus; more with --request"
-        raise InputError(f"servers do not know {method} sampling", where=sampling, fix=fix)
-    if value is not None:
-        raise InputError(
-            f"{method or 'no'} sampling has no cutoff", where=cutoff, fix="Leave it out"
-        )
-    return None if method is None else 1.0
 
 
 @settings
@@ -150,21 +100,22 @@ class ChoiceOptions:
     self_pair: bool = True
 
 
-OPTIONS = Options(
-    "generate",
+# the settings that only one backend has, by the other
+OF_OTHERS = {
+    "huggingface": (
+        *(*setting_names(Connection), *setting_names(ServerOptions), *setting_names(ProbeOptions)),
+    ),
+    "server": (
+        *("sequences_at_once", "revision", "max_input_tokens", "source_lang", "target_lang"),
+    ),
+}
+
+
+@command(
     "Write a candidate list for every input. Run the same command again to resume after an interruption.",
-    [
-        GeneratorOptions,
-        GenerationSettings,
-        Connection,
-        ServerOptions,
-        ProbeOptions,
-        ChoiceOptions,
-        OutputOptions,
-        CodeOptions,
-    ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n", "utility": "u"},
+    hidden=["max_calls", "max_tokens"],
     first=["input", "generator", "num_candidates", "output", "prompt", "utility"],
     examples=[
         "generate examples:inputs.jsonl --generator smollm2 -n 4 --max-new-tokens 8 -o lists.jsonl",
@@ -172,40 +123,137 @@ OPTIONS = Options(
         "generate inputs.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
+def generate(
+    options: GeneratorOptions,
+    drawing: GenerationSettings,
+    connection: Connection | None,
+    server: ServerOptions,
+    probe: ProbeOptions,
+    choice: ChoiceOptions,
+    to: OutputOptions,
+    metrics: MetricOptions,
+    given: Given,
+) -> int:
     """Generates; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    if values["probe"]:
-        _check_used(values)
-        print(table_of(_probed(values)))
+    backend = options.backend
+    if probe.probe and backend != "server":
+        raise InputError("is for servers", where="probe", fix="Add --backend server")
+    given.refuse(OF_OTHERS[backend], f"is no option of the backend {backend}")
+    if choice.utility is None:
+        given.refuse(("weights", "self_pair"), "has no effect where no utility chooses")
+        fix = "Name the model that generates with --generator"
+        given.refuse(MODELS, "is that of a metric", fix)
+    weighs_by_logprob = choice.utility is not None and choice.weights == "logprob"
+    drawing = replace(
+        drawing,
+        logprobs=drawing.logprobs or weighs_by_logprob,
+        stop=tuple(map(unescaped, drawing.stop)),
+    )
+    if probe.probe:
+        print(table_of(_facts(server_generator(options, drawing, server, connection))))
         return 0
-    path = needed(values, "input", "INPUT")
-    values["stop"] = tuple(map(unescaped, values["stop"]))
-    out = check_output(values["output"], [values["input"], values["examples"]])
-    template, first_template = Template(values["prompt"]), None
-    if values["first_prompt"] is not None:
-        first_template = Template(values["first_prompt"], "first_prompt")
-    examples = None if values["examples"] is None else read_examples(values["examples"])
-    _check_used(values)
-    decider = _decider(values)
-    generator = BACKENDS[values["backend"]](values)
-    engine = LocalEngine(cache_in(values))
-    turns = Turns(generator, template, first_template, values["context"], decider, engine, examples)
-    reading = GenerationWatch(turns)
+    path = needed(options.input, "input", "INPUT")
+    out = check_output(to.output, [path, options.examples])
+    template, first_template = Template(options.prompt), None
+    if options.first_prompt is not None:
+        first_template = Template(options.first_prompt, "first_prompt")
+    examples = None if options.examples is None else read_examples(options.examples)
+    decider = None
+    if choice.utility is not None:
+        (utility,) = metrics.load_all([choice.utility])
+        decider = MBRDecoder(utility, weights=choice.weights, self_pair=choice.self_pair)
+    generator: Generator
+    if backend == "server":
+        generator = server_generator(options, drawing, server, connection, not probe.skip_probe)
+    else:
+        generator = _loaded(options, drawing, metrics)
+    engine = LocalEngine(metrics.cache())
+    turns = Turns(generator, template, first_template, options.context, decider, engine, examples)
+    watch = GenerationWatch(turns)
     with (
-        closing(open_rows(path, values["columns"], "input")) as source,
-        Progress("lists", source.fraction, values["quiet"], reading) as progress,
+        closing(open_rows(path, options.columns, "input")) as source,
+        Progress("lists", source.fraction, watched=watch) as progress,
     ):
-        about = {"seeds": {"generation": values["seed"]}}
-        entries = reading.counted(read_prompts(source, values["input_format"]))
+        about = {"seeds": {"generation": drawing.seed}}
+        entries = watch.counted(read_prompts(source, options.input_format))
         counts = run_generation(
-            turns, entries, source.name, out, values["max_errors"], progress, about
+            turns, entries, source.name, out, options.max_errors, progress, about
         )
     done = closing_line(counts, source.name, out, "inputs", "generated")
-    say(f"{done}{reading.tokens}", values["quiet"])
+    say(f"{done}{watch.tokens}")
     return 3 if counts.get("errors") else 0
+
+
+def server_generator(
+    options: GeneratorOptions,
+    drawing: GenerationSettings,
+    server: ServerOptions,
+    connection: Connection | None,
+    probes: bool = True,
+) -> ServerGenerator:
+    """The generator of a server.
+
+    Raises:
+        InputError: a way of sampling that servers do not have; further as `ServerSettings`.
+    """
+    top_p = _top_p(drawing.sampling, drawing.cutoff, "sampling")
+    reference_top_p = _top_p(
+        drawing.reference_sampling, drawing.reference_cutoff, "reference_sampling"
+    )
+    longest = drawing.max_new_tokens
+    own_settings = ServerSettings(
+        model=needed(options.generator, "generator"),
+        chat=drawing.chat,
+        system=server.system,
+        num_candidates=drawing.num_candidates,
+        temperature=drawing.temperature,
+        top_p=top_p or 1.0,
+        num_references=drawing.num_references,
+        reference_temperature=drawing.reference_temperature,
+        reference_top_p=reference_top_p,
+        seed=drawing.seed,
+        **({} if longest is None else {"max_new_tokens": longest}),
+        logprobs=drawing.logprobs,
+        top_logprobs=drawing.top_logprobs,
+        stop=drawing.stop,
+        request=server.request,
+    )
+    return ServerGenerator(own_settings, needed(connection, "base_url"), probes)
+
+
+def _top_p(method: str | None, cutoff: float | None, name: str) -> float | None:
+    """The nucleus that a way of sampling stands for: 1 is ancestral sampling, None where the option is not given."""
+    if method == "nucleus":
+        return NUCLEUS if cutoff is None else cutoff
+    if method not in ("ancestral", None):
+        fix = f"Give {flag_of(name)} ancestral or nucleus; more with --request"
+        raise InputError(f"servers do not know {method} sampling", where=name, fix=fix)
+    if cutoff is not None:
+        where = name.replace("sampling", "cutoff")
+        raise InputError(
+            f"{method or 'no'} sampling has no cutoff", where=where, fix="Leave it out"
+        )
+    return None if method is None else 1.0
+
+
+def _loaded(
+    options: GeneratorOptions, drawing: GenerationSettings, metrics: MetricOptions
+) -> Generator:
+    """The generator of a model of Hugging Face."""
+    from ...integrations.huggingface import HuggingFaceGenerator
+    from ...integrations.huggingface.model_loading import load
+
+    dtype = metrics.models.dtype or "float32"
+    name = needed(options.generator, "generator")
+    loaded = load(name, options.revision, metrics.models.device, dtype)
+    digest = f"sha256:{loaded.digest} {dtype}"
+    return HuggingFaceGenerator(loaded.model, loaded.tokenizer, drawing, digest)
+
+
+def _facts(generator: ServerGenerator) -> ServerFacts:
+    """What a server does."""
+    with Client(generator.connection) as client:
+        return client.result_of(generator.facts)
 
 
 class GenerationWatch:
@@ -238,75 +286,3 @@ class GenerationWatch:
         """How many tokens this process has generated, and how many per second; empty if it does not know."""
         count = self.turns.work.tokens
         return f", {count} tokens ({count / max(self.seconds, 1e-9):.1f}/s)" if count else ""
-
-
-def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
-    """The decoder of the candidates of a sentence, None without a utility."""
-    if values["utility"] is None:
-        named = [name for name in ("model", "encoder_path", "tokenizer_path") if values[name]]
-        if named:
-            flag = f"--{named[0].replace('_', '-')}"
-            raise InputError(
-                "is that of a metric",
-                where=flag,
-                fix="Name the model that generates with --generator",
-            )
-        return None
-    utility = metric_in(values, values["utility"])
-    check_model(values, [utility])
-    return MBRDecoder(utility=utility, weights=values["weights"], self_pair=values["self_pair"])
-
-
-def _huggingface(values: Mapping[str, Any]) -> Generator:
-    from ...integrations.huggingface import HuggingFaceGenerator
-    from ...integrations.huggingface.model_loading import load
-
-    logprobs = _needs_logprobs(values)
-    chosen = build(GenerationSettings, values, logprobs=logprobs)
-    name, dtype = needed(values, "generator", "--generator"), values["dtype"] or "float32"
-    loaded = load(name, values["revision"], values["device"], dtype)
-    return HuggingFaceGenerator(
-        loaded.model, loaded.tokenizer, chosen, f"sha256:{loaded.digest} {dtype}"
-    )
-
-
-def _probed(values: Mapping[str, Any]) -> ServerFacts:
-    """What the server of the options does."""
-    if values["backend"] != "server":
-        raise InputError("is for servers", where="--probe", fix="Add --backend server")
-    generator = server_generator(values, _needs_logprobs(values))
-    with Client(generator.connection) as client:
-        return client.result_of(generator.facts)
-
-
-def _server(values: Mapping[str, Any]) -> Generator:
-    return server_generator(values, _needs_logprobs(values))
-
-
-def _needs_logprobs(values: Mapping[str, Any]) -> bool:
-    weighs_by_logprob = values["utility"] is not None and values["weights"] == "logprob"
-    return bool(values["logprobs"] or weighs_by_logprob)
-
-
-def _check_used(values: Mapping[str, Any]) -> None:
-    """Raises InputError for an option that has no effect beside the others."""
-    backend = values["backend"]
-    problems = dict.fromkeys(FOREIGN[backend], f"is no option of the backend {backend}")
-    if values["utility"] is None:
-        for name in ("weights", "self_pair"):
-            problems[name] = "has no effect where no utility chooses"
-    for name, problem in problems.items():
-        if values[name] != OPTIONS.defaults[name]:
-            raise InputError(problem, where=f"--{name.replace('_', '-')}", fix="Leave it out")
-
-
-FOREIGN = {  # what only the other backend takes
-    "huggingface": [
-        field.name for part in (Connection, ServerOptions, ProbeOptions) for field in fields(part)
-    ],
-    "server": ["sequences_at_once"],
-}
-BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {
-    "huggingface": _huggingface,
-    "server": _server,
-}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ...integrations.generation.generator import unescaped
 from ...integrations.generation.prompt_templates import CANDIDATE, FewShotTemplates
@@ -21,11 +19,13 @@ from ...integrations.server.server_probe import ProbeOptions, ServerFacts, Serve
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.text.prompt_template import SEPARATOR, Template, read_examples
-from ..options import MODEL_OPTIONS, Options, build, needed
-from ..options.inputs import InputOptions, file_key, open_input, reading_in
-from ..running import OutputOptions, check_output, closing_line
+from ..options import Given, command, needed
+from ..options.command_options import ModelOptions
+from ..options.inputs import InputOptions, file_key
+from ..options.output_formats import OutputOptions
+from ..running import check_output, closing_line
 from ..terminal.console import Progress, say
 
 
@@ -70,22 +70,23 @@ class PromptOptions:
     max_errors: Annotated[int, Field(ge=0)] = 0
 
 
-OPTIONS = Options(
-    "logprobs",
+# the settings that only one backend has, by the other
+OF_OTHERS = {
+    "huggingface": (
+        *setting_names(Connection),
+        *setting_names(ServerScoringOptions),
+        *setting_names(ProbeOptions),
+    ),
+    "server": ("revision", "source_lang", "target_lang", "device", "dtype", "batch_tokens"),
+}
+
+
+@command(
     "Write into every candidate how likely a model finds it. Run the same command again to resume after an "
     "interruption.",
-    [
-        InputOptions,
-        OutputOptions,
-        PromptOptions,
-        ValueFields,
-        ScoringSettings,
-        Connection,
-        ServerScoringOptions,
-        ProbeOptions,
-    ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
+    hidden=["cache", "cache_bytes"],
     first=["input", "generator", "output", "prompt", "field", "backend"],
     examples=[
         "logprobs examples:demo.jsonl --generator smollm2 --overwrite -o scored.jsonl",
@@ -93,167 +94,133 @@ OPTIONS = Options(
         "logprobs lists.jsonl --backend server --base-url http://localhost:8000/v1 --generator MODEL -o out.jsonl",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
+def logprobs(
+    input: InputOptions,
+    to: OutputOptions,
+    options: PromptOptions,
+    value_fields: ValueFields,
+    scoring: ScoringSettings,
+    connection: Connection | None,
+    server: ServerScoringOptions,
+    probe: ProbeOptions,
+    models: ModelOptions,
+    given: Given,
+) -> int:
     """Scores; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    for name in ("end_text", "separator"):
-        values[name] = _unescaped(values[name], f"--{name.replace('_', '-')}")
-    if values["probe"]:
-        print(table_of(_probed(values)))
+    _check(options, scoring, probe, given)
+    model = needed(options.generator, "generator")
+    if options.backend == "server":
+        if not probe.probe:
+            needed(options.prompt, "prompt")
+        connection = needed(connection, "base_url")
+    if probe.probe and connection is not None:
+        print(table_of(_facts(model, server, connection)))
         return 0
-    needed(values, "input", "INPUT")
-    needed(values, "generator", "--generator")
-    inputs = [
-        values[name]
-        for name in ("input", "sources", "documents", "requests", "choices", "examples")
-    ]
-    out = check_output(values["output"], inputs)
-    _check_used(values)
-    prompts = _prompts(values)
-    value_fields = build(ValueFields, values)
-    reading = reading_in(values)
-    if values["choices"]:
-        reading["choices"] = file_key(
-            values["choices"], "Give the rows that decode or rerank wrote"
-        )
-    scorer = BACKENDS[values["backend"]](values)
-    with (
-        open_input(values) as lists,
-        Progress("lists", lists.fraction, values["quiet"]) as progress,
-    ):
+    needed(input.input, "input", "INPUT")
+    out = check_output(to.output, [*input.paths, options.choices, options.examples])
+    prompts = _prompts(options)
+    identity = input.identity()
+    if options.choices:
+        fix = "Give the rows that decode or rerank wrote"
+        identity["choices"] = file_key(options.choices, fix)
+    scorer: TextScorer
+    if connection is not None:
+        from ...integrations.server.prompt_logprobs import ServerScorer
+
+        scorer = ServerScorer(model, connection, server, probes=not probe.skip_probe)
+    else:
+        scorer = _loaded(model, options, scoring, models)
+    with input.opened() as lists, Progress("lists", lists.fraction) as progress:
         counts = run_scoring(
             ListScoring(prompts, scorer, value_fields),
             lists,
             lists.name,
             out,
-            values["max_errors"],
+            options.max_errors,
             progress,
-            reading,
+            identity,
             Meter(),
         )
-    say(closing_line(counts, lists.name, out, "lists", "scored"), values["quiet"])
+    say(closing_line(counts, lists.name, out, "lists", "scored"))
     return 3 if counts.get("errors") else 0
 
 
-def _probed(values: Mapping[str, Any]) -> ServerFacts:
-    """What the server of the options does."""
-    if values["backend"] != "server":
-        raise InputError("is for servers", where="--probe", fix="Add --backend server")
-    model = needed(values, "generator", "--generator")
-    needed(values, "base_url", "--base-url")
-    further = further_keys(build(ServerScoringOptions, values).request)
+def _check(
+    options: PromptOptions, scoring: ScoringSettings, probe: ProbeOptions, given: Given
+) -> None:
+    """Raises InputError for an option that has no effect beside the others."""
+    backend = options.backend
+    if probe.probe and backend != "server":
+        raise InputError("is for servers", where="probe", fix="Add --backend server")
+    given.refuse(OF_OTHERS[backend], f"is no option of the backend {backend}")
+    if options.separator is not None and not options.examples:
+        raise InputError("stands behind examples", where="separator", fix="Leave it out")
+    if options.end_text is not None and scoring.end is not None:
+        problem = "cannot be combined with --end"
+        raise InputError(problem, where="end_text", fix="Leave one of them out")
+    if backend == "server" and scoring.chat:
+        problem = "servers give no log-probabilities of a text behind a chat template"
+        fix = "Write the template out in --prompt, as the model knows it"
+        raise InputError(problem, where="chat", fix=fix)
+    if backend == "server" and scoring.end:
+        problem = "servers give no log-probability of the model's own end"
+        fix = "Leave it out, or say what ends a text: --end-text"
+        raise InputError(problem, where="end", fix=fix)
+
+
+def _facts(model: str, server: ServerScoringOptions, connection: Connection) -> ServerFacts:
+    """What the server does."""
+    further = further_keys(server.request)
 
     async def facts(exchange: Exchange) -> ServerFacts:
         probe = ServerProbe(exchange, model, False, further, {"temperature": 1.0})
         return await probe.facts(tuple(FORMS.values()))
 
-    with Client(build(Connection, values)) as client:
+    with Client(connection) as client:
         return client.result_of(facts)
 
 
-def _unescaped(text: str | None, where: str) -> str | None:
+def _unescaped(text: str | None, name: str) -> str | None:
     """A text as it was typed, with the escapes of stop strings."""
     if text is None:
         return None
     try:
         return unescaped(text)
     except InputError as error:
-        raise InputError(error.problem, where=where, fix=error.fix) from None
+        raise InputError(error.problem, where=name, fix=error.fix) from None
 
 
-def _prompts(values: Mapping[str, Any]) -> ListPrompts:
+def _prompts(options: PromptOptions) -> ListPrompts:
     """The questions for lists."""
-    default = f"{{{CANDIDATE}}}" if values["reverse"] else "{source}"
-    template = Template(default if values["prompt"] is None else values["prompt"])
+    default = f"{{{CANDIDATE}}}" if options.reverse else "{source}"
+    template = Template(default if options.prompt is None else options.prompt)
     first = None
-    if values["first_prompt"] is not None:
-        first = Template(values["first_prompt"], "first_prompt")
-    examples = read_examples(values["examples"]) if values["examples"] else None
-    separator = SEPARATOR if values["separator"] is None else values["separator"]
-    templates = FewShotTemplates(template, first, examples, separator, values["reverse"])
-    choices = read_chosen_texts(values["choices"]) if values["choices"] else None
-    return ListPrompts(
-        templates, values["context"], values["context_from"], choices, values["end_text"]
+    if options.first_prompt is not None:
+        first = Template(options.first_prompt, "first_prompt")
+    examples = read_examples(options.examples) if options.examples else None
+    separator = _unescaped(options.separator, "separator")
+    templates = FewShotTemplates(
+        template, first, examples, SEPARATOR if separator is None else separator, options.reverse
     )
+    choices = read_chosen_texts(options.choices) if options.choices else None
+    end_text = _unescaped(options.end_text, "end_text")
+    return ListPrompts(templates, options.context, options.context_from, choices, end_text)
 
 
-def _huggingface(values: Mapping[str, Any]) -> TextScorer:
+def _loaded(
+    model: str, options: PromptOptions, scoring: ScoringSettings, models: ModelOptions
+) -> TextScorer:
+    """The scorer of a model of Hugging Face."""
     from ...integrations.huggingface.forced_passes import HuggingFaceScorer
     from ...integrations.huggingface.model_loading import load
 
-    dtype = values["dtype"] or "float32"
-    loaded = load(values["generator"], values["revision"], values["device"], dtype)
-    if not loaded.model.config.is_encoder_decoder and values["prompt"] is None:
+    dtype = models.dtype or "float32"
+    loaded = load(model, options.revision, models.device, dtype)
+    if not loaded.model.config.is_encoder_decoder and options.prompt is None:
         raise InputError(
             "is missing, and a decoder-only model reads prompt and candidate as one text",
-            where="--prompt",
+            where="prompt",
             fix="Give it, with the space or line break at its end that stands before a candidate",
         )
-    return HuggingFaceScorer(
-        loaded.model,
-        loaded.tokenizer,
-        build(ScoringSettings, values),
-        f"sha256:{loaded.digest} {dtype}",
-        values["batch_tokens"],
-    )
-
-
-def _server(values: Mapping[str, Any]) -> TextScorer:
-    from ...integrations.server.prompt_logprobs import ServerScorer
-
-    needed(values, "prompt", "--prompt")
-    needed(values, "base_url", "--base-url")
-    return ServerScorer(
-        values["generator"],
-        build(Connection, values),
-        build(ServerScoringOptions, values),
-        probes=not values["skip_probe"],
-    )
-
-
-_OF_METRICS = ("lang", "align", "windows", "split_sentences")
-
-
-def _check_used(values: Mapping[str, Any]) -> None:
-    """Raises InputError for an option that has no effect beside the others."""
-    backend = values["backend"]
-    problems = dict.fromkeys(FOREIGN[backend], f"is no option of the backend {backend}")
-    of_metrics = ("model", "encoder_path", "tokenizer_path", *_OF_METRICS)
-    problems |= dict.fromkeys(of_metrics, "is that of a metric")
-    for name, problem in problems.items():
-        if values[name] != OPTIONS.defaults[name]:
-            fix = "Name the model with --generator" if name in MODEL_OPTIONS else "Leave it out"
-            raise InputError(problem, where=f"--{name.replace('_', '-')}", fix=fix)
-    if values["separator"] is not None and not values["examples"]:
-        raise InputError("stands behind examples", where="--separator", fix="Leave it out")
-    if values["end_text"] is not None and values["end"] is not None:
-        fix = "Leave one of them out"
-        raise InputError("stands beside --end", where="--end-text", fix=fix)
-    if backend == "server" and values["chat"]:
-        raise InputError(
-            "servers give no log-probabilities of a text behind a chat template",
-            where="--chat",
-            fix="Write the template out in --prompt, as the model knows it",
-        )
-    if backend == "server" and values["end"]:
-        raise InputError(
-            "servers give no log-probability of the model's own end",
-            where="--end",
-            fix="Leave it out, or say what ends a text: --end-text",
-        )
-
-
-FOREIGN = {  # what only the other backend takes
-    "huggingface": [
-        field.name
-        for part in (Connection, ServerScoringOptions, ProbeOptions)
-        for field in fields(part)
-    ],
-    "server": ["revision", "source_lang", "target_lang", "device", "dtype", "batch_tokens"],
-}
-BACKENDS: dict[str, Callable[[Mapping[str, Any]], TextScorer]] = {
-    "huggingface": _huggingface,
-    "server": _server,
-}
+    digest = f"sha256:{loaded.digest} {dtype}"
+    return HuggingFaceScorer(loaded.model, loaded.tokenizer, scoring, digest, models.batch_tokens)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ...functions import metrics
+from ...functions import metrics as known_metrics
 from ...metrics.registry import metric_class, names, registered_name
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
-from ..options import EngineOptions, Options, ReadingOptions, field_helps
+from ..options import command, field_helps
 
 
 @settings
@@ -27,10 +26,8 @@ class MetricsOptions:
     metric_name: str | None = None
 
 
-OPTIONS = Options(
-    "metrics",
+@command(
     "List the metrics, or show one.",
-    [MetricsOptions],
     positional={"metric_name": "?"},
     first=["metric_name"],
     examples=[
@@ -38,15 +35,11 @@ OPTIONS = Options(
         "metrics chrf",
         "metrics discoscore",
     ],
-    idle=[ReadingOptions, EngineOptions],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Lists the metrics; returns the exit code."""
-    name = OPTIONS.parse(arguments)["metric_name"]
-    sys.stdout.write((_metric(name) if name else repr(metrics())) + "\n")
-    return 0
+def metrics(options: MetricsOptions) -> None:
+    """Lists the metrics."""
+    name = options.metric_name
+    sys.stdout.write((_metric(name) if name else repr(known_metrics())) + "\n")
 
 
 def _metric(name: str) -> str:

@@ -1,5 +1,7 @@
 """``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices.
 
+``discorank diff A B`` shows the choices in which two runs differ, words marked, with their contexts.
+
 The first lists of a run of ``decode`` or ``rerank`` are decided again, by the decider and from the input in its run
 file, which may be somebody else's. Code that it names is imported only from modules that the user allows. The input
 that it names is opened only in the working directory and beside the run, or if the user names it.
@@ -15,8 +17,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+from ...functions import deciding_metrics, explained
 from ...integrations.formats.open_lists import Lists
 from ...metrics.errors import InputError, MetricError, near_files
 from ...metrics.mixture import Utility
@@ -24,9 +27,16 @@ from ...metrics.registry import load_from_data
 from ...metrics.spec.checked_settings import Field, setting_names, settings
 from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
 from ...metrics.storage.bundled_files import bundled
-from ...report.choices import ChosenRun, explained, read_run
-from ...report.differences import Differences, differences, read_choices
-from ...report.explanation import FEATURES, ON_A_PAGE, explanation, meanings
+from ...report.choices import ChosenRun, read_run
+from ...report.choices import explained as shown_list
+from ...report.differences import (
+    Differences,
+    difference_data,
+    difference_lines,
+    differences,
+    read_choices,
+)
+from ...report.explanation import FEATURES, ON_A_PAGE, meanings
 from ...report.page import differences_page, rendered
 from ...report.plots import plot_package, template_package
 from ...report.summary_text import with_noun
@@ -36,20 +46,14 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
+from ...rerank.runs.row_forms import as_line
 from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
 from ...rerank.shrinkage import Shrinkage
-from ..options import Options, build, needed
-from ..options.inputs import (
-    READ_BESIDE,
-    CodeOptions,
-    InputOptions,
-    adapted,
-    cache_in,
-    file_key,
-    open_input,
-)
+from ..options import command, needed
+from ..options.inputs import READ_BESIDE, InputOptions, file_key
+from ..options.metric_options import MetricOptions
 from ..running import check_not_input, check_writable, complete_or_absent
-from ..terminal.console import Progress, say
+from ..terminal.console import Counted, say
 
 REASONS = 3  # places of a list for which the metrics say why
 
@@ -76,10 +80,8 @@ class ReportOptions:
     optimised: tuple[str, ...] = ()
 
 
-OPTIONS = Options(
-    "report",
+@command(
     "Write one self-contained HTML page on compared systems (compare --save) or on what a decoder chose and why.",
-    [ReportOptions, InputOptions, CodeOptions],
     positional={"run": "*"},
     short={"output": "o"},
     hidden=[
@@ -90,6 +92,8 @@ OPTIONS = Options(
         "include",
         "columns",
         "mqm_weights",
+        "max_calls",
+        "max_tokens",
     ],
     first=["run", "output", "input", "limit", "title", "optimised"],
     examples=[
@@ -98,76 +102,105 @@ OPTIONS = Options(
         "report first.jsonl second.jsonl -o differences.html",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Writes the page; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    paths = needed(values, "run", "RUN")
+def report(options: ReportOptions, input: InputOptions, metrics: MetricOptions) -> None:
+    """Writes the page."""
+    paths = needed(options.run, "run", "RUN")
     # what is missing is said before any work
     template_package()
     plot_package()
     compared = [path for path in paths if Path(path).is_dir()]
     decided = [path for path in paths if path not in compared]
+    output, title = options.output, options.title
+    if output != "-":
+        check_not_input(output, [*_files_read(compared, decided), input.input])
+        check_writable(output, "Name a file, or - for stdout")
     if len(decided) == 2 and not compared:
-        return _report_differences((decided[0], decided[1]), values)
+        two_runs = compared_runs(decided, input)
+        title = title or " and ".join(Path(path).name for path in decided)
+        _write(differences_page(two_runs, title, options.limit), output)
+        return
     if max(len(compared), len(decided)) > 1:
         problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
         raise InputError(problem, where="RUN", fix="Give one, one of each, or two runs to compare")
     for path in decided:
         _check_is_run(path)
-    output = values["output"]
-    if output != "-":
-        check_not_input(output, _files_read(compared, decided, values["input"]))
-        check_writable(output, "Name a file, or - for stdout")
     comparison = load(compared[0]) if compared else None
-    chosen = with_reasons(read_run(decided[0]), values) if decided else None
-    title = values["title"] or _title(comparison, chosen)
-    page = rendered(comparison, chosen, title, values["optimised"])
-    return _written(page, output, values["quiet"])
+    chosen = read_run(decided[0]) if decided else None
+    if chosen is not None and options.limit:
+        chosen = with_reasons(chosen, options, input, metrics)
+    title = title or _title(comparison, chosen)
+    _write(rendered(comparison, chosen, title, options.optimised), output)
 
 
-def _written(text: str, output: str, quiet: bool) -> int:
-    """Writes the page; returns the exit code."""
+def _write(text: str, output: str) -> None:
+    """Writes the page."""
     page = text.encode("utf-8", "replace")
     if output == "-":
         sys.stdout.buffer.write(page)
-        return 0
+        return
     with complete_or_absent(output) as file:
         file.write(page)
-    say(f"{output}: {len(page) / 1e6:.1f} MB", quiet)
-    return 0
+    say(f"{output}: {len(page) / 1e6:.1f} MB")
 
 
-def _report_differences(paths: tuple[str, str], values: Mapping[str, Any]) -> int:
-    """Writes the page of the choices in which two runs differ; returns the exit code."""
-    output = values["output"]
-    if output != "-":
-        check_not_input(output, [*paths, values["input"]])
-        check_writable(output, "Name a file, or - for stdout")
-    two_runs = compared_runs(paths, values)
-    title = values["title"] or f"{Path(paths[0]).name} and {Path(paths[1]).name}"
-    return _written(differences_page(two_runs, title, values["limit"]), output, values["quiet"])
+@settings
+class DiffOptions:
+    """What is compared.
+
+    Args:
+        runs: what two runs of decode or rerank wrote, as JSON lines.
+        limit: how many differences are shown.
+        format: text, or json: a line per difference.
+    """
+
+    runs: tuple[str, ...] = ()
+    limit: Annotated[int, Field(ge=1)] | None = 20
+    format: Literal["text", "json"] = "text"
 
 
-def compared_runs(paths: tuple[str, str], values: Mapping[str, Any]) -> Differences:
+@command(
+    "Show the choices in which two runs of the same lists differ, words marked, with the sentences before.",
+    positional={"runs": "*"},
+    short={"num_candidates": "n"},
+    first=["runs", "limit", "input", "format"],
+    examples=[
+        "diff first.jsonl second.jsonl",
+        "diff first.jsonl second.jsonl --limit all",
+        "diff first.jsonl second.jsonl --input examples:context.jsonl --format json",
+    ],
+)
+def diff(options: DiffOptions, input: InputOptions) -> None:
+    """Compares."""
+    if len(options.runs) != 2:
+        problem = f"{len(options.runs)} files, expected two"
+        raise InputError(problem, where="RUNS", fix="discorank diff A.jsonl B.jsonl")
+    two_runs = compared_runs(options.runs, input)
+    if options.format == "json":
+        lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
+        sys.stdout.writelines(lines)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))
+
+
+def compared_runs(paths: Sequence[str], input: InputOptions) -> Differences:
     """The choices in which two runs differ, with the lists where these are to be had.
 
     Raises:
         InputError: a file that holds no choices, or no list of which both have one.
     """
-    chosen = read_choices(paths[0]), read_choices(paths[1])
+    first, second = paths
+    chosen = read_choices(first), read_choices(second)
     if not chosen[0].keys() & chosen[1].keys():
-        problem = f"has no list that {paths[0]} has"
-        raise InputError(problem, where=paths[1], fix="Give two runs of the same input")
+        problem = f"has no list that {first} has"
+        raise InputError(problem, where=second, fix="Give two runs of the same input")
     try:
-        values = input_values(read_run(paths[0]), values) if not values["input"] else values
+        input = input if input.input else input_of(read_run(first), input)
     except InputError as error:  # without its run file, or its input
-        say(f"sources and contexts are not shown: {error}", values["quiet"])
-        return differences(paths, chosen)
-    with open_input(values) as lists:
+        say(f"sources and contexts are not shown: {error}")
+        return differences((first, second), chosen)
+    with input.opened() as lists:
         records = [entry.record for entry in lists if entry.record is not None]
-    return differences(paths, chosen, records)
+    return differences((first, second), chosen, records)
 
 
 def _check_is_run(path: str) -> None:
@@ -187,16 +220,14 @@ def _check_is_run(path: str) -> None:
     )
 
 
-def _files_read(
-    compared: Sequence[str], decided: Sequence[str], input: str | None
-) -> list[str | None]:
-    """All files that the page may be made from."""
-    files: list[str | None] = []
+def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
+    """All files that the page may be made from, beside the input."""
+    files = []
     for path in decided:
         files += [path, f"{path}.run.json", f"{path}.errors.jsonl"]
     for folder in compared:
         files += [f"{folder}/{name}" for name in FILES]
-    return [*files, input]
+    return files
 
 
 def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
@@ -207,41 +238,37 @@ def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 
-def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+def with_reasons(
+    run: ChosenRun, options: ReportOptions, input: InputOptions, metrics: MetricOptions
+) -> ChosenRun:
     """The run with its first lists decided again, with every place and the reasons; or why they cannot be.
 
     Raises:
         InputError: the input is not where it was, or no longer the same.
     """
-    if not values["limit"]:
-        return run
     try:
-        return _decided_again(run, values)
+        return _decided_again(run, options, input, metrics)
     except (CodeRefusedError, MissingPriorError, MetricError) as error:
-        say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
+        say(f"{run.path}: no list is shown with reasons: {error}")
         return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
 
 
-def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+def _decided_again(
+    run: ChosenRun, options: ReportOptions, input: InputOptions, metrics: MetricOptions
+) -> ChosenRun:
     """The run with its first lists decided again."""
-    decider = decider_of(run, values)
-    with open_input(input_values(run, values)) as lists:
-        records = {record.id: record for record in _same(run, lists, values["limit"])}
-    # a reranker's features, but the utility alone of a decoder with a shortlist
-    deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
-    metrics = [part for metric in deciding for _, part in metric.parts]
+    decider = decider_of(run, metrics, options.prior)
+    with input_of(run, input).opened() as lists:
+        records = list(_same(run, lists, options.limit))
+    by_id = {record.id: record for record in records}
     shown: list[dict[str, Any]] = []
-    with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
-        for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
-            record = records[ranking.id]
-            why = explanation(ranking, record, metrics, REASONS, context=ranking.context)
-            shown.append(explained(run, ranking, record, why))
-            progress(len(shown))
+    with Counted("lists", max(1, len(records))) as counted:
+        for why in explained(decider, records, LocalEngine(metrics.cache()), REASONS):
+            shown.append(shown_list(run, why.ranking, by_id[why.ranking.id], why.data))
+            counted.more(1)
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
-    is_scaled = (
-        decider.estimator.normalize_parts != "none" if isinstance(decider, MBRDecoder) else False
-    )
-    return replace(run, lists=tuple(shown), meanings=meanings(metrics, is_scaled, numbers))
+    parts, is_scaled = deciding_metrics(decider)
+    return replace(run, lists=tuple(shown), meanings=meanings(parts, is_scaled, numbers))
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
@@ -275,7 +302,7 @@ class MissingPriorError(InputError):
     """A run was decided with a prior, which the user has not given."""
 
 
-def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Reranker:
+def decider_of(run: ChosenRun, options: MetricOptions, prior: str | None) -> MBRDecoder | Reranker:
     """The decider of a run, set to give every rank.
 
     Raises:
@@ -288,13 +315,12 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         problem = "chose whole documents, which a report of lists has no place for"
         fix = "Compare the choices instead: discorank compare SYSTEMS --decoded RUN"
         raise InputError(problem, where=run.path, fix=fix)
-    allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
+    allowed = AllowedCode.of(options.code.allow_code, plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]
-    reading = {**values, "decided_run": run.path}
-    metrics = iter([adapted(metric, reading) for metric in loaded])
+    metrics = iter([options.beside(run.path).adapted(metric) for metric in loaded])
     try:
         if saved["decoder"] == "rerank":
-            return _reranker(run, metrics, values)
+            return _reranker(run, metrics, prior)
         decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
         if saved["shortlist"]:
             decoder_settings["shortlist"] = next(metrics)
@@ -303,7 +329,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
             decoder_settings["budget"] = _budget(saved["budget"], metrics)
         if "diverse" in saved:
             decoder_settings |= {"diverse": saved["diverse"], "nbest": saved["nbest"]}
-        expectation = _expectation(run, saved, values)
+        expectation = _expectation(run, saved, prior)
         settings = {"nbest": None, **decoder_settings, **expectation, "keep_matrix": True}
         return MBRDecoder(next(metrics), **settings)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
@@ -317,7 +343,7 @@ def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
     return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
 
 
-def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, Any]) -> Reranker:
+def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> Reranker:
     """The reranker of a run; metrics stand in its settings by the digests of their models, in order."""
     saved = run.settings
     features: dict[Any, float] = {}
@@ -325,7 +351,7 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
         features[name if is_plain(name) else next(metrics)] = weight
     decoder = None
     if EXPECTED in features:
-        decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], values))
+        decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], prior))
     budget = None
     if "budget" in saved:
         budget = _budget(saved["budget"], metrics)
@@ -341,15 +367,13 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
     )
 
 
-def _expectation(
-    run: ChosenRun, saved: Mapping[str, Any], values: Mapping[str, Any]
-) -> dict[str, Any]:
+def _expectation(run: ChosenRun, saved: Mapping[str, Any], prior: str | None) -> dict[str, Any]:
     """The settings that expected utilities depend on, as the run file has them."""
     expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
     if "normalize_parts" in saved:
         expectation["normalize_parts"] = saved["normalize_parts"]
     if "prior" in saved:
-        expectation["prior"] = _prior(run, saved["prior"], values["prior"])
+        expectation["prior"] = _prior(run, saved["prior"], prior)
         expectation["prior_strength"] = saved["prior_strength"]
     return expectation
 
@@ -385,30 +409,31 @@ def unreadable(run: ChosenRun, error: Exception) -> InputError:
     )
 
 
-def input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the command with those by which the run read its input.
+def input_of(run: ChosenRun, given: InputOptions) -> InputOptions:
+    """The input of a run, read as the run read it; files that are given stand for those that it names.
 
     Raises:
         InputError: the input is not there, or stands where only the user can have it opened.
     """
     saved = run.settings
-    reading = {
+    names = ("human", "as_systems", "include", "columns", "mqm_weights")
+    reading: dict[str, Any] = {
         "input_format": saved.get("input_format", "jsonl"),
         "num_candidates": saved.get("num_candidates"),
-        "language_pair": values["language_pair"] or saved.get("language_pair"),
+        "language_pair": given.language_pair or saved.get("language_pair"),
     }
     try:
-        for name in ("human", "as_systems", "include", "columns", "mqm_weights"):
-            reading[name] = tuple(saved.get(name, ()))
-        build(InputOptions, reading)
+        reading |= {name: tuple(saved.get(name, ())) for name in names}
+        InputOptions(**reading)
     except (TypeError, InputError) as error:
         raise unreadable(run, error) from None
-    files = {name: values.get(name) or _file_beside(run, name) for name in READ_BESIDE}
-    path = values["input"] or _input_of(run)
+    for name in READ_BESIDE:
+        reading[name] = getattr(given, name) or _file_beside(run, name)
+    path = given.input or _input_of(run)
     if not os.path.exists(path):
         fix = "Give the file that the run read, where it is now: --input FILE"
         raise InputError("is not there", where=path, fix=fix)
-    return {**values, **reading, **files, "input": path}
+    return InputOptions(**reading, input=path)
 
 
 def _file_beside(run: ChosenRun, name: str) -> str | None:

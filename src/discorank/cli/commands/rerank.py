@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.registry import without_aliases
-from ...metrics.spec.checked_settings import setting_names, settings
+from ...metrics.spec.checked_settings import Composed, changed, settings
 from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
-from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES
+from ...rerank.capabilities import EVERY_VALUE, FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, Needs
+from ...rerank.choice import Choice
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
-from ...rerank.mbr import MBRDecoder
+from ...rerank.engines.part_sums import Normalize
+from ...rerank.order import Order
 from ...rerank.reranker import (
     EXPECTED,
     Reranker,
@@ -22,23 +25,23 @@ from ...rerank.reranker import (
     reads_candidates_alone,
 )
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
-from ...rerank.runs.run import RunSettings
-from ...rerank.shrinkage import SecondPass
-from ..options import Options, build, flag_of, needed
-from ..options.budget import BudgetOptions, budget_in
-from ..options.engines import GROUPS, engine_in
-from ..options.inputs import (
-    CodeOptions,
-    InputOptions,
-    JudgeOptions,
-    adapted,
-    check_model,
-    metric_in,
-    say_aliases,
-)
-from ..options.output_formats import DecisionOptions, OutputFormatOptions, with_every_place
-from ..running import OutputOptions, check_not_input, run_decider
+from ...rerank.shrinkage import SecondPass, Shrinkage
+from ..options import command, needed
+from ..options.decoders import BudgetOptions, DecoderOptions
+from ..options.engines import EngineSettings
+from ..options.inputs import InputOptions
+from ..options.metric_options import MetricOptions
+from ..options.output_formats import RunOptions
+from ..running import check_not_input, run_decider
 from ..terminal.console import say
+
+QE = "qe"  # stands for the metric without references that a checkpoint is of
+_QE_BY_CLASS = {
+    "referenceless_regression_metric": "comet-qe",
+    "unified_metric": "comet-qe",
+    "xcomet_metric": "xcomet-qe",
+}
+_MEANS = "means of an earlier run (--system-means)"
 
 
 @settings
@@ -57,37 +60,33 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
-QE = "qe"  # stands for the metric without references that a checkpoint is of
-_QE_BY_CLASS = {
-    "referenceless_regression_metric": "comet-qe",
-    "unified_metric": "comet-qe",
-    "xcomet_metric": "xcomet-qe",
-}
-_MEANS = "means of an earlier run (--system-means)"
-# what only the feature "expected" has
-_OF_EXPECTED = frozenset(setting_names(MBRDecoder)) - frozenset(setting_names(Reranker))
-OPTIONS = Options(
-    "rerank",
+@settings
+class RerankerOptions:
+    """The settings of a `Reranker`.
+
+    Args:
+        normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
+            candidates that are worse).
+        shrinkage: how far the sum is moved towards the mean of the candidate's system.
+        choice: what is chosen.
+        order: where context comes from in lists of a document.
+    """
+
+    heading: ClassVar = "estimator"
+
+    normalize: Annotated[Normalize, Needs(EVERY_VALUE)] = "none"
+    shrinkage: Annotated[Shrinkage, Composed()] = Shrinkage()
+    choice: Annotated[Choice, Composed()] = Choice()
+    order: Annotated[Order, Composed()] = Order()
+
+
+@command(
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
     "again to resume after an interruption.",
-    [
-        InputOptions,
-        OutputOptions,
-        FeatureOptions,
-        BudgetOptions,
-        Reranker,
-        MBRDecoder,
-        RunSettings,
-        OutputFormatOptions,
-        DecisionOptions,
-        CodeOptions,
-        JudgeOptions,
-    ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
     needs=(PSEUDO_REFERENCES,),
     lacks=(MATRIX, FIRST_STAGE),
-    groups=GROUPS,
     first=["input", "metric", "output", "input_format", "normalize", "config"],
     examples=[
         "rerank examples:demo.jsonl -m logprob/length -o reranked.jsonl",
@@ -95,88 +94,93 @@ OPTIONS = Options(
         "rerank examples:context.jsonl -m doc-lm -o in-context.jsonl",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
+def rerank(
+    input: InputOptions,
+    features: FeatureOptions,
+    budget: BudgetOptions,
+    reranker: RerankerOptions,
+    decoder: DecoderOptions,
+    run: RunOptions,
+    engine: EngineSettings,
+    metrics: MetricOptions,
+) -> int:
     """Reranks; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    with_every_place(values)
-    values |= _sums(values["utility"], values["metric"])
-    chosen = chosen_features(values)
-    expected = _decoder(values, EXPECTED in chosen)
-    check_model(values, [*chosen, *(expected.metrics if expected else ())])
-    budget = budget_in(values)
-    reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
-    if reranker.shrinkage.shrink and EXPECTED in chosen:
+    metrics = metrics.beside(run.output)
+    utility, sums = _sums(decoder.utility, features.metric)
+    chosen = chosen_features(sums, metrics)
+    expected = None
+    if EXPECTED in chosen:
+        expected = replace(decoder, utility=utility).loaded(metrics, features=chosen)
+    else:
+        metrics.check(chosen, reranker.order.strategy)
+        for name in (*changed(decoder.pool), *changed(decoder.estimator)):
+            problem = f"is for the feature {EXPECTED}"
+            raise InputError(problem, where=name, fix=f"Add -m {EXPECTED}")
+    made = Reranker(
+        chosen,
+        reranker.normalize,
+        reranker.shrinkage,
+        run.every_rank(reranker.choice),
+        reranker.order,
+        expected,
+        budget.loaded(metrics),
+    )
+    if made.shrinkage.shrink and EXPECTED in chosen:
         likes_average = "a consensus prefers systems that are like the others"
-        say(
-            f"warning: --shrink with -m expected: {likes_average}, and did not gain",
-            values["quiet"],
-        )
-    with engine_in(values) as engine:
-        if reranker.shrinkage.needs_means:
-            return _in_two_passes(values, reranker, engine)
-        return run_decider(values, reranker, engine)
+        say(f"warning: --shrink with -m expected: {likes_average}, and did not gain")
+    with engine.opened(metrics.cache()) as opened:
+        if made.shrinkage.needs_means:
+            return _in_two_passes(made, opened, input, run, decoder.file.prior)
+        return run_decider(made, opened, input, run, decoder.file.prior)
 
 
-def _sums(utility: Any, sums: Sequence[str]) -> dict[str, Any]:
+def _sums(utility: str | None, sums: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """The utility and the features, where -u or -m stands alone and says both: which one it is, its metrics tell."""
     if utility and not sums:
-        if isinstance(utility, str) and reads_candidates_alone(utility):
-            return {"utility": None, "metric": (utility,)}
-        return {"metric": (EXPECTED,)}
+        return (None, (utility,)) if reads_candidates_alone(utility) else (utility, (EXPECTED,))
     if sums and not utility and compares_candidates(" + ".join(sums)):
-        return {"utility": " + ".join(sums), "metric": (EXPECTED,)}
-    return {}
+        return " + ".join(sums), (EXPECTED,)
+    return utility, sums
 
 
-def _in_two_passes(values: dict[str, Any], reranker: Reranker, engine: Engine) -> int:
+def _in_two_passes(
+    reranker: Reranker, engine: Engine, input: InputOptions, run: RunOptions, prior: str | None
+) -> int:
     """Finds the means of systems, and decides by them; returns the exit code."""
-    if not values["output"] or values["output"] == "-":
+    if not run.output or run.output == "-":
         problem = "is needed: the scores of a first pass are kept beside it"
         raise InputError(problem, where="--output", fix=f"Give a file, or {_MEANS}")
-    if values["input"] == "-":
+    if input.input == "-":
         problem = "is read once, and shrinking reads its lists twice"
         raise InputError(problem, where="stdin", fix=f"Give a file, or {_MEANS}")
-    out = Path(values["output"])
-    files = (first_path(out), means_path(out))
-    for path in files:
-        check_not_input(path, [values["input"], values.get("prior"), values.get("sources")])
-    plain = {"output_format": None, "format": "jsonl", "save_utilities": None}
-    first_values = {**values, **plain, "output": str(first_path(out))}
-    run_decider(first_values, reranker.with_settings(nbest=1), engine, done="scored")
+    out = Path(run.output)
+    for path in (first_path(out), means_path(out)):
+        check_not_input(path, [*input.paths, prior])
+    first = run.plain(str(first_path(out)))
+    run_decider(reranker.with_settings(nbest=1), engine, input, first, prior, done="scored")
     means = saved_means(out)
     second = SecondPass(reranker, reranker.shrinkage, means)
-    code = run_decider(values, second, LocalEngine(), lambda entries: with_scores(entries, out))
-    say(f"{means_path(out)}: systems by their mean score: {means}", values["quiet"])
+    code = run_decider(
+        second, LocalEngine(), input, run, prior, made_of=lambda entries: with_scores(entries, out)
+    )
+    say(f"{means_path(out)}: systems by their mean score: {means}")
     return code
 
 
-def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
-    """The decoder of the feature "expected", None where it is no feature."""
-    if not is_feature:
-        for name in OPTIONS.given(values):
-            if name in _OF_EXPECTED:
-                problem = "is for the feature expected"
-                raise InputError(problem, where=flag_of(name), fix=f"Add -m {EXPECTED}")
-        return None
-    utility = metric_in(values, needed(values, "utility", "--utility"))
-    return build(MBRDecoder, values, utility=utility, budget=None)
-
-
-def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
-    """Weight of every feature named with -m, metrics with the language, device and model that are set."""
-    sums = needed(values, "metric", "--metric", "-m logprob/length")
+def chosen_features(sums: Sequence[str], metrics: MetricOptions) -> dict[Any, float]:
+    """The weight of every feature named with -m, metrics with the language, device and model that are set."""
+    sums = needed(sums, "metric", example="-m logprob/length")
     for text in sums:
-        say_aliases(text, values)
-    if values.get("model"):
+        metrics.say_aliases(text)
+    model = metrics.reading.model
+    if model:
         sums = [without_aliases(text) for text in sums]
     return dict(
         features_of_sums(
             sums,
-            values["allow_code"],
-            lambda metric: adapted(metric, values),
-            lambda name: qe_metric(values["model"]) if name == QE else name,
+            metrics.code.allow_code,
+            metrics.adapted,
+            lambda name: qe_metric(model) if name == QE else name,
         )
     )
 

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from ...integrations.proxy.app import ProxyServer
@@ -24,7 +25,7 @@ from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import Converted, Rare, setting_names, settings
+from ...metrics.spec.checked_settings import Converted, Field, Rare, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -40,28 +41,14 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import EXPECTED, Reranker
 from ...rerank.shrinkage import Shrinkage
 from ...rerank.votes.confidence import SIGNS
-from ..options import Options, build, flag_of, needed
-from ..options.engines import GROUPS, engine_in
-from ..options.inputs import CodeOptions, check_model, metric_in
+from ..options import Given, command, needed
+from ..options.decoders import DecoderOptions
+from ..options.engines import EngineSettings
+from ..options.metric_options import MetricOptions
 from ..terminal.console import say
-from .rerank import FeatureOptions, chosen_features
+from .rerank import FeatureOptions, RerankerOptions, chosen_features
 
 RERANK = "rerank"  # the name of the decoder that features make
-# what there is no use for without a server upstream
-_OF_UPSTREAM = frozenset(
-    name
-    for component in (
-        MBRDecoder,
-        Reranker,
-        DrawingSettings,
-        Connection,
-        ProbeOptions,
-        PanelSettings,
-    )
-    for name in setting_names(component)
-) | {"allow_utility", "allow_path", "probe_model"}
-# what has no effect where a utility alone chooses
-_FOR_FEATURES = frozenset(setting_names(Shrinkage))
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
 
 
@@ -90,94 +77,123 @@ class ServeOptions:
     probe_model: Annotated[str | None, Rare()] = None
 
 
-OPTIONS = Options(
-    "serve",
+@settings
+class UpstreamConnection:
+    """How servers upstream are reached.
+
+    Args:
+        key_variable: the environment variable that holds the key; no key is sent if it is not named.
+        connections: how many requests are made at the same time.
+        timeout_seconds: how long one request may take in all.
+        retries: how often a request is repeated that failed for a reason that may pass.
+        backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute.
+    """
+
+    heading: ClassVar = "server"
+
+    key_variable: str | None = None
+    connections: Annotated[int, Field(ge=1, le=1024)] = 256
+    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), Rare()] = 300.0
+    retries: Annotated[int, Field(ge=0), Rare()] = 2
+    backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = 0.5
+
+    def to(self, spec: UpstreamSpec) -> Connection:
+        """The connection to a server; raises InputError, which names it."""
+        key = spec.key_variable if spec.name else self.key_variable
+        try:
+            return Connection(
+                spec.url,
+                key,
+                self.connections,
+                self.timeout_seconds,
+                self.retries,
+                self.backoff_seconds,
+            )
+        except InputError as error:
+            raise (error.inside(f"--upstream {spec.name}") if spec.name else error) from None
+
+
+# what there is no use for without a server upstream
+_OF_UPSTREAM = frozenset(
+    name
+    for component in (
+        DecoderOptions,
+        RerankerOptions,
+        DrawingSettings,
+        UpstreamConnection,
+        ProbeOptions,
+        PanelSettings,
+    )
+    for name in setting_names(component)
+) | {"allow_utility", "allow_path", "probe_model"}
+
+
+@command(
     "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates. The "
     "metrics answer requests for scores too, and without a server upstream these alone.",
-    [
-        ServeOptions,
-        PanelSettings,
-        MBRDecoder,
-        FeatureOptions,
-        Reranker,
-        DrawingSettings,
-        DoorSettings,
-        ScoreSettings,
-        Connection,
-        ProbeOptions,
-        CodeOptions,
-    ],
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=["base_url", "system_field"],  # these are --upstream, and the name in it
+    hidden=["system_field", "max_calls", "max_tokens"],  # a system is the name in --upstream
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
     lacks=(SEVERAL_PLACES,),
-    defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
-    groups=GROUPS,
     first=["upstream", "utility", "num_candidates", "port", "deadline_seconds", "adaptive"],
     examples=[
         "serve --upstream http://localhost:8000/v1 -u chrf",
         "serve --upstream a=http://localhost:8000/v1 b=http://localhost:8001/v1 -u vote --deadline 3s",
     ],
 )
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Serves until a signal asks it to stop; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    specs = read_upstreams(build(ServeOptions, values).upstream)
-    _check_names(values, specs)
-    deciders = _deciders(values) if specs else {}
-    utilities = _loaded(deciders) if specs else _scored(values)
-    door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
-    scoring = build(ScoreSettings, values)
-    models = [PanelModel(spec, _connection(values, spec)) for spec in specs]
-    panel = Panel(models, values["quorum"]) if models else None
-    with engine_in(values) as engine:
-        server = ProxyServer(panel, deciders, engine, drawing, door, say, utilities, scoring)
-        if values["probe"]:
-            asyncio.run(_probed(server, values["probe_model"]))
-            return 0
+def serve(
+    options: ServeOptions,
+    several: PanelSettings,
+    decoder: DecoderOptions,
+    features: FeatureOptions,
+    reranker: RerankerOptions,
+    drawing: DrawingSettings,
+    door: DoorSettings,
+    scoring: ScoreSettings,
+    connection: UpstreamConnection,
+    probe: ProbeOptions,
+    engine: EngineSettings,
+    metrics: MetricOptions,
+    given: Given,
+) -> None:
+    """Serves until a signal asks it to stop."""
+    specs = read_upstreams(options.upstream)
+    _check_names(specs, features, given)
+    deciders: dict[str, Decider] = {}
+    if specs:
+        deciders = _deciders(options, decoder, features, reranker, metrics)
+        utilities = _loaded(deciders)
+    else:
+        utilities = _scored(features, metrics, given)
+    models = [PanelModel(spec, connection.to(spec)) for spec in specs]
+    panel = Panel(models, several.quorum) if models else None
+    with engine.opened(metrics.cache()) as opened:
+        server = ProxyServer(panel, deciders, opened, drawing, door, say, utilities, scoring)
+        if probe.probe:
+            asyncio.run(_probed(server, options.probe_model))
+            return
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
-        say(f"discorank: serving at {server.address}/v1", values["quiet"])
-        asyncio.run(_served(server, not values["skip_probe"], values["probe_model"]))
-    say("discorank: stopped", values["quiet"])
-    return 0
+        say(f"discorank: serving at {server.address}/v1")
+        asyncio.run(_served(server, not probe.skip_probe, options.probe_model))
+    say("discorank: stopped")
 
 
-def _check_names(values: Mapping[str, Any], specs: Sequence[UpstreamSpec]) -> None:
+def _check_names(specs: Sequence[UpstreamSpec], features: FeatureOptions, given: Given) -> None:
     """Raises InputError for options that have no effect, or no sense, beside these servers upstream."""
-    given = OPTIONS.given(values)
     if any(spec.name for spec in specs):
-        if values["key_variable"] is not None:
-            problem = "would send one key to every server"
-            fix = "Name the variable of each, NAME=URL,key=VARIABLE"
-            raise InputError(problem, where="--key-variable", fix=fix)
-        for name in _FOR_FEATURES.intersection(given):
-            if not values["metric"]:
-                raise InputError("is for features", where=flag_of(name), fix="Give them, -m METRIC")
-        if values["prior"] is not None and not (values["utility"] or values["allow_utility"]):
-            raise InputError(
-                "is for a utility", where="--prior", fix=f"Add -m {EXPECTED} -u UTILITY"
-            )
+        fix = "Name the variable of each, NAME=URL,key=VARIABLE"
+        given.refuse(["key_variable"], "would send one key to every server", fix)
+        if not features.metric:
+            given.refuse(setting_names(Shrinkage), "is for features", "Give them, -m METRIC")
+        if not given.names & {"utility", "allow_utility"}:
+            given.refuse(["prior"], "is for a utility", f"Add -m {EXPECTED} -u UTILITY")
         return
-    for name in given:
-        if specs and name in setting_names(PanelSettings):
-            fix = "Write --upstream NAME=URL for each, or leave it out"
-            raise InputError("is for upstreams with names", where=flag_of(name), fix=fix)
-    marks = {flag_of(name): OPTIONS.marks[name] for name in given}
-    refuse_conflicts(marks, "a server upstream without a name", lacks=(SYSTEMS,))
-
-
-def _connection(values: Mapping[str, Any], spec: UpstreamSpec) -> Connection:
-    """How a server is reached; raises InputError, which names it."""
-    if not spec.name:
-        return build(Connection, values, base_url=spec.url)
-    try:
-        return build(Connection, values, base_url=spec.url, key_variable=spec.key_variable)
-    except InputError as error:
-        raise error.inside(f"--upstream {spec.name}") from None
+    if specs:
+        fix = "Write --upstream NAME=URL for each, or leave it out"
+        given.refuse(setting_names(PanelSettings), "is for upstreams with names", fix)
+    refuse_conflicts(given.marks, "a server upstream without a name", lacks=(SYSTEMS,))
 
 
 async def _probed(server: ProxyServer, model: str | None) -> None:
@@ -196,22 +212,18 @@ async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
     await server.serve(probes, model)
 
 
-def _scored(values: Mapping[str, Any]) -> dict[str, Utility]:
+def _scored(features: FeatureOptions, metrics: MetricOptions, given: Given) -> dict[str, Utility]:
     """What scores where there is no server upstream, by the name that it was given.
 
     Raises:
         InputError: no metric is named, or an option is of no use without a server upstream.
     """
-    if not values["metric"]:
+    names = tuple(dict.fromkeys(features.metric))
+    if not names:
         fix = "Name a server, or metrics that answer scores, -m METRIC"
-        raise InputError("is missing", where="--upstream", fix=fix)
-    for name in OPTIONS.given(values):
-        if name in _OF_UPSTREAM:
-            problem = "is for a server upstream"
-            raise InputError(problem, where=flag_of(name), fix="Leave it out, or add --upstream")
-    utilities = {name: metric_in(values, name) for name in dict.fromkeys(values["metric"])}
-    check_model(values, list(utilities.values()))
-    return utilities
+        raise InputError("is missing", where="upstream", fix=fix)
+    given.refuse(_OF_UPSTREAM, "is for a server upstream", "Leave it out, or add --upstream")
+    return dict(zip(names, metrics.load_all(names), strict=True))
 
 
 def _loaded(deciders: Mapping[str, Decider]) -> dict[str, Utility]:
@@ -226,34 +238,40 @@ def _loaded(deciders: Mapping[str, Decider]) -> dict[str, Utility]:
     return {name: metric for name, metric in utilities.items() if name not in waits}
 
 
-def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
+def _deciders(
+    options: ServeOptions,
+    decoder: DecoderOptions,
+    features: FeatureOptions,
+    reranker: RerankerOptions,
+    metrics: MetricOptions,
+) -> dict[str, Decider]:
     """What chooses, by name; the first where a request names none."""
     deciders: dict[str, Decider] = {}
-    if values["weights"] in SIGNS:
-        problem = "is not kept of the candidates of a request"
-        raise InputError(problem, where=f"--weights {values['weights']}", fix="Weigh by logprob")
-    if values["metric"]:
-        features = chosen_features(values)
-        if kept := SIGNS.keys() & set(features):
-            problem = "is not kept of the candidates of a request"
-            raise InputError(problem, where=f"-m {min(kept)}", fix="Leave it out")
-        expected = _expected(values) if EXPECTED in features else None
-        check_model(values, [*features, *(expected.metrics if expected else ())])
-        deciders[RERANK] = build(Reranker, values, features=features, decoder=expected, nbest=None)
-        names = values["allow_utility"]
-        if values["utility"] and expected is None:
-            raise InputError("stands beside -m", where="--utility", fix=f"Add -m {EXPECTED}")
+    not_kept = "is not kept of the candidates of a request"
+    if decoder.pool.weights in SIGNS:
+        where = f"--weights {decoder.pool.weights}"
+        raise InputError(not_kept, where=where, fix="Weigh by logprob")
+    decoder = replace(decoder, choice=replace(decoder.choice, nbest=None))
+    names = options.allow_utility
+    if features.metric:
+        chosen = chosen_features(features.metric, metrics)
+        if kept := SIGNS.keys() & set(chosen):
+            raise InputError(not_kept, where=f"-m {min(kept)}", fix="Leave it out")
+        expected = None
+        if EXPECTED in chosen:
+            alone = replace(decoder, estimator=replace(decoder.estimator, shortlist=None))
+            expected = alone.loaded(metrics, features=chosen)
+        elif decoder.utility:
+            problem = "cannot be combined with -m"
+            raise InputError(problem, where="utility", fix=f"Add -m {EXPECTED}")
+        else:
+            metrics.check(chosen)
+        choice = replace(reranker.choice, nbest=None)
+        deciders[RERANK] = Reranker(
+            chosen, reranker.normalize, reranker.shrinkage, choice, reranker.order, expected
+        )
     else:
-        names = (needed(values, "utility", "--utility"), *values["allow_utility"])
+        names = (needed(decoder.utility, "utility"), *names)
     for name in dict.fromkeys(names):
-        utility = metric_in(values, name)
-        check_model(values, [utility])
-        shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
-        deciders[name] = build(MBRDecoder, values, utility=utility, shortlist=shortlist, nbest=None)
+        deciders[name] = replace(decoder, utility=name).loaded(metrics)
     return deciders
-
-
-def _expected(values: Mapping[str, Any]) -> MBRDecoder:
-    """The decoder of the feature "expected"."""
-    utility = metric_in(values, needed(values, "utility", "--utility"))
-    return build(MBRDecoder, values, utility=utility, shortlist=None)

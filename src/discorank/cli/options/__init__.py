@@ -1,28 +1,18 @@
 """The options of subcommands, and what they name.
 
-`command_options` makes them of the fields of settings classes. The others have those of several subcommands, and what
-they stand for.
+`command_options` makes them of the parameters of a command's function. The other modules have the settings classes of
+several subcommands, with methods for what they stand for: `InputOptions.opened`, `MetricOptions.load`,
+`DecoderOptions.loaded`, `EngineSettings.opened`.
 """
 
-from .command_options import (
-    MODEL_OPTIONS,
-    EngineOptions,
-    Options,
-    ReadingOptions,
-    build,
-    build_group,
-    field_helps,
-    flag_of,
-    needed,
-)
+from .command_options import Command, Given, Options, build, command, field_helps, flag_of, needed
 
 __all__ = [
-    "MODEL_OPTIONS",
-    "EngineOptions",
+    "Command",
+    "Given",
     "Options",
-    "ReadingOptions",
     "build",
-    "build_group",
+    "command",
     "field_helps",
     "flag_of",
     "needed",

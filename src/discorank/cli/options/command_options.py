@@ -1,8 +1,11 @@
-"""Options of a subcommand, from the fields of the components it is made of.
+"""Options of a command, from the parameters of the function that runs it.
 
-A component is a frozen settings class (`MBRDecoder`, `InputOptions`, ...): its fields become flags, YAML keys and
-``--set`` keys alike, and its docstring their help, under the component's heading, or "options" without one. A field
-that is `Rare` stands in ``--help-all`` alone. Later wins: defaults, ``--config``, flags, ``--set``.
+    @command("Choose from every list ...", short={"output": "o"}, first=["input"], examples=[...])
+    def decode(input: InputOptions, decoder: DecoderOptions, metrics: MetricOptions) -> int:
+
+A parameter is a frozen settings class: its fields become flags, YAML keys and ``--set`` keys alike, and its docstring
+their help, under the class's heading, or "options" without one. A field that is `Rare` stands in ``--help-all`` alone.
+Later wins: defaults, ``--config``, flags, ``--set``. All checks of options are made here, before the function runs.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -43,9 +46,14 @@ from ...metrics.storage.json_and_yaml import parse_yaml_value, read_yaml
 from ...metrics.storage.limits import limits_of, set_limits
 from ...rerank.capabilities import Beside, refuse_conflicts
 from ..terminal.argument_parser import HelpAll, PrintableParser
+from ..terminal.console import set_quiet
 
+T = TypeVar("T")
+# fields whose option cannot have the field's name, or needs no unit as it is given with one
+FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline", "choose": "choice"}
 # options that name a sum of metrics or features, with their flags
 OTHER_NAMES = {"utility": ("-u", "--utility"), "metric": ("-m", "--metric")}
+EXAMPLES = {"utility": "-u chrf", "metric": "-m chrf"}
 WRITTEN = ("output", "save", "save_utilities")  # options that name what is written
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 # the headings of options in the help, in order, and what stands under them
@@ -68,6 +76,133 @@ HEADINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Grouped(Mark):
+    """A setting that is a value whose settings are keys with its name in front, and no flags: ray.actors."""
+
+
+@settings
+class ReadingOptions:
+    """How metrics read texts, and with which model.
+
+    Args:
+        model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
+        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
+        tokenizer_path: the tokenizer of models that come without one, such as MetricX.
+        lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
+            prism).
+        align: metrics of segments compare whole documents sentence by sentence, aligned by the metric itself, by the
+            cheap chrf or by length; see aligned(METRIC).
+        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit;
+            see windows(METRIC).
+        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE; see
+            split(METRIC).
+    """
+
+    heading: ClassVar = "utility"
+
+    model: str | None = None
+    encoder_path: Annotated[str | None, Rare()] = None
+    tokenizer_path: Annotated[str | None, Rare()] = None
+    lang: str | None = None
+    align: Literal["metric", "chrf", "length"] | None = None
+    windows: Annotated[int, Field(ge=1)] | None = None
+    split_sentences: str | None = None
+
+
+@settings
+class ModelOptions:
+    """How models run.
+
+    Args:
+        device: where models run, such as cpu or cuda:0; the first GPU if there is one.
+        dtype: precision of models: float32, bfloat16 or float16.
+        batch_tokens: tokens in one batch of a model; chosen by device if not given.
+        cache: a folder that keeps what models made of texts, for later runs.
+        cache_bytes: how many bytes are kept there.
+    """
+
+    heading: ClassVar = "engine"
+
+    device: str | None = None
+    dtype: Annotated[str | None, Rare()] = None
+    batch_tokens: Annotated[int | None, Rare()] = None
+    cache: str | None = None
+    cache_bytes: Annotated[int, Field(ge=1), Beside("cache"), Rare()] = 10**10
+
+
+@settings
+class WorkerOptions:
+    """Which processes compute.
+
+    Args:
+        engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
+        jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
+    """
+
+    heading: ClassVar = "engine"
+
+    engine: Literal["local", "ray"] = "local"
+    jobs: Annotated[int, Field(ge=1)] = 1
+
+    def __post_init__(self) -> None:
+        if self.engine == "ray" and self.jobs > 1:
+            problem = "cannot be combined with --engine ray, which has workers of its own"
+            raise InputError(problem, where="jobs", fix="Give --set ray.actors=N instead")
+
+
+@settings
+class GeneralOptions:
+    """Options of every subcommand.
+
+    Args:
+        max: another bound on what is read, such as candidates=100000; discorank docs security.
+        quiet: say nothing on stderr but errors.
+    """
+
+    heading: ClassVar = "general"
+
+    max: Annotated[tuple[str, ...], Rare()] = ()
+    quiet: bool = False
+
+
+# a config file may have these for other commands; where a command has no such options, they change nothing
+FOR_ANY_COMMAND = (ReadingOptions, ModelOptions, WorkerOptions)
+
+
+class Given:
+    """The options of one command line.
+
+    Attributes:
+        values: the value of every option, by its name.
+        marks: what is declared of the options that are not at their defaults, by their flags.
+        names: of these.
+    """
+
+    def __init__(self, values: Mapping[str, Any], marks: Mapping[str, tuple[Mark, ...]]) -> None:
+        self.values, self.names = values, marks.keys()
+        self.marks = {flag_of(name): of_name for name, of_name in marks.items()}
+        self._components: dict[type, Any] = {}
+
+    def __getitem__(self, component: type[T]) -> T:
+        """The options that are fields of a settings class, as its value; errors as its constructor."""
+        if component not in self._components:
+            self._components[component] = build(component, self.values)
+        made: T = self._components[component]
+        return made
+
+    def get(self, component: type[T]) -> T | None:
+        """As of brackets; None where a setting that has no default is not given."""
+        missing = {field.name for field in fields(component) if field.default is MISSING}  # type: ignore[arg-type]
+        return None if missing - set(self.names) else self[component]
+
+    def refuse(self, names: Iterable[str], problem: str, fix: str = "Leave it out") -> None:
+        """Raises InputError, with the problem, for an option among some that is not at its default."""
+        for name in names:
+            if name in self.names:
+                raise InputError(problem, where=flag_of(name), fix=fix)
+
+
 class Options:
     """The options of one subcommand.
 
@@ -79,14 +214,12 @@ class Options:
         short: one-letter flags by option.
         hidden: fields that are no options.
         defaults: where the subcommand's differ from the components'.
-        groups: settings classes by the prefix of their options (ray: ``ray.actors``), which have no flags.
         passed_over: settings classes of other subcommands: a config file may have their options, which change nothing
             here, but for those that do not go with what the subcommand needs and lacks.
         needs: capabilities (`capabilities`) that the subcommand needs: options that cost one are refused.
         lacks: capabilities that it does not have: options that need one are refused.
         first: the options that one needs first, which the short help explains.
         examples: command lines to begin with, without the name of the program.
-        idle: settings classes that have no effect here: their options are refused.
     """
 
     def __init__(
@@ -98,22 +231,19 @@ class Options:
         short: Mapping[str, str] | None = None,
         hidden: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
-        groups: Mapping[str, type] | None = None,
         passed_over: Sequence[type] = (),
         needs: Sequence[str] = (),
         lacks: Sequence[str] = (),
         first: Sequence[str] = (),
         examples: Sequence[str] = (),
-        idle: Sequence[type] = (),
     ) -> None:
-        self.idle = frozenset(field.name for component in idle for field in fields(component))
-        self.own = frozenset(field.name for component in components for field in fields(component))
         self.name, self.needs, self.lacks = name, needs, lacks
-        self.components = (*components, ReadingOptions, EngineOptions, GeneralOptions)
-        self.groups = dict(groups or {})
+        self.components = (*components, GeneralOptions)
+        self.groups: dict[str, type] = {}
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
+        self.short, self.hidden, self.own_defaults = short or {}, hidden, defaults or {}
         self.marks: dict[str, tuple[Mark, ...]] = {}
         usage = " ".join(
             [f"discorank {name} [options]", *map(_shown_place, self.positional.items())]
@@ -125,15 +255,19 @@ class Options:
             title: self.parser.add_heading(title, about) for title, about in HEADINGS.items()
         }
         for component in self.components:
-            self._declare(component, hidden, defaults or {}, short or {})
-        for group, component in self.groups.items():
-            self._declare_group(group, component)
+            self._declare(component)
         self._declare_other_names()
         self.passed_over: dict[str, tuple[Any, tuple[Mark, ...]]] = {}
-        for component in passed_over:
+        for component in (*passed_over, *FOR_ANY_COMMAND):
             marks = marks_of(component)
             for field in fields(component):
                 self.passed_over[field.name] = (field.default, marks[field.name])
+        self._declare_general()
+        self.parser.first = [*first, "help"]
+        self.parser.examples = [f"discorank {line}" for line in examples]
+
+    def _declare_general(self) -> None:
+        """Adds the options that are no settings."""
         general = self.headings["general"]
         general.add_argument(
             "--config", metavar="FILE", help="YAML file, or the name of a preset, with any option"
@@ -141,8 +275,6 @@ class Options:
         general.add_argument(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML"
         )
-        self.parser.first = [*first, "help"]
-        self.parser.examples = [f"discorank {line}" for line in examples]
         self.parser.hide(
             general.add_argument(
                 "--print-config", action="store_true", help="print all options as YAML and stop"
@@ -151,13 +283,7 @@ class Options:
         general.add_argument("-h", "--help", action="help", help="show this help, and stop")
         general.add_argument("--help-all", action=HelpAll, help="show rare options too, and stop")
 
-    def _declare(
-        self,
-        component: type,
-        hidden: Sequence[str],
-        defaults: Mapping[str, Any],
-        short: Mapping[str, str],
-    ) -> None:
+    def _declare(self, component: type) -> None:
         """Makes options of a component's fields; a field that several components share is one option."""
         helps = field_helps(component)
         hints = get_type_hints(component, include_extras=True)
@@ -166,20 +292,24 @@ class Options:
         for field in fields(component):
             name = field.name
             if name in parts:
-                self._declare(parts[name], hidden, defaults, short)
+                self._declare(parts[name])
+                continue
+            if Grouped() in marks[name]:
+                self._declare_group(name, plain_type(hints[name]))
                 continue
             if name in self.types:
                 self.marks[name] = self.marks[name] or marks[name]
-            if name in hidden or name in self.types or Internal() in marks[name]:
+            if name in self.hidden or name in self.types or Internal() in marks[name]:
                 continue
             default = None if field.default is MISSING else field.default
             self.types[name] = hints[name]
             self.marks[name] = marks[name]
-            self.defaults[name] = defaults.get(name, default)
-            self._add(name, helps.get(name, ""), short.get(name), heading)
+            self.defaults[name] = self.own_defaults.get(name, default)
+            self._add(name, helps.get(name, ""), heading)
 
     def _declare_group(self, group: str, component: type) -> None:
         """Makes options without flags of a component's fields."""
+        self.groups[group] = component
         hints = get_type_hints(component, include_extras=True)
         for field in fields(component):
             name = f"{group}.{field.name}"
@@ -202,37 +332,26 @@ class Options:
                 **(several if is_tuple else {}),
             )
 
-    def given(self, values: Mapping[str, Any]) -> list[str]:
-        """The options with flags that are not at their defaults."""
-        return [name for name in self.marks if values[name] != self.defaults[name]]
-
-    def refuse_unread(self, values: Mapping[str, Any], mode: str, read: Collection[str]) -> None:
-        """Raises InputError for an option of the subcommand's own components that a mode does not read.
-
-        Args:
-            values: of the options.
-            mode: how an error names the mode, such as "--lists".
-            read: the options that it reads.
-        """
-        for name in self.given(values):
-            if name in self.own and name not in read:
-                fix = "Leave it out, or run it by itself"
-                raise InputError(f"has no effect beside {mode}", where=flag_of(name), fix=fix)
+    def given(self, values: Mapping[str, Any]) -> Given:
+        """The options, of which those with flags may be at their defaults or not."""
+        changed = {
+            name: own for name, own in self.marks.items() if values[name] != self.defaults[name]
+        }
+        return Given(values, changed)
 
     def _refuse(self, marks: Mapping[str, Sequence[Mark]]) -> None:
-        """Raises InputError for options that do not go together, or not with the subcommand."""
-        by_flag = {flag_of(name): of_name for name, of_name in marks.items()}
-        refuse_conflicts(by_flag, f"discorank {self.name}", self.needs, self.lacks)
+        """Raises InputError for options, by their flags, that do not go together, or not with the subcommand."""
+        refuse_conflicts(marks, f"discorank {self.name}", self.needs, self.lacks)
 
     def _fits(self, name: str) -> bool:
         """Whether an option needs or costs nothing that does not go with the subcommand."""
         try:
-            self._refuse({name: self.marks[name]})
+            self._refuse({flag_of(name): self.marks[name]})
         except InputError:
             return False
         return True
 
-    def _add(self, name: str, about: str, short: str | None, heading: str) -> None:
+    def _add(self, name: str, about: str, heading: str) -> None:
         """Adds an option to the parser, as its type demands, under a heading."""
         kind = self.types[name]
         default = self.defaults[name]
@@ -245,8 +364,8 @@ class Options:
             number = self.positional[name]
             group.add_argument(name, nargs=number, metavar=name.upper(), **extra)
             return
-        flags = [f"-{short}"] if short else []
-        flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
+        flags = [f"-{self.short[name]}"] if name in self.short else []
+        flags.append(flag_of(name))
         extra["dest"] = name
         plain = plain_type(kind)
         if plain is bool:
@@ -260,51 +379,68 @@ class Options:
             )
         else:
             action = group.add_argument(*flags, metavar=metavar(kind, name), **extra)
-        if not self._fits(name) or name in self.idle:
+        if not self._fits(name):
             action.help = argparse.SUPPRESS
         elif Rare() in self.marks[name]:
             self.parser.hide(action)
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """The value of every option; the bounds among them are in force from now on.
+        """The value of every option, as `given_in`; for commands whose function takes no settings classes yet."""
+        return dict(self.given_in(arguments).values)
+
+    def given_in(self, arguments: Sequence[str]) -> Given:
+        """The options that a command line gives; its limits and its quiet are in force from now on.
 
         Raises:
-            InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
+            InputError: an unknown key, a value that is not YAML, a config file that cannot be read, values that are out
+                of range or do not go together.
             SystemExit: usage errors, ``--help`` and ``--print-config``.
         """
         flags = vars(self.parser.parse_known(arguments))
         config, assignments = flags.pop("config"), flags.pop("set")
         print_config = flags.pop("print_config")
         values = dict(self.defaults)
-        given = [name for name, value in flags.items() if value not in (None, [])]
+        flags = {name: value for name, value in flags.items() if value not in (None, [])}
         if config:
             values |= self._configured(config)
         for name, value in flags.items():
-            if value not in (None, []):
-                values[name] = self._typed(name, value)
+            values[name] = self._typed(name, value)
         for assignment in assignments:
             values |= self._assigned(assignment)
         for name, value in values.items():
             values[name] = _plain(value, name not in WRITTEN)
-        self._check(values)
+        given = self._checked(values)
         if print_config:
             self._print(values)
-        self._refuse_idle(given, values)
-        return values
+        self._refuse_without_effect(flags, values)
+        return given
 
-    def _refuse_idle(self, given: Sequence[str], values: Mapping[str, Any]) -> None:
-        """Raises InputError for a flag that has no effect here, or not without another option."""
-        for name in given:
-            if name in self.idle:
-                problem = f"has no effect: discorank {self.name} computes no metric"
-                raise InputError(problem, where=flag_of(name), fix="Leave it out")
+    def _checked(self, values: Mapping[str, Any]) -> Given:
+        """The options, checked each by itself and all together."""
+        for name, value in values.items():
+            check_characters(value, FLAG_NAMES.get(name, name))
+        given = self.given(values)
+        self._refuse(given.marks)
+        for component in self.components:
+            if all(field.default is not MISSING for field in fields(component)):
+                _ = given[component]
+        general = given[GeneralOptions]
+        set_limits(limits_of(general.max))
+        set_quiet(general.quiet)
+        return given
+
+    def _refuse_without_effect(self, flags: Collection[str], values: Mapping[str, Any]) -> None:
+        """Raises InputError for a flag that has no effect without another option."""
+        for name in flags:
             for mark in self.marks.get(name, ()):
                 others = mark.settings if isinstance(mark, Beside) else ()
                 known = [other for other in others if other in self.types]
                 if known and all(values[other] == self.defaults[other] for other in known):
-                    flags = " or ".join(map(flag_of, known))
-                    fix = f"Add {flags}, or leave it out"
-                    raise InputError(f"has no effect without {flags}", where=flag_of(name), fix=fix)
+                    beside = " or ".join(map(flag_of, known))
+                    fix = f"Add {beside}, or leave it out"
+                    raise InputError(
+                        f"has no effect without {beside}", where=flag_of(name), fix=fix
+                    )
 
     def _configured(self, config: str) -> dict[str, Any]:
         """The options that a config file sets."""
@@ -322,7 +458,7 @@ class Options:
             return False
         default, marks = self.passed_over[name]
         if value != default:
-            self._refuse({name: marks})
+            self._refuse({flag_of(name): marks})
         return True
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
@@ -349,38 +485,6 @@ class Options:
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
         raise SystemExit(0)
 
-    def _check(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for what is no text, for a wrong type or range where the component needs nothing else."""
-        if values["engine"] not in ("local", "ray"):
-            raise unknown("engine", str(values["engine"]), ("local", "ray"), where="--engine")
-        for name, value in values.items():
-            check_characters(value, FLAG_NAMES.get(name, name))
-        self._check_jobs(values)
-        self._refuse({name: self.marks[name] for name in self.given(values)})
-        for component in self.components:
-            if all(field.default is not MISSING for field in fields(component)):
-                build(component, values)
-        for group, component in self.groups.items():
-            build_group(component, group, values)
-        set_limits(limits_of(values["max"]))
-        if values["engine"] not in ("local", *self.groups):
-            raise InputError(
-                "only decode, rerank and serve know it", where="--engine ray", fix="Leave it out"
-            )
-
-    def _check_jobs(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for processes where no lists are shared, or beside Ray's workers."""
-        jobs = values["jobs"]
-        if jobs == 1:
-            return
-        if "ray" not in self.groups:
-            raise InputError(
-                "only decode, rerank and serve know it", where="--jobs", fix="Leave it out"
-            )
-        if values["engine"] == "ray":
-            problem = "stands beside --engine ray, which has workers of its own"
-            raise InputError(problem, where="--jobs", fix="Give --set ray.actors=N instead")
-
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Values by the names of their fields and with their types; raises InputError for a key that is no option."""
         named = {}
@@ -405,6 +509,48 @@ class Options:
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field; where there is no such option, text as it is."""
         return typed(self.types.get(name.replace("-", "_"), str), value)
+
+
+class Command(Options):
+    """A subcommand: the options that the parameters of a function stand for, and the function."""
+
+    def __init__(self, function: Callable[..., int | None], name: str, about: str, **how: Any):
+        self.function, self.parameters = function, get_type_hints(function)
+        self.parameters.pop("return")
+        components = [plain_type(kind) for kind in self.parameters.values() if kind is not Given]
+        super().__init__(name, about, components, **how)
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Runs the command with a command line; returns the exit code.
+
+        Raises:
+            InputError: as `given_in`; and as the function, where the name of a setting is that of its flag.
+        """
+        given = self.given_in(arguments)
+        values: dict[str, Any] = {}
+        for name, kind in self.parameters.items():
+            values[name] = given if kind is Given else given.get(plain_type(kind))
+        try:
+            return self.function(**values) or 0
+        except InputError as error:
+            if type(error) is InputError and error.where in self.marks:
+                raise InputError(error.problem, where=flag_of(error.where), fix=error.fix) from None
+            raise
+
+
+def command(
+    about: str, name: str = "", **how: Any
+) -> Callable[[Callable[..., int | None]], Command]:
+    """Makes a subcommand of a function, whose parameters are settings classes, or `Given`.
+
+    A class with a setting that has no default is None where that is not given: ``connection: Connection | None``.
+
+    Args:
+        about: what it does, for its help.
+        name: the subcommand; that of the function if not given.
+        how: further arguments of `Options`.
+    """
+    return lambda function: Command(function, name or function.__name__, about, **how)
 
 
 def _plain(value: Any, is_read: bool) -> Any:
@@ -434,28 +580,25 @@ def _preset(name: str) -> Path:
     return path
 
 
-T = TypeVar("T")
-# fields whose option cannot have the field's name, or needs no unit as it is given with one
-FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline", "choose": "choice"}
-
-
 def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
     """A component from the options that are its fields.
 
     Raises:
         InputError: as its constructor.
     """
-    names = setting_names(component)
-    own = {name: value for name, value in values.items() if name in names}
+    kind: Any = component
+    own = {name: values[name] for name in setting_names(kind) if name in values}
+    for name, marks in marks_of(kind).items():
+        if Grouped() in marks:
+            own[name] = _grouped(get_type_hints(kind)[name], f"{name}.", values)
     try:
         return component(**{**own, **replaced})
     except InputError as error:
         raise _of_option(error, component, own.keys() - replaced.keys()) from None
 
 
-def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
+def _grouped(component: type[T], prefix: str, values: Mapping[str, Any]) -> T:
     """A component from the options with its group's prefix; errors as its constructor."""
-    prefix = f"{group}."
     own = {
         name.removeprefix(prefix): value
         for name, value in values.items()
@@ -477,9 +620,8 @@ def _of_option(
     name, mark, rest = error.problem.partition(" = ")
     if error.where not in classes or not mark or name not in names:
         return error
-    if prefix:
-        return InputError(f"found {rest}", where=f"{prefix}{name}")
-    return InputError(f"found {rest}", where=flag_of(name))
+    where = f"{prefix}{name}" if prefix else flag_of(name)
+    return InputError(f"found {rest}", where=where)
 
 
 def flag_of(name: str) -> str:
@@ -487,17 +629,25 @@ def flag_of(name: str) -> str:
     return "--" + FLAG_NAMES.get(name, name).replace("_", "-")
 
 
-EXAMPLES = {"--utility": "-u chrf", "--metric": "-m chrf"}
+def needed(value: T | None, name: str, shown: str = "", example: str = "") -> T:
+    """The value of an option without a default.
 
+    Args:
+        value: of the option.
+        name: of the option.
+        shown: how the command line shows it, where it is no flag.
+        example: of a metric.
 
-def needed(values: Mapping[str, Any], name: str, flag: str, example: str = "") -> Any:
-    """The value of an option without a default; InputError, with an example for metrics, if it is missing."""
-    if values.get(name) in (None, (), ""):
-        example = example or EXAMPLES.get(flag, "")
+    Raises:
+        InputError: it is missing, with an example for metrics.
+    """
+    if value is None or value in ((), ""):
+        flag = shown or flag_of(name)
+        example = example or EXAMPLES.get(name, "")
         example = example and f", such as {example} (discorank metrics lists all),"
         fix = f"Give {flag} on the command line{example} or {name}: in --config"
         raise InputError("is missing", where=flag, fix=fix)
-    return values[name]
+    return value
 
 
 def field_helps(component: type) -> dict[str, str]:
@@ -576,75 +726,3 @@ def metavar(kind: Any, name: str) -> str:
     if get_origin(plain) is not Literal:
         return name.upper()
     return "{" + ",".join(map(str, get_args(plain))) + "}"
-
-
-MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
-
-
-@settings
-class ReadingOptions:
-    """How metrics read texts, and with which model.
-
-    Args:
-        model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
-        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
-        tokenizer_path: the tokenizer of models that come without one, such as MetricX.
-        lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
-            prism).
-        align: metrics of segments compare whole documents sentence by sentence, aligned by the metric itself, by the
-            cheap chrf or by length; see aligned(METRIC).
-        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit;
-            see windows(METRIC).
-        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE; see
-            split(METRIC).
-    """
-
-    heading: ClassVar = "utility"
-
-    model: str | None = None
-    encoder_path: Annotated[str | None, Rare()] = None
-    tokenizer_path: Annotated[str | None, Rare()] = None
-    lang: str | None = None
-    align: Literal["metric", "chrf", "length"] | None = None
-    windows: Annotated[int, Field(ge=1)] | None = None
-    split_sentences: str | None = None
-
-
-@settings
-class EngineOptions:
-    """Where metrics run.
-
-    Args:
-        engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
-        jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
-        device: where models run, such as cpu or cuda:0; the first GPU if there is one.
-        dtype: precision of models: float32, bfloat16 or float16.
-        batch_tokens: tokens in one batch of a model; chosen by device if not given.
-        cache: a folder that keeps what models made of texts, for later runs.
-        cache_bytes: how many bytes are kept there.
-    """
-
-    heading: ClassVar = "engine"
-
-    engine: Literal["local", "ray"] = "local"
-    jobs: Annotated[int, Field(ge=1)] = 1
-    device: str | None = None
-    dtype: Annotated[str | None, Rare()] = None
-    batch_tokens: Annotated[int | None, Rare()] = None
-    cache: str | None = None
-    cache_bytes: Annotated[int, Field(ge=1), Beside("cache"), Rare()] = 10**10
-
-
-@settings
-class GeneralOptions:
-    """Options of every subcommand.
-
-    Args:
-        max: another bound on what is read, such as candidates=100000; discorank docs security.
-        quiet: say nothing on stderr but errors.
-    """
-
-    heading: ClassVar = "general"
-
-    max: Annotated[tuple[str, ...], Rare()] = ()
-    quiet: bool = False

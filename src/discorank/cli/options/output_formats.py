@@ -1,19 +1,29 @@
-"""Systems' outputs in files of their own, as commands read them.
-
-Options of ``decode``, ``rerank`` and ``convert`` that write lists in the formats of other tools.
-"""
+"""Where rows go, and how they are written: as JSON lines, as texts, or in the formats of other tools."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self
 
 from ...integrations.formats.format_table import FEATURE, Order, writer_of
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Rare, settings
+from ...metrics.spec.checked_settings import Composed, Rare, changed, settings
+from ...rerank.choice import Choice
 from ...rerank.runs.row_forms import RowForm
+from ...rerank.runs.run import RunSettings
 
-if TYPE_CHECKING:
-    from ...integrations.formats.written_lists import ListWriter
+
+@settings
+class OutputOptions:
+    """Where rows go.
+
+    Args:
+        output: the file; stdout if not given.
+    """
+
+    heading: ClassVar = "output"
+
+    output: str | None = None
 
 
 @settings
@@ -47,47 +57,75 @@ class DecisionOptions:
     feature: Annotated[str, Rare()] = FEATURE
 
 
-def with_every_place(values: dict[str, Any]) -> None:
-    """Has every candidate ranked where an n-best list is written.
+@settings
+class RunOptions:
+    """Where the rows of a run go, and how they are written.
 
-    Raises:
-        InputError: options that do not go together.
+    Args:
+        to: where rows go.
+        settings: how the run writes.
+        list_format: in which format lists are written.
+        decision: how a decision stands in an n-best list.
     """
-    if values["output_format"] is None:
-        unused: dict[str, Any] = {"order": None, "feature": FEATURE, "lossy": False}
-        for name, value in unused.items():
-            if values[name] != value:
-                problem = "is for n-best lists"
-                raise InputError(problem, where=f"--{name}", fix="Add --output-format")
-        return
-    writing = writer_of(values["output_format"], "--output-format")
-    others: dict[str, Any] = {"nbest": 1, "diverse": None, "format": "jsonl"}
-    for name, default in others.items():
-        if values.get(name, default) != default:
-            problem = "stands beside --output-format, which writes every candidate"
-            raise InputError(problem, where=f"--{name}", fix="Leave out one of them")
-    if writing.numbers_lists and values["max_errors"]:
-        problem = "a list that is left out would shift the lines of all that follow"
-        raise InputError(problem, where="--max-errors", fix="Leave it out, or write moses")
-    values["nbest"] = None
+
+    to: Annotated[OutputOptions, Composed()] = OutputOptions()
+    settings: Annotated[RunSettings, Composed()] = RunSettings()
+    list_format: Annotated[OutputFormatOptions, Composed()] = OutputFormatOptions()
+    decision: Annotated[DecisionOptions, Composed()] = DecisionOptions()
+
+    def __post_init__(self) -> None:
+        name = self.list_format.output_format
+        if name is None:
+            unused = {**changed(self.decision), "lossy": self.list_format.lossy}
+            for option, value in unused.items():
+                if value:
+                    problem = "is for n-best lists"
+                    raise InputError(problem, where=option, fix="Add --output-format")
+            return
+        writing = writer_of(name, "--output-format")
+        if self.settings.format != "jsonl":
+            raise _beside_a_format("format")
+        if writing.numbers_lists and self.settings.max_errors:
+            problem = "a list that is left out would shift the lines of all that follow"
+            raise InputError(problem, where="max_errors", fix="Leave it out, or write moses")
+
+    @property
+    def output(self) -> str | None:
+        """The file of the rows; stdout if there is none."""
+        return self.to.output
+
+    def every_rank(self, choice: Choice) -> Choice:
+        """The choice, of every candidate where an n-best list is written; raises InputError if it is of some."""
+        if self.list_format.output_format is None:
+            return choice
+        for name in ("nbest", "diverse"):
+            if name in changed(choice):
+                raise _beside_a_format(name)
+        return replace(choice, nbest=None)
+
+    def row_form(self) -> RowForm | None:
+        """The form of rows; None where --format says it."""
+        name = self.list_format.output_format
+        if name is None:
+            return None
+        from ...integrations.formats.written_lists import DecidedRows
+
+        has_features = writer_of(name).own_fields is not None
+        order: Order = self.decision.order or ("kept" if has_features else "choice")
+        return DecidedRows(name, order, self.decision.feature, self.list_format.lossy)
+
+    def plain(self, output: str) -> Self:
+        """The same as JSON lines in another file, without utilities."""
+        run = replace(self.settings, format="jsonl", save_utilities=None)
+        return replace(
+            self,
+            to=OutputOptions(output),
+            settings=run,
+            list_format=OutputFormatOptions(),
+            decision=DecisionOptions(),
+        )
 
 
-def row_form_in(values: dict[str, Any]) -> RowForm | None:
-    """The form of rows that the options name; None where --format says it."""
-    name = values["output_format"]
-    if name is None:
-        return None
-    from ...integrations.formats.written_lists import DecidedRows
-
-    has_features = writer_of(name).own_fields is not None
-    order: Order = values["order"] or ("kept" if has_features else "choice")
-    return DecidedRows(name, order, values["feature"], values["lossy"])
-
-
-def list_writer_in(values: dict[str, Any]) -> ListWriter:
-    """The writer of lists that the options name; what stands in files of its own is not lost."""
-    from ...integrations.formats.written_lists import list_writer
-
-    elsewhere = ["source"] if values["sources"] else []
-    elsewhere += ["document", "position"] if values["documents"] else []
-    return list_writer(values["output_format"], values["lossy"], elsewhere)
+def _beside_a_format(name: str) -> InputError:
+    problem = "cannot be combined with --output-format, which writes every candidate"
+    return InputError(problem, where=name, fix="Leave out one of them")

@@ -6,25 +6,22 @@ of their own, of one rater or several, or as preferences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ...integrations.formats.human_scores import (
-    HumanKey,
-    JudgedRow,
-    read_judged,
-    read_rankings,
-    with_judged,
-)
-from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.document_outputs import read_documents
+from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents, recognised_documents
-from ...integrations.formats.readers.pearmut import read_judged_by_pearmut
-from ...integrations.formats.readers.rating_table import is_appraise, read_appraise
-from ...integrations.formats.readers.systems import SystemsOptions, read_document, read_documents
+from ...integrations.formats.readers.systems import SystemsOptions, read_document
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
+from ...integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
+from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
+from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
+from ...integrations.formats.wmt.rated_rows import JudgedRow
+from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
@@ -42,7 +39,9 @@ from ...rerank.training.prior_estimation import (
 )
 from ..terminal.console import Counted, say
 from ..terminal.watching import judged_line
-from .inputs import cache_in
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
 
 
 @settings
@@ -65,39 +64,33 @@ class OutputFileOptions:
     sources: str | None = None
     documents: str | None = None
 
+    def named(self, input: str | None, human: tuple[str, ...] = ()) -> OutputFiles | None:
+        """The files that --hypotheses and the options beside it name, None without.
 
-def output_files_in(values: Mapping[str, Any]) -> OutputFiles | None:
-    """The files that --hypotheses and the options beside it name, None without.
+        Args:
+            input: an input that is given.
+            human: files of human scores.
 
-    Raises:
-        InputError: an input beside it.
-    """
-    if not values["hypotheses"]:
-        return None
-    if values["input"]:
-        given = values["input"] if isinstance(values["input"], str) else values["input"][0]
-        raise InputError(
-            "is given beside --hypotheses", where=given, fix="Name all files after --hypotheses"
-        )
-    return OutputFiles(
-        values["hypotheses"],
-        values["references"],
-        values["sources"],
-        values["documents"],
-        values.get("human", ()),
-    )
+        Raises:
+            InputError: an input beside files.
+        """
+        if not self.hypotheses:
+            return None
+        if input:
+            fix = "Name all files after --hypotheses"
+            raise InputError("is given beside --hypotheses", where=input, fix=fix)
+        return OutputFiles(self.hypotheses, self.references, self.sources, self.documents, human)
 
 
-def aligned_outputs(files: OutputFiles, values: Mapping[str, Any]) -> AlignedOutputs:
+def aligned_outputs(files: OutputFiles) -> AlignedOutputs:
     """The documents of the files, errors as `read_outputs`; says where ids lack, and what is left out."""
     outputs = read_outputs(files)
     if not outputs.has_documents:
         say(
-            "every segment is a document of its own; where segments share documents, give ids with --documents",
-            values["quiet"],
+            "every segment is a document of its own; where segments share documents, give ids with --documents"
         )
     if outputs.left_out:
-        say(f"left out: {', '.join(outputs.left_out)}", values["quiet"])
+        say(f"left out: {', '.join(outputs.left_out)}")
     return outputs
 
 
@@ -143,36 +136,50 @@ class EvalSetReading:
     missing: Annotated[Literal["error", "zeros", "leave-out"], Rare()] = "error"
 
 
-def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:
+def reading_options(texts: EvalSetTexts, reading: EvalSetReading | None = None) -> EvalSetOptions:
     """How folders are read, as the options say."""
+    reading = reading or EvalSetReading()
     return EvalSetOptions(
-        reference=tuple(values["main_reference"]),
-        human_scores=tuple(values.get("human_scores", ())),
-        outliers=tuple(values.get("outliers", ())),
-        close_references=tuple(values.get("close_references", ())),
-        primary=tuple(values.get("primary", ())),
-        missing=values["missing"],
+        reference=texts.main_reference,
+        human_scores=reading.human_scores,
+        outliers=reading.outliers,
+        close_references=reading.close_references,
+        primary=reading.primary,
+        missing=reading.missing,
     )
 
 
 def eval_set_at(
-    path: str, name: str, language_pair: str | None, values: Mapping[str, Any]
+    path: str,
+    name: str,
+    language_pair: str | None,
+    options: EvalSetOptions,
+    form: str = "systems",
+    human: Sequence[str] = (),
 ) -> EvalSet:
     """The test set at a path: of a folder in a language pair, or made of documents, where there is none.
+
+    Args:
+        path: of the folder or file.
+        name: of the set.
+        language_pair: of a folder.
+        options: how folders are read.
+        form: the format of documents.
+        human: the keys of human scores of documents.
 
     Raises:
         InputError: as the readers of folders and documents.
     """
     if language_pair is not None:
-        eval_set = read_eval_set(path, language_pair, reading_options(values))
+        eval_set = read_eval_set(path, language_pair, options)
     else:
-        keys = [HumanKey.read(key) for key in values.get("human") or ()]
-        rows = checked_rows(path, values["input_format"], None, keys)
+        keys = [HumanKey.read(key) for key in human]
+        rows = checked_rows(path, form, None, keys)
         lower = [key.name for key in keys if key.lower]
         eval_set = eval_set_of_rows(rows, name, NO_PAIR, lower)
-        eval_set = replace(eval_set, standards=standards_of(eval_set, reading_options(values)))
+        eval_set = replace(eval_set, standards=standards_of(eval_set, options))
     if lacking := missing_texts(eval_set):
-        say(f"{name}: {lacking} texts were not supplied, and count as empty", values["quiet"])
+        say(f"{name}: {lacking} texts were not supplied, and count as empty")
     return eval_set
 
 
@@ -197,10 +204,11 @@ def checked_lines(
     source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The lines of a systems file as `checked_rows`."""
+    options = SystemsOptions(tuple(keys), tuple(as_systems))
     for number, line in source:
         try:
             row = parse_json(line)
-            document = read_document(row, keys, as_systems, (), number)
+            document = read_document(row, options, number)
         except RecursionError:
             raise source.refusal(number, "nested too deeply") from None
         except InputError as error:
@@ -214,19 +222,17 @@ def checked_lines(
         }
 
 
-def with_own_metrics(
-    eval_set: EvalSet, metrics: Sequence[Utility], values: Mapping[str, Any]
-) -> EvalSet:
+def with_own_metrics(eval_set: EvalSet, metrics: Sequence[Utility], cache: Cache | None) -> EvalSet:
     """The set with the scores of metrics of ours."""
-    quiet, meter = values["quiet"], Meter()
+    meter = Meter()
     num_readings = len(eval_set.documents) * sum(len(metric.parts) for metric in metrics)
-    with Counted("documents", num_readings, quiet) as reading:
+    with Counted("documents", num_readings) as reading:
         for metric in metrics:
             eval_set = score_eval_set(
-                metric, eval_set, cache=cache_in(values), progress=reading.more, meter=meter
+                metric, eval_set, cache=cache, progress=reading.more, meter=meter
             )
     if judged := judged_line(meter.now):
-        say(judged, quiet)
+        say(judged)
     return eval_set
 
 
@@ -274,53 +280,43 @@ class JudgedDocuments(NamedTuple):
     raters: Raters | None = None
 
 
-def judged_documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
+def judged_documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     """The documents of a systems file, judged as the options say.
 
     Raises:
         InputError: judgements of several things, or none where they are named.
     """
-    judged = _documents(path, values)
+    judged = _documents(path, options)
     if not is_judged(judged.documents, judged.dimension):
         fix = "Have some segments judged (documents drawn at random will do); decode without --prior needs none"
         raise InputError("nobody judged a text", where=f"{path}: {judged.dimension}", fix=fix)
     return judged
 
 
-def _documents(path: str, values: Mapping[str, Any]) -> JudgedDocuments:
+def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     """As `judged_documents`, with or without scores."""
-    keys = _keys(values)
-    documents = systems_documents(path, values, keys)
-    if values["rankings"]:
-        rankings = read_rankings(LineSource(values["rankings"]))
+    keys = _keys(options)
+    texts = SystemsOptions(tuple(keys), options.as_systems, options.include)
+    source = open_documents(
+        path, language_pair=options.language_pair, mqm_weights=options.mqm_weights
+    )
+    documents = list(read_documents(source, texts))
+    if options.rankings:
+        rankings = read_rankings(LineSource(options.rankings))
         return JudgedDocuments(with_preferences(documents, rankings), PREFERENCES, lower=True)
-    rows = judged_rows(values, keys)
+    name, lower = keys[0].name, keys[0].lower
+    rows = [row for file in options.judged for row in read_judged_file(file, name)]
     if rows:
-        documents = with_judged(documents, rows, keys[0].name)
+        documents = with_judged(documents, rows, name)
     dimensions = sorted({name for document in documents for name in document.human})
-    if values["raters"] or any(row.rater is not None for row in rows):
-        name = keys[0].name
-        documents, raters = with_one_score(documents, dimensions, keys[0].lower, name)
-        return JudgedDocuments(documents, name, keys[0].lower, raters)
+    if options.raters or any(row.rater is not None for row in rows):
+        documents, raters = with_one_score(documents, dimensions, lower, name)
+        return JudgedDocuments(documents, name, lower, raters)
     if len(dimensions) > 1:
-        one = dimensions[0] + keys[0].lower * ":lower"
+        one = dimensions[0] + lower * ":lower"
         fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"
         raise InputError(f"found {', '.join(dimensions)}", where="--human", fix=fix)
-    return JudgedDocuments(documents, (dimensions or [keys[0].name])[0], keys[0].lower)
-
-
-def systems_documents(
-    path: str, values: Mapping[str, Any], keys: Sequence[HumanKey]
-) -> list[DocumentOutputs]:
-    """The documents of a systems file, with what stands in it under some keys."""
-    options = SystemsOptions(tuple(keys), tuple(values["as_systems"]), tuple(values["include"]))
-    named = {name: values[name] for name in ("language_pair", "mqm_weights")}
-    return list(read_documents(open_documents(path, **named), options))
-
-
-def judged_rows(values: Mapping[str, Any], keys: Sequence[HumanKey]) -> list[JudgedRow]:
-    """The rows of the files of judgements."""
-    return [row for path in values["judged"] for row in read_judged_file(path, keys[0].name)]
+    return JudgedDocuments(documents, (dimensions or [name])[0], lower)
 
 
 def read_judged_file(path: str, key: str) -> list[JudgedRow]:
@@ -347,27 +343,24 @@ def read_judged_file(path: str, key: str) -> list[JudgedRow]:
     return read_judged(LineSource(path), key)
 
 
-def _keys(values: Mapping[str, Any]) -> list[HumanKey]:
+def _keys(options: JudgementOptions) -> list[HumanKey]:
     """The keys of scores; raises InputError where they do not fit what else is given."""
-    keys = [HumanKey.read(name) for name in values["human"]]
-    if values["rankings"]:
-        others = [name for name in ("human", "judged", "raters") if values[name]]
+    keys = [HumanKey.read(name) for name in options.human]
+    if options.rankings:
+        others = [name for name in ("human", "judged", "raters") if getattr(options, name)]
         if others:
-            problem = f"stands beside --{others[0]}"
-            raise InputError(problem, where="--rankings", fix="Give scores or preferences")
+            problem = f"cannot be combined with --{others[0]}"
+            raise InputError(problem, where="rankings", fix="Give scores or preferences")
         return []
     if not keys:
         fix = "Give the key of scores, such as mqm:lower"
-        raise InputError("is not given", where="--human", fix=fix)
+        raise InputError("is not given", where="human", fix=fix)
     if len({key.lower for key in keys}) > 1:
         problem = "of some keys lower is better, of others higher"
-        raise InputError(problem, where="--human", fix="Give raters of one thing")
-    if len(keys) > 1 and not values["raters"]:
+        raise InputError(problem, where="human", fix="Give raters of one thing")
+    if len(keys) > 1 and not options.raters:
         names = ", ".join(key.name for key in keys)
-        fix = (
-            f"Name one, such as --human {values['human'][0]}; or, of raters of one thing, --raters"
-        )
-        raise InputError(f"found {names}", where="--human", fix=fix)
-    if values["judged"]:
-        keys = [replace(key, may_lack=True) for key in keys]
-    return keys
+        one = options.human[0]
+        fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"
+        raise InputError(f"found {names}", where="human", fix=fix)
+    return [replace(key, may_lack=True) for key in keys] if options.judged else keys

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from time import time
 from types import TracebackType
@@ -20,6 +21,7 @@ TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
 # what stands in front in a log and on a terminal, and behind it without and with estimates
 LINE, BAR = "{n_fmt}/{total_fmt}{unit} ", "{l_bar}{bar}| {n_fmt}/{total_fmt} "
 ELAPSED, ESTIMATED = "[{elapsed}{postfix}]", "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+_is_quiet = False  # of the command that runs
 CONTROLS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # such as those that move the cursor between bars
 
 
@@ -53,10 +55,10 @@ class Progress:
         self,
         unit: str,
         fraction: Callable[[], float | None],
-        quiet: bool,
+        quiet: bool = False,
         watched: Watched | None = None,
     ) -> None:
-        self.unit, self.quiet = unit, quiet
+        self.unit, self.quiet = unit, quiet or is_quiet()
         self.fraction, self.watched = fraction, watched
         self.begun = time()
         self.is_terminal = sys.stderr.isatty()
@@ -178,7 +180,7 @@ class Counted(Progress):
         quiet: show nothing.
     """
 
-    def __init__(self, unit: str, total: int, quiet: bool) -> None:
+    def __init__(self, unit: str, total: int, quiet: bool = False) -> None:
         self.done, self.whole = 0, total
         super().__init__(unit, lambda: self.done / self.whole if self.done else None, quiet)
 
@@ -201,6 +203,32 @@ class _Lines:
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Tells people something, on stderr."""
-    if not quiet:
-        print(printable(text, keep="\n"), file=sys.stderr)
+    """Prints a message on stderr, unless the command is quiet."""
+    if not (quiet or is_quiet()):
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """Prints a message on stderr, quiet or not."""
+    print(printable(text, keep="\n"), file=sys.stderr)
+
+
+def is_quiet() -> bool:
+    """Whether nothing but errors is said."""
+    return _is_quiet
+
+
+def set_quiet(quiet: bool) -> None:
+    """Says whether nothing but errors is said, until the command ends."""
+    global _is_quiet
+    _is_quiet = quiet
+
+
+@contextmanager
+def own_quiet() -> Iterator[None]:
+    """Lets a command inside be quiet without its caller being so behind it."""
+    before = _is_quiet
+    try:
+        yield
+    finally:
+        set_quiet(before)

@@ -11,7 +11,7 @@ from ...metrics.execution.meter import STAGES, Meter, Metered
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.status import Status, WorkerStatus
 from ...tables import aligned
-from .console import say
+from .console import is_quiet, say
 
 TABLE_SECONDS = 10.0  # a shorter run gets no table but where workers were asked for
 WARNING_SECONDS = 30.0  # before that, starting up explains why workers wait
@@ -26,11 +26,10 @@ class Watch:
 
     Args:
         engine: reported on since it was loaded.
-        quiet: say nothing.
     """
 
-    def __init__(self, engine: Engine, quiet: bool) -> None:
-        self.engine, self.quiet = engine, quiet
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.meter = Meter()  # what the calling process does beside: reading and writing
         self.begun = monotonic()
         # from the start of the process until the first list is read
@@ -63,16 +62,16 @@ class Watch:
             load = max(0.0, monotonic() - self.begun - status.seconds)
             table = aligned(time_table(rows_of(status, own, load)))
             cpu = cpu_line(self.cpu_before, process_time())
-            say(f"{amounts_line(status)}\n{table}\n{cpu}", self.quiet)
+            say(f"{amounts_line(status)}\n{table}\n{cpu}")
         if judged := judged_line(own + status.work):
-            say(judged, self.quiet)
+            say(judged)
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
         if self.warned:
             return
         reason = starving(status, self.meter.now)
-        if reason and not self.quiet:
+        if reason and not is_quiet():
             from tqdm import tqdm
 
             self.warned = True

@@ -36,8 +36,8 @@ from ....rerank.selection.kept_comparison import check_folder, save
 from ....rerank.selection.significance import Correction, segments_of_unit
 from ....rerank.selection.statistics import DRAWS
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
-from ...options import Options, needed
-from ...options.inputs import CodeOptions, JudgeOptions, check_model, check_references, metric_in
+from ...options import Options, build, needed
+from ...options.metric_options import CodeOptions, JudgeOptions, MetricOptions, check_references
 from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
@@ -123,8 +123,7 @@ OPTIONS = Options(
         EvalSetTexts,
         EvalSetReading,
         TaskOptions,
-        CodeOptions,
-        JudgeOptions,
+        MetricOptions,
     ],
     positional={"input": "*"},
     short={"metric": "m"},
@@ -159,6 +158,9 @@ _SHARED = _names(CodeOptions, JudgeOptions) | {
     "seed",
     "decoded",
 }
+_ALL = _names(
+    CompareOptions, OutputFileOptions, PeopleOptions, EvalSetTexts, EvalSetReading, TaskOptions
+)
 _TESTED = _names(CompareOptions, PeopleOptions) | _SHARED | {"statistics"}
 _TASK = _names(EvalSetReading) | _SHARED | {"statistics", "task_draws", "language_pair"}
 _WMT = {"with_human", "with_outliers", "domain", "nan_as_zero", "human", "input_format"}
@@ -183,11 +185,15 @@ def run(arguments: Sequence[str]) -> int:
     """Compares; returns the exit code."""
     values = OPTIONS.parse(arguments)
     files = checked_files(values)
-    OPTIONS.refuse_unread(values, mode_of(values), MODES[mode_of(values)])
-    paths = needed(values, "input", "SYSTEMS") if files is None else files.paths
+    mode = mode_of(values)
+    given = OPTIONS.given(values)
+    given.refuse(
+        _ALL - MODES[mode], f"has no effect beside {mode}", "Leave it out, or run it by itself"
+    )
+    paths = needed(values["input"], "input", "SYSTEMS") if files is None else files.paths
     inputs = _checked_inputs(paths, files, values)
-    if files is not None:
-        check_references(values, inputs.metrics)
+    if files is not None and not values["references"]:
+        check_references(inputs.metrics)
     if values["tasks"]:
         return run_task_set(only_folder(paths), inputs.metrics, values)
     if values["statistics"] == "wmt":
@@ -216,9 +222,8 @@ def _checked_inputs(
         check_systems_files(paths, values["input_format"])
     has_scores = has_metric_scores(values)
     without_metric = has_scores or values["human"] or (files is not None and files.human)
-    specs = values["metric"] if without_metric else needed(values, "metric", "--metric")
-    metrics = [metric_in(values, spec) for spec in specs]
-    check_model(values, metrics)
+    specs = values["metric"] if without_metric else needed(values["metric"], "metric")
+    metrics = build(MetricOptions, values).load_all(specs)
     _check_once(metrics)
     check_decoded(values, has_scores, len(paths) if files is None else 1)
     _check_outputs(paths, values)
@@ -236,7 +241,7 @@ def _places(
     if values["tasks"]:
         return []
     if files is not None:
-        return [output_place(files, values)]
+        return [output_place(files)]
     return set_places(paths, values)
 
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....integrations.formats.documents import DocumentRows
-from ....integrations.formats.format_table import format_of
-from ....integrations.formats.human_scores import HumanKey, human_dimensions
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, pairs_of
+from ....integrations.formats.document_outputs import human_dimensions, read_documents
+from ....integrations.formats.format_table import DocumentRows, format_of, is_eval_set_folder
+from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.open_lists import open_documents, recognised_documents
-from ....integrations.formats.readers.systems import SystemsOptions, read_documents
+from ....integrations.formats.readers.systems import SystemsOptions
 from ....integrations.formats.selection_files import with_chosen
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
+from ....integrations.formats.wmt.eval_set_folder import pairs_of
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
@@ -37,8 +37,9 @@ from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
 from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ....tables import Table
-from ...options.inputs import cache_in
-from ...options.system_outputs import aligned_outputs, output_files_in
+from ...options import build
+from ...options.metric_options import MetricOptions
+from ...options.system_outputs import OutputFileOptions, aligned_outputs
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from ..cite import signatures_of
@@ -85,7 +86,9 @@ def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
     Raises:
         InputError: options that do not go together.
     """
-    files = output_files_in(values)
+    files = build(OutputFileOptions, values).named(
+        values["input"] and values["input"][0], values["human"]
+    )
     if files is None:
         for name in _BESIDE:
             if values[name]:
@@ -110,9 +113,9 @@ def _refuse(flag: str) -> None:
     raise InputError("does not go with --hypotheses", where=flag, fix=fix)
 
 
-def output_place(files: OutputFiles, values: Mapping[str, Any]) -> SetPlace:
+def output_place(files: OutputFiles) -> SetPlace:
     """The set that files of outputs make; errors as `read_outputs`."""
-    return SetPlace(files.name, "hypotheses", outputs=aligned_outputs(files, values))
+    return SetPlace(files.name, "hypotheses", outputs=aligned_outputs(files))
 
 
 def segment_unit(unit: str | int) -> str:
@@ -317,7 +320,7 @@ def _compare_systems(
             level=values["level"],
             unit=values["unit"],
             correction=values["correction"],
-            cache=cache_in(values),
+            cache=build(MetricOptions, values).cache(),
             reading=reading.more,
             drawing=drawing.more,
             meter=meter,

@@ -10,11 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from ....integrations.formats.human_scores import (
-    HumanKey,
-    with_judged,
-    with_means_of_raters,
-)
+from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.wmt.judgements import with_judged, with_means_of_raters
 from ....metrics.base import Metric
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
@@ -30,7 +27,7 @@ from ....rerank.selection.ratings import (
 )
 from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan
 from ....tables import Column, Table, numbers, whole, words
-from ...options.system_outputs import judged_rows
+from ...options.system_outputs import read_judged_file
 from ...terminal.console import Counted, say
 
 
@@ -60,7 +57,9 @@ def with_judgements(
         if len(keys) != 1:
             fix = "Give the key of their scores, such as --human esa"
             raise InputError("join the scores of one key", where="--judged", fix=fix)
-        documents = with_judged(documents, judged_rows(values, keys), keys[0].name)
+        name = keys[0].name
+        rows = [row for path in values["judged"] for row in read_judged_file(path, name)]
+        documents = with_judged(documents, rows, name)
         documents = with_means_of_raters(documents, keys[0].name)
     return documents
 

@@ -8,7 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from ....integrations.formats.mtme.eval_set_folder import is_eval_set_folder, language_pairs
+from ....integrations.formats.format_table import is_eval_set_folder
+from ....integrations.formats.wmt.eval_set_folder import language_pairs
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings
@@ -28,7 +29,15 @@ from ....rerank.selection.meta_evaluation.task_results import (
     task_set,
 )
 from ....tables import Column, Table, decimals, number, of_set, printed, text_table, whole, words
-from ...options.system_outputs import eval_set_at, with_own_metrics
+from ...options import build
+from ...options.metric_options import MetricOptions
+from ...options.system_outputs import (
+    EvalSetReading,
+    EvalSetTexts,
+    eval_set_at,
+    reading_options,
+    with_own_metrics,
+)
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
 
@@ -87,7 +96,9 @@ def run_statistics(
     """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
     tables: list[Table] = []
     for place in places:
-        eval_set = with_own_metrics(_eval_set(place, values), metrics, values)
+        eval_set = with_own_metrics(
+            _eval_set(place, values), metrics, build(MetricOptions, values).cache()
+        )
         for agreement in _agreements(eval_set, place, values):
             tables += of_set(place.name, agreement_tables(agreement, values["level"]))
     sys.stdout.write(printed(tables, values["format"]))
@@ -105,7 +116,9 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
     eval_sets = {}
     for pair in tasks.language_pairs:
         place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
-        eval_sets[pair] = with_own_metrics(_eval_set(place, values), metrics, values)
+        eval_sets[pair] = with_own_metrics(
+            _eval_set(place, values), metrics, build(MetricOptions, values).cache()
+        )
     drawn = _drawn(values)
     total = num_steps(tasks, eval_sets, drawn)
     with Counted("metrics and tests", total, values["quiet"]) as progress:
@@ -116,7 +129,9 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
 
 
 def _eval_set(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
-    return eval_set_at(place.path, place.name, place.language_pair, values)
+    options = reading_options(build(EvalSetTexts, values), build(EvalSetReading, values))
+    form, human = values["input_format"], values["human"]
+    return eval_set_at(place.path, place.name, place.language_pair, options, form, human)
 
 
 def _drawn(values: Mapping[str, Any]) -> DrawSettings | None:

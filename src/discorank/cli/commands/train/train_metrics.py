@@ -1,8 +1,6 @@
-"""``discorank train rst TREEBANK -o WEIGHTS``: trains the discourse parser and prints how good it is.
+"""``discorank train rst|roles|sescore2``: trains a discourse parser, a classifier of discourse roles, or sescore2.
 
-``discorank train roles DOCUMENTS -o FOLDER``: trains a classifier of discourse roles and prints how good it is.
-
-``discorank train sescore2 [STAGE] TEXTS ... -o MODEL``: trains the metric sescore2 on texts without ratings.
+Each prints how good the model is, on data that it was not trained on.
 """
 
 from __future__ import annotations
@@ -11,16 +9,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ....integrations.formats.corpora import RatedText, read_rated, read_texts
 from ....metrics.discourse.roles.training.role_training import RoleTraining
 from ....metrics.discourse.roles.training.role_training import train as train_classifier
-from ....metrics.errors import InputError
 from ....metrics.rst.parser.training.parser_training import train as train_parser
 from ....metrics.rst.parser.training.settings import ParserTraining
 from ....metrics.rst.parser.weights import save as save_parser
@@ -42,14 +40,34 @@ from ....metrics.sescore2.training.synthesis import (
     search,
     write_texts,
 )
-from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checked_settings import Rare, settings
 from ....metrics.spec.user_code import AllowedCode, is_function_name
 from ....rerank.selection.statistics import tau_b
 from ....tables import aligned
-from ...options import Options, build, needed
-from ...options.inputs import CodeOptions
+from ...options import command, needed
+from ...options.command_options import ModelOptions
+from ...options.metric_options import CodeOptions
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import Progress, say
+from .train_weights import directed
+
+# settings of models that are of no use in training
+NOT_TRAINED_WITH = ("dtype", "batch_tokens", "cache", "cache_bytes")
+STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
+TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
+Tell = Callable[[int], None]
+Validate = Callable[[Predict], float]
+
+
+@settings
+class FormatOptions:
+    """How figures are printed.
+
+    Args:
+        format: how the figures are printed, text or json.
+    """
+
+    format: Literal["text", "json"] = "text"
 
 
 @settings
@@ -60,45 +78,41 @@ class TrainRSTOptions:
         input: the treebank, JSONL (.gz too): per document id, edus, sent and tree; see the documentation of
             discorank.metrics.rst.parser.training.treebank.
         output: the file of weights, .npz.
-        format: how the figures are printed, text or json.
     """
 
     input: str | None = None
     output: str | None = None
-    format: Literal["text", "json"] = "text"
 
 
-RST_OPTIONS = Options(
-    "train rst",
+@command(
     "Train the discourse parser on a treebank. Figures on its test documents go to stdout.",
-    [TrainRSTOptions, ParserTraining],
+    name="train rst",
     positional={"input": "?"},
     short={"output": "o"},
-    first=["input", "output", "format", "device"],
+    first=["input", "output", "format"],
     examples=[
         "train rst gum/rst -o parser",
         "train rst gum/rst -o parser --format json",
         "decode examples:summaries.jsonl -u dr",
     ],
 )
-
-
-def run_rst(arguments: Sequence[str]) -> int:
-    """Trains; returns the exit code."""
-    values = RST_OPTIONS.parse(arguments)
-    data = Path(needed(values, "input", "TREEBANK"))
-    out = Path(needed(values, "output", "--output"))
-    check_not_input(out, [str(data)])
-    check_writable(str(out))
-    training = build(ParserTraining, values)
-    parser = train_parser(training, data, lambda text: say(text, values["quiet"]))
-    with complete_or_absent(str(out)) as file:
+def rst(options: TrainRSTOptions, printing: FormatOptions, training: ParserTraining) -> None:
+    """Trains."""
+    data = needed(options.input, "input", "TREEBANK")
+    out = needed(options.output, "output")
+    check_not_input(out, [data])
+    check_writable(out)
+    parser = train_parser(training, Path(data), say)
+    with complete_or_absent(out) as file:
         save_parser(file, parser.arrays, parser.about)
-    figures = parser.about["figures"]
-    text = json.dumps(figures) if values["format"] == "json" else figures_table(figures["test"])
+    _print(parser.about["figures"], printing, lambda figures: figures_table(figures["test"]))
+    say(f"{out}: {Path(out).stat().st_size / 1e6:.2f} MB")
+
+
+def _print(figures: Any, printing: FormatOptions, table: Callable[[Any], str]) -> None:
+    """Prints figures as JSON, or as a table."""
+    text = json.dumps(figures) if printing.format == "json" else table(figures)
     sys.stdout.write(text + "\n")
-    say(f"{out}: {out.stat().st_size / 1e6:.2f} MB", values["quiet"])
-    return 0
 
 
 def figures_table(figures: Mapping[str, Any]) -> str:
@@ -126,20 +140,18 @@ class TrainRolesOptions:
     Args:
         input: documents, JSONL (.gz too), one per line: sentences, roles, id and split (train, dev or test).
         output: the folder of the classifier, a new one.
-        format: how the figures are printed, text or json.
     """
 
     input: str | None = None
     output: str | None = None
-    format: Literal["text", "json"] = "text"
 
 
-ROLES_OPTIONS = Options(
-    "train roles",
+@command(
     "Train a classifier of discourse roles for pdd and role-match. Figures on its test documents go to stdout.",
-    [TrainRolesOptions, RoleTraining],
+    name="train roles",
     positional={"input": "?"},
     short={"output": "o"},
+    hidden=NOT_TRAINED_WITH,
     first=["input", "output", "format", "device"],
     examples=[
         "train roles labelled.jsonl -o roles",
@@ -147,21 +159,18 @@ ROLES_OPTIONS = Options(
         "metrics pdd",
     ],
 )
-
-
-def run_roles(arguments: Sequence[str]) -> int:
-    """Trains; returns the exit code."""
-    values = ROLES_OPTIONS.parse(arguments)
-    data = Path(needed(values, "input", "DOCUMENTS"))
-    out = Path(needed(values, "output", "--output"))
-    check_not_input(out, [str(data)])
-    training = build(RoleTraining, values)
-    figures = train_classifier(
-        training, data, out, values["device"], lambda text: say(text, values["quiet"])
-    )
-    text = json.dumps(figures) if values["format"] == "json" else roles_figures(figures)
-    sys.stdout.write(text + "\n")
-    return 0
+def roles(
+    options: TrainRolesOptions,
+    printing: FormatOptions,
+    training: RoleTraining,
+    models: ModelOptions,
+) -> None:
+    """Trains."""
+    data = needed(options.input, "input", "DOCUMENTS")
+    out = needed(options.output, "output")
+    check_not_input(out, [data])
+    figures = train_classifier(training, Path(data), Path(out), models.device, say)
+    _print(figures, printing, roles_figures)
 
 
 def roles_figures(figures: Mapping[str, Any]) -> str:
@@ -175,12 +184,6 @@ def roles_figures(figures: Mapping[str, Any]) -> str:
     return f"{aligned(rows)}\n{figures['documents']} documents, {figures['sentences']} sentences"
 
 
-STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
-TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
-Tell = Callable[[int], None]
-Validate = Callable[[Predict], float]
-
-
 @settings
 class TrainSEScore2Options:
     """What is trained on and where the model goes.
@@ -189,6 +192,7 @@ class TrainSEScore2Options:
         input: texts of the language, one per line, or JSON lines with --text-field (.gz too).
         output: the folder of the model.
         work: the folder that stages are kept in; beside the model if not given.
+        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         text_field: the field of JSON lines with a text or a list of texts.
         source_field: the field with their sources, for severity under a cross-lingual model.
         validation: rated texts that pick the best weights: JSON lines with hypothesis, reference or references, score.
@@ -199,20 +203,21 @@ class TrainSEScore2Options:
     input: tuple[str, ...] = ()
     output: str | None = None
     work: str | None = None
+    encoder_path: Annotated[str | None, Rare()] = None
     text_field: str | None = None
     source_field: str | None = None
     validation: str | None = None
     validation_score: str = "score"
 
 
-SESCORE2_OPTIONS = Options(
-    "train sescore2",
+@command(
     "Train the metric sescore2 on texts. An interrupted run resumes with the same command. A first argument names one "
     f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
     "released checkpoint, with bounds for rescaling if texts follow it.",
-    [TrainSEScore2Options, Synthesis, Severity, Training, CodeOptions],
+    name="train sescore2",
     positional={"input": "*"},
     short={"output": "o"},
+    hidden=NOT_TRAINED_WITH,
     first=["input", "output", "validation", "device"],
     examples=[
         "train sescore2 texts.txt -o sescore2",
@@ -220,43 +225,60 @@ SESCORE2_OPTIONS = Options(
         "metrics sescore2",
     ],
 )
-
-
-def run_sescore2(arguments: Sequence[str]) -> int:
-    """Trains; returns the exit code."""
-    stage = arguments[0] if arguments and arguments[0] in (*STAGES, "convert") else None
-    values = SESCORE2_OPTIONS.parse(arguments[1:] if stage else arguments)
-    out = Path(needed(values, "output", "--output"))
+def sescore2(
+    options: TrainSEScore2Options,
+    synthesis: Synthesis,
+    severity: Severity,
+    training: Training,
+    code: CodeOptions,
+    models: ModelOptions,
+) -> None:
+    """Trains."""
+    out, device = Path(needed(options.output, "output")), models.device
+    first, stage = options.input[:1], ""
+    if first and first[0] in (*STAGES, "convert"):
+        stage = first[0]
+        options = replace(options, input=options.input[1:])
+    use = f'{out}: use it as sescore2(model="{out}")'
     if stage == "convert":
-        return _convert(values, out)
-    work = Path(values["work"] or f"{out}.work")
-    validate, validation = None, None
+        checkpoint, *paths = needed(options.input, "input", "CHECKPOINT")
+        texts = [text for text, _ in read_texts(paths, options.text_field)] if paths else []
+        convert(Path(checkpoint), out, options.encoder_path, texts[:TEXTS_FOR_BOUNDS], device)
+        say(use)
+        return
+    work = Path(options.work or f"{out}.work")
+    rated = None
     # what would fail at the end is checked at the start
-    if stage in (None, "fit"):
+    if stage in ("", "fit"):
         check_free(out)
-        validate, validation = _validation(values)
-    for name in STAGES if stage is None else (stage,):
+        rated = _rated(options)
+    for name in (stage,) if stage else STAGES:
         if name == "fit":
-            finished_stage = _fit(values, work, out, validate, validation)
+            done = _fit(training, rated, work, out, device)
+        elif name == "texts":
+            paths = list(needed(options.input, "input", "TEXTS"))
+            pairs = read_texts(paths, options.text_field, options.source_field)
+            with Progress("texts", lambda: None) as progress:
+                done = write_texts(work, pairs, synthesis, progress)
         else:
-            finished_stage = _run_stage(name, values, work)
-        counts = [f"{n} {noun}" for noun, n in (finished_stage.counts or {}).items()]
-        say(f"{name}: {', '.join(counts)}", values["quiet"])
-    if stage in (None, "fit"):
-        say(f'{out}: use it as sescore2(model="{out}")', values["quiet"])
-    return 0
+            done = _made(name, work, synthesis, severity, code, device)
+        counts = [f"{n} {noun}" for noun, n in (done.counts or {}).items()]
+        say(f"{name}: {', '.join(counts)}")
+    if stage in ("", "fit"):
+        say(use)
 
 
-def _run_stage(name: str, values: Mapping[str, Any], work: Path) -> Stage:
-    """Runs a stage before the last, while progress is shown."""
-    synthesis, device = build(Synthesis, values), values["device"]
-    if name == "texts":
-        paths = needed(values, "input", "TEXTS")
-        pairs = read_texts(paths, values["text_field"], values["source_field"])
-        with Progress("texts", lambda: None, values["quiet"]) as progress:
-            return write_texts(work, pairs, synthesis, progress)
+def _made(
+    name: str,
+    work: Path,
+    synthesis: Synthesis,
+    severity: Severity,
+    code: CodeOptions,
+    device: str | None,
+) -> Stage:
+    """A stage between the texts and the model, made while progress is shown."""
     total = finished(work / "texts").counts or {}
-    with _bar("texts", total.get("kept", 0), values["quiet"]) as tell:
+    with _bar("texts", total.get("kept", 0)) as tell:
         if name == "embed":
             return embed(work, synthesis, device, tell)
         if name == "search":
@@ -265,42 +287,32 @@ def _run_stage(name: str, values: Mapping[str, Any], work: Path) -> Stage:
             return mine(work, synthesis, tell)
         if name == "perturb":
             return perturb(work, synthesis, tell)
-        return label(work, build(Severity, values), device, tell, allowed=_allowed(values))
+        # a stage may name the module of --words, which the user names, and those of --allow-code
+        words = synthesis.words
+        own = [words.partition(":")[0]] if is_function_name(words) else []
+        allowed = AllowedCode.of([*code.allow_code, *filter(None, own)])
+        return label(work, severity, device, tell, allowed=allowed)
 
 
-def _allowed(values: Mapping[str, Any]) -> AllowedCode:
-    """Whose code a stage may name: the module of --words, which the user names, and --allow-code."""
-    own = values["words"].partition(":")[0] if is_function_name(values["words"]) else ""
-    return AllowedCode.of([*values["allow_code"], *filter(None, [own])])
-
-
-def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]:
-    """The measure of a model's quality, and the digest of its rated texts; neither where there are none."""
-    if not values["validation"]:
-        return None, None
-    field, _, direction = values["validation_score"].partition(":")
-    if direction not in ("", "lower", "higher"):
-        fix = "Expected NAME or NAME:lower"
-        raise InputError(
-            f"found {values['validation_score']!r}", where="--validation-score", fix=fix
-        )
-    rated = read_rated(values["validation"], field, direction == "lower")
-    digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
-    return validator(rated), digest.hexdigest()
+def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
+    """The rated texts that pick the best weights; None where there are none."""
+    if not options.validation:
+        return None
+    field, lower = directed(options.validation_score, "validation_score")
+    return read_rated(options.validation, field, lower)
 
 
 def _fit(
-    values: Mapping[str, Any],
-    work: Path,
-    out: Path,
-    validate: Validate | None,
-    validation: str | None,
+    training: Training, rated: list[RatedText] | None, work: Path, out: Path, device: str | None
 ) -> Stage:
     """Trains the model and says how good it is at every validation."""
-    quiet = values["quiet"]
-    measure = "Kendall" if validate else "correlation held out"
+    measure, validate, validation = "correlation held out", None, None
+    if rated is not None:
+        measure, validate = "Kendall", validator(rated)
+        digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
+        validation = digest.hexdigest()
     share = 0.0
-    with Progress("steps", lambda: share, quiet) as progress:
+    with Progress("steps", lambda: share) as progress:
 
         def tell(now: TrainingProgress) -> None:
             nonlocal share
@@ -308,13 +320,12 @@ def _fit(
             progress(now.step)
             if now.validation is not None:
                 quality = f"{measure} {now.validation:.4f}"
-                say(f"step {now.step}: loss {now.loss:.2f}, {quality}", quiet)
+                say(f"step {now.step}: loss {now.loss:.2f}, {quality}")
 
-        training = build(Training, values)
-        stage = fit(work, out, training, values["device"], validate, validation, tell)
+        stage = fit(work, out, training, device, validate, validation, tell)
     if validate is None and not (stage.counts or {}).get("held out"):
         few = f"pairs are held out from {FEWEST_TO_HOLD_OUT} texts on"
-        say(f"fit: no validation ({few}): the weights of the last step are kept", quiet)
+        say(f"fit: no validation ({few}): the weights of the last step are kept")
     return stage
 
 
@@ -332,21 +343,11 @@ def validator(rated: Sequence[RatedText]) -> Validate:
     return validate
 
 
-def _convert(values: Mapping[str, Any], out: Path) -> int:
-    """Makes a folder of a released checkpoint; returns the exit code."""
-    checkpoint, *paths = needed(values, "input", "CHECKPOINT")
-    texts = [text for text, _ in read_texts(paths, values["text_field"])] if paths else []
-    few_texts = texts[:TEXTS_FOR_BOUNDS]
-    convert(Path(checkpoint), out, values["encoder_path"], few_texts, values["device"])
-    say(f'{out}: use it as sescore2(model="{out}")', values["quiet"])
-    return 0
-
-
 @contextmanager
-def _bar(unit: str, total: int, quiet: bool) -> Iterator[Tell]:
+def _bar(unit: str, total: int) -> Iterator[Tell]:
     """Shows how many of a known number are done."""
     done = 0
-    with Progress(unit, lambda: done / total if total else None, quiet) as progress:
+    with Progress(unit, lambda: done / total if total else None) as progress:
 
         def tell(now: int) -> None:
             nonlocal done

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from ....integrations.formats.human_scores import read_rankings
+from ....integrations.formats.wmt.judgements import read_rankings
 from ....metrics.errors import InputError
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
@@ -21,8 +22,9 @@ from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.training.combination_training import Preferences, Tuning, train_combination
 from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
-from ...options import Options, build, needed
-from ...options.inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
+from ...options import command, needed
+from ...options.inputs import InputOptions
+from ...options.metric_options import MetricOptions
 from ...options.system_outputs import JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
 from ...terminal.console import say
@@ -51,12 +53,14 @@ class TrainCombinationOptions:
 
 
 _TOWARD = {"mean": "their mean", "zero": "zero"}
-COMBINATION_OPTIONS = Options(
-    "train combination",
+
+
+@command(
     "Train a weighted combination of metrics on preferences. Its weights go to stdout.",
-    [InputOptions, TrainCombinationOptions, Tuning, CodeOptions],
+    name="train combination",
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
+    hidden=["max_calls", "max_tokens"],
     first=["input", "metric", "teacher", "prefer", "output"],
     examples=[
         "train combination examples:systems.jsonl --from systems -m chrf bleu --teacher ter -o weights.json",
@@ -64,59 +68,56 @@ COMBINATION_OPTIONS = Options(
         "metrics combination",
     ],
 )
-
-
-def run_combination(arguments: Sequence[str]) -> int:
-    """Trains; returns the exit code."""
-    values = COMBINATION_OPTIONS.parse(arguments)
-    metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
-    out = needed(values, "output", "--output")
-    check_not_input(out, [values["input"], values["rankings"]])
+def combination(
+    input: InputOptions, options: TrainCombinationOptions, tuning: Tuning, loading: MetricOptions
+) -> None:
+    """Trains."""
+    metrics = [loading.load(spec) for spec in needed(options.metric, "metric")]
+    out = needed(options.output, "output")
+    check_not_input(out, [input.input, options.rankings])
     check_writable(out)
-    preferences = _preferences(values)
-    if values["input_format"] == "systems" and values["prefer"] and not values["human"]:
-        values["human"] = (values["prefer"],)
-    with open_input(values) as lists:
-        records = []
-        for entry in lists:
-            if entry.error is not None:
-                raise entry.error
-            if entry.record is not None:
-                records.append(entry.record)
-    model = train_combination(
-        metrics,
-        records,
-        preferences,
-        build(Tuning, values),
-        lambda text: say(text, values["quiet"]),
-        cache_in(values),
-    )
+    preferences = _preferences(options, loading)
+    if input.input_format == "systems" and options.prefer and not input.human:
+        input = replace(input, human=(options.prefer,))
+    with input.opened() as lists:
+        records = list(lists.records())
+    model = train_combination(metrics, records, preferences, tuning, say, loading.cache())
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
-    say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
-    text = json.dumps(model) if values["format"] == "json" else combination_figures(model)
+    say(f"{out}: use it as {call('combination', {'model': out})}")
+    text = json.dumps(model) if options.format == "json" else combination_figures(model)
     sys.stdout.write(text + "\n")
-    return 0
 
 
-def _preferences(values: Mapping[str, Any]) -> Preferences:
+def _preferences(options: TrainCombinationOptions, loading: MetricOptions) -> Preferences:
     """Whose preferences the weights follow; raises InputError unless one option says so."""
-    kinds = [name for name in ("prefer", "rankings", "teacher") if values[name]]
+    kinds = [name for name in ("prefer", "rankings", "teacher") if getattr(options, name)]
     if len(kinds) != 1:
         flags = " and ".join(f"--{name}" for name in kinds) or "none"
-        raise InputError(
-            f"found {flags}", where="preferences", fix="Give one of --prefer, --rankings, --teacher"
-        )
-    if values["teacher"]:
-        return Preferences(teacher=metric_in(values, values["teacher"]))
-    if values["rankings"]:
-        return Preferences(rankings=read_rankings(LineSource(values["rankings"])))
-    name, _, direction = str(values["prefer"]).partition(":")
+        fix = "Give one of --prefer, --rankings, --teacher"
+        raise InputError(f"found {flags}", where="preferences", fix=fix)
+    if options.teacher:
+        return Preferences(teacher=loading.load(options.teacher))
+    if options.rankings:
+        return Preferences(rankings=read_rankings(LineSource(options.rankings)))
+    name, lower = directed(options.prefer or "", "prefer")
+    return Preferences(field=name, lower=lower)
+
+
+def directed(text: str, name: str) -> tuple[str, bool]:
+    """The name of a score in NAME, NAME:lower or NAME:higher, and whether lower is better.
+
+    Args:
+        text: the value of an option.
+        name: the option.
+
+    Raises:
+        InputError: another direction.
+    """
+    score, _, direction = text.partition(":")
     if direction not in ("", "lower", "higher"):
-        raise InputError(
-            f"found {values['prefer']!r}", where="--prefer", fix="Expected NAME or NAME:lower"
-        )
-    return Preferences(field=name, lower=direction == "lower")
+        raise InputError(f"found {text!r}", where=name, fix="Expected NAME or NAME:lower")
+    return score, direction == "lower"
 
 
 def combination_figures(model: Mapping[str, Any]) -> str:
@@ -160,11 +161,10 @@ class TrainPriorOptions:
     format: Literal["text", "json"] = "text"
 
 
-PRIOR_OPTIONS = Options(
-    "train prior",
+@command(
     "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
     "decode SYSTEMS --from systems --utility chrf --prior PRIOR.json. Its numbers go to stdout.",
-    [TrainPriorOptions, JudgementOptions],
+    name="train prior",
     positional={"input": "?"},
     short={"output": "o"},
     first=["input", "human", "judged", "output"],
@@ -174,30 +174,26 @@ PRIOR_OPTIONS = Options(
         "explain examples:systems.jsonl --from systems -u chrf --prior prior.json --limit 1",
     ],
 )
-
-
-def run_prior(arguments: Sequence[str]) -> int:
-    """Estimates; returns the exit code."""
-    values = PRIOR_OPTIONS.parse(arguments)
-    path = needed(values, "input", "SYSTEMS")
-    out = needed(values, "output", "--output")
-    check_not_input(out, [path, values["rankings"], *values["judged"]])
+def prior(options: TrainPriorOptions, judgements: JudgementOptions) -> None:
+    """Estimates."""
+    path = needed(options.input, "input", "SYSTEMS")
+    out = needed(options.output, "output")
+    check_not_input(out, [path, judgements.rankings, *judgements.judged])
     check_writable(out)
-    judged = judged_documents(path, values)
+    judged = judged_documents(path, judgements)
     try:
-        prior = estimate_prior(judged.documents, judged.dimension, judged.lower, values["root"])
+        made = estimate_prior(judged.documents, judged.dimension, judged.lower, options.root)
     except InputError as error:
         raise error.inside(path) from None
     if doubt := doubtful_direction(judged.dimension, judged.lower, judged.documents):
-        say(f"warning: {doubt}", values["quiet"])
-    row = with_checksum(prior.as_json())
+        say(f"warning: {doubt}")
+    row = with_checksum(made.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
     raters = [] if judged.raters is None else [raters_table(judged.raters)]
-    text = "\n".join([*raters, prior_figures(prior)])
-    sys.stdout.write((json.dumps(row) if values["format"] == "json" else text) + "\n")
-    say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
-    return 0
+    text = "\n".join([*raters, prior_figures(made)])
+    sys.stdout.write((json.dumps(row) if options.format == "json" else text) + "\n")
+    say(f"{out}: use it as discorank decode --prior {out}")
 
 
 def raters_table(raters: Raters) -> str:

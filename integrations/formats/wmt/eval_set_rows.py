@@ -1,7 +1,7 @@
 """A test set of mt-metrics-eval as rows of a systems file, and rows as a test set.
 
 A text that was not supplied is an empty text in a row, which says so: ``not_supplied`` has the segments by name.
-People's scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
+Human scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
 under ``metrics``. A row holds no scores of systems or domains, so those of a test set made of rows are means of the
 rated segments or documents. Rows without a source make a set without one, which no folder can hold.
 """
@@ -9,6 +9,7 @@ rated segments or documents. Rows without a source make a set without one, which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -21,84 +22,71 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     EvalSet,
     Level,
     Scores,
-    Texts,
 )
-from ..documents import DocumentRows, Row, segments_of, texts_of
-from ..format_table import ListOptions
+from ..format_table import Row, segments_of, texts_of
 from .eval_set_folder import EvalSetOptions, read_eval_set, the_language_pair
 
 _ROW_LEVELS: tuple[Level, ...] = ("seg", "doc")
 DOMAIN = "all"  # of a row that names none
+# scores of metrics are not needed to read texts, so those that lack an output are no error
+_TEXTS_ONLY = EvalSetOptions(missing="leave-out")
+
+
+def rows_of_folder(path: str | Path, language_pair: str | None) -> Iterator[Row]:
+    """The documents of a folder in a language pair, errors as `the_language_pair` and `read_eval_set`."""
+    pair = the_language_pair(path, language_pair)
+    yield from eval_set_rows(read_eval_set(path, pair, _TEXTS_ONLY))
 
 
 def eval_set_rows(eval_set: EvalSet) -> Iterator[Row]:
     """The documents, each with the texts of all systems; a reference that is an output too stands once."""
-    human = row_scores(eval_set)
+    human: dict[str, tuple[Level, Scores]] = {}
+    for level in _ROW_LEVELS:
+        for (name, of_level), scores in eval_set.human_scores.items():
+            if of_level == level:
+                human.setdefault(name, (level, scores))
+    tables = {**eval_set.references, **eval_set.outputs}
     systems = [name for name in eval_set.outputs if name not in eval_set.references]
     for number, document in enumerate(eval_set.documents):
         inside = slice(document.start, document.stop)
         row: Row = {"id": document.name, "domain": document.domain}
-        row["source"] = _supplied(eval_set.sources[inside])
-        row["references"] = {
-            name: _supplied(texts[inside]) for name, texts in eval_set.references.items()
+        row["source"] = [text or "" for text in eval_set.sources[inside]]
+        for key, names in (("references", [*eval_set.references]), ("systems", systems)):
+            row[key] = {name: [text or "" for text in tables[name][inside]] for name in names}
+        lacking = {
+            name: [i for i, text in enumerate(texts[inside]) if text is None]
+            for name, texts in tables.items()
         }
-        row["systems"] = {name: _supplied(eval_set.outputs[name][inside]) for name in systems}
-        row["not_supplied"] = _not_supplied(eval_set, inside)
+        row["not_supplied"] = {name: numbers for name, numbers in lacking.items() if numbers}
         row["human"] = {
-            name: _of_document(scores, level, number, inside)
+            name: _of_document(scores, inside if level == "seg" else number)
             for name, (level, scores) in human.items()
         }
         row["metrics"] = {
-            str(name): _of_document(scores, level, number, inside)
+            str(name): _of_document(scores, inside)
             for (name, level), scores in eval_set.metric_scores.items()
             if level == "seg"
         }
         yield {key: value for key, value in row.items() if value != {}}
 
 
-def row_scores(eval_set: EvalSet) -> dict[str, tuple[Level, Scores]]:
-    """The people's scores that rows hold, by name: those of segments, else those of documents."""
-    held: dict[str, tuple[Level, Scores]] = {}
-    for level in _ROW_LEVELS:
-        for (name, of_level), scores in eval_set.human_scores.items():
-            if of_level == level and name not in held:
-                held[name] = (level, scores)
-    return held
+def _of_document(scores: Scores, place: slice | int) -> dict[str, Any]:
+    """Scores of one document by system, None for nan: one of the document, or those of its segments."""
+    own = {system: values[place].tolist() for system, values in scores.items()}
+    return {system: _plain(values) for system, values in own.items()}
+
+
+def _plain(values: Any) -> Any:
+    """A number or several, None for nan."""
+    if isinstance(values, list):
+        return [None if isnan(value) else value for value in values]
+    return None if isnan(values) else values
 
 
 def missing_texts(eval_set: EvalSet) -> int:
     """How many texts of systems and references were not supplied."""
     tables = [*eval_set.outputs.values(), *eval_set.references.values()]
     return sum(text is None for texts in tables for text in texts)
-
-
-def _not_supplied(eval_set: EvalSet, inside: slice) -> dict[str, list[int]]:
-    """The segments of a document that systems and references lack."""
-    lacking: dict[str, list[int]] = {}
-    for name, texts in {**eval_set.references, **eval_set.outputs}.items():
-        numbers = [i for i, text in enumerate(texts[inside]) if text is None]
-        if numbers:
-            lacking[name] = numbers
-    return lacking
-
-
-def _supplied(texts: Texts) -> list[str]:
-    return [text or "" for text in texts]
-
-
-def _of_document(scores: Scores, level: Level, number: int, inside: slice) -> dict[str, Any]:
-    """Scores of one document by system, None for nan."""
-    by_system: dict[str, Any] = {}
-    for system, values in scores.items():
-        if level == "seg":
-            by_system[system] = [_or_none(value) for value in values[inside].tolist()]
-        else:
-            by_system[system] = _or_none(float(values[number]))
-    return by_system
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value
 
 
 def eval_set_of_rows(
@@ -230,28 +218,26 @@ def _by_level(
 ) -> dict[Level, dict[str, FloatArray]]:
     """A dimension's scores of segments or documents, and their means for the levels above."""
     is_whole = made.whole[dimension]
-    length = len(made.documents) if is_whole else len(made.sources)
-    units = [(n, n + 1) if is_whole else (d.start, d.stop) for n, d in enumerate(made.documents)]
-    domains = sorted({document.domain for document in made.documents})
+    domains = [document.domain for document in made.documents]
+    # the document and the domain of every score
+    owner = np.arange(len(made.documents))
+    domain_of = np.array([sorted(set(domains)).index(domain) for domain in domains])
+    if not is_whole:
+        sizes = [document.stop - document.start for document in made.documents]
+        owner, domain_of = np.repeat(owner, sizes), np.repeat(domain_of, sizes)
+    units: dict[Level, list[Any]] = {
+        "doc": [np.flatnonzero(owner == unit) for unit in range(len(made.documents))],
+        "domain": [np.flatnonzero(domain_of == unit) for unit in range(len(set(domains)))],
+        "sys": [slice(None)],
+    }
     levels: dict[Level, dict[str, FloatArray]] = {}
     for system, column in by_system.items():
-        values = sign * np.array(column + [np.nan] * (length - len(column)))
-        scores: dict[Level, FloatArray] = {} if is_whole else {"seg": values}
-        scores["doc"] = np.array([_mean(values[start:stop]) for start, stop in units])
-        inside = [
-            np.concatenate(
-                [
-                    values[start:stop]
-                    for (start, stop), document in zip(units, made.documents, strict=True)
-                    if document.domain == domain
-                ]
-            )
-            for domain in domains
-        ]
-        scores["domain"] = np.array([_mean(part) for part in inside])
-        scores["sys"] = np.array([_mean(values)])
-        for level, of_level in scores.items():
-            levels.setdefault(level, {})[system] = of_level
+        values = sign * np.array(column + [np.nan] * (len(owner) - len(column)))
+        if not is_whole:
+            levels.setdefault("seg", {})[system] = values
+        for level, places in units.items():
+            means = np.array([_mean(values[place]) for place in places])
+            levels.setdefault(level, {})[system] = means
     return levels
 
 
@@ -259,14 +245,3 @@ def _mean(values: FloatArray) -> float:
     """The mean of the scores there are, nan where there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
-
-
-# scores of metrics are not needed to read texts, so those that lack an output are no error
-_TEXTS_ONLY = EvalSetOptions(missing="leave-out")
-
-
-def open_folder(path: str | Path, options: ListOptions) -> DocumentRows:
-    """The documents of a folder in a language pair, errors as `the_language_pair` and `read_eval_set`."""
-    pair = the_language_pair(path, options.language_pair)
-    rows = eval_set_rows(read_eval_set(path, pair, _TEXTS_ONLY))
-    return DocumentRows(f"{path} {pair}", rows)

@@ -1,6 +1,6 @@
 """``discorank score -m METRIC ... --hypotheses F ... --references F ...``: scores per segment and per system.
 
-The segments that ``score`` reads, from files aligned by line or from one JSONL.
+The segments come from files aligned by line, or from one JSONL, a segment per line.
 """
 
 from __future__ import annotations
@@ -9,49 +9,50 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import count
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ....integrations.arrow.arrow_source import ArrowSource
-from ....integrations.arrow.open_rows import open_rows
-from ....integrations.files.entries import SeenKeys, TextLines
-from ....integrations.formats.system_texts import OutputFiles, is_plain
-from ....metrics.base import Metric
-from ....metrics.errors import InputError, excerpt
-from ....metrics.execution import segment_scores
-from ....metrics.execution.by_sentence import compared
-from ....metrics.execution.cache import Cache
-from ....metrics.execution.failures import failures_named
-from ....metrics.execution.meter import Meter
-from ....metrics.execution.store import Store
-from ....metrics.mixture import Mix, Utility, added
-from ....metrics.representations import FloatArray
-from ....metrics.spec.checked_settings import settings
-from ....metrics.storage.json_and_yaml import parse_json
-from ....metrics.text.texts import Text
-from ....rerank.lists import plain, read_candidate, with_digits
-from ....rerank.runs.row_forms import as_line
-from ....rerank.runs.run_file import check_beside
-from ....tables import Table, decimals, metric_names, printed_rows, whole, words
-from ...options import Options, needed
-from ...options.inputs import (
-    CodeOptions,
-    JudgeOptions,
-    cache_in,
-    check_model,
-    check_references,
-    metric_in,
+from ...integrations.arrow.open_rows import open_rows
+from ...integrations.files.entries import SeenKeys, TextLines
+from ...integrations.formats.format_table import is_eval_set_folder
+from ...integrations.formats.system_texts import OutputFiles, is_plain
+from ...metrics.base import Metric
+from ...metrics.errors import InputError, excerpt
+from ...metrics.execution import segment_scores
+from ...metrics.execution.by_sentence import compared
+from ...metrics.execution.cache import Cache
+from ...metrics.execution.failures import failures_named
+from ...metrics.execution.meter import Meter
+from ...metrics.execution.store import Store
+from ...metrics.mixture import Mix, Utility, added
+from ...metrics.representations import FloatArray
+from ...metrics.spec.checked_settings import settings
+from ...metrics.storage.json_and_yaml import parse_json
+from ...metrics.text.texts import Text
+from ...rerank.lists import plain, read_candidate, with_digits
+from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.run_file import check_beside
+from ...tables import Table, decimals, metric_names, printed_rows, whole, words
+from ..options import Given, command, needed
+from ..options.metric_options import MetricOptions, check_references
+from ..options.output_formats import OutputOptions
+from ..options.system_outputs import aligned_outputs
+from ..running import check_not_input, complete_rows
+from ..terminal.console import say
+from ..terminal.watching import judged_line
+
+BATCH = 4096  # segments that are scored at a time
+COLUMNS = (
+    words("system", "system"),
+    metric_names("metric", "metric"),
+    decimals("corpus", "corpus"),
+    decimals("mean", "mean"),
+    whole("segments", "segments"),
 )
-from ...options.system_outputs import EvalSetTexts, aligned_outputs
-from ...running import OutputOptions, check_not_input, complete_rows
-from ...terminal.console import say
-from ...terminal.watching import judged_line
-from .other_inputs import is_test_set, run_answers, run_contrastive, run_eval_set
 
 
 @settings
@@ -67,14 +68,7 @@ class ScoreOptions:
         references: files of references, aligned by line; several are several references.
         sources: the file of sources, aligned by line.
         documents: the file of document ids, aligned by line.
-        contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
-        lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
-            --from names their format if it is not JSONL, such as lm-eval.
-        at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
-        input_format: segments, or a test set with outputs: systems, mtme (a folder needs no --from), wmt-xml,
-            wmt-jsonl, sacrebleu, summeval.
-        metric_scores: of a test set: a folder for the scores in the form of mt-metrics-eval.
     """
 
     input: str | None = None
@@ -84,55 +78,33 @@ class ScoreOptions:
     references: tuple[str, ...] = ()
     sources: str | None = None
     documents: str | None = None
-    contrastive: str | None = None
-    lists: str | None = None
-    at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
-    input_format: str = "segments"
-    metric_scores: str | None = None
 
 
-BATCH = 4096  # segments that are scored at a time
-COLUMNS = (
-    words("system", "system"),
-    metric_names("metric", "metric"),
-    decimals("corpus", "corpus"),
-    decimals("mean", "mean"),
-    whole("segments", "segments"),
-)
-# what is said of some segments, by the name of a metric
-TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
-FLAGGED = "{}: {{}} segments have {}"
-
-OPTIONS = Options(
-    "score",
+@command(
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, EvalSetTexts, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
     first=["hypotheses", "references", "metric", "sources", "documents", "output"],
     examples=[
         "score --hypotheses examples:beam.txt --references examples:ref.txt -m chrf bleu",
         "score examples:segments.parquet --columns hypothesis=answer -m chrf ter -o scores.jsonl",
-        "score --lists examples:answers.jsonl -m 'vote(answer=\"boxed\")'",
+        "score examples:segments.parquet --columns hypothesis=answer -m chrf --format json",
     ],
 )
-
-
-def _run_segments(values: Mapping[str, Any]) -> int:
-    """Scores aligned segments; returns the exit code."""
-    metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
-    check_model(values, metrics)
-    if not values["input"]:
-        check_references(values, metrics)
-    single = [values[name] for name in ("input", "sources", "documents")]
-    check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
-    metrics = [_fitted(metric, values) for metric in metrics]
-    cache, notes, meter = cache_in(values), Counter[str](), Meter()
-    stores = _Stores(cache, meter)
+def score(options: ScoreOptions, to: OutputOptions, loading: MetricOptions, given: Given) -> None:
+    """Scores aligned segments."""
+    _check_mode(options, given)
+    metrics = loading.beside(to.output).load_all(needed(options.metric, "metric"))
+    if options.hypotheses and not options.references:
+        check_references(metrics)
+    inputs = [options.input, options.sources, options.documents]
+    check_not_input(to.output, [*inputs, *options.hypotheses, *options.references])
+    metrics = [_fitted(metric, options) for metric in metrics]
+    stores, notes = _Stores(loading.cache()), Counter[str]()
     by_system: dict[str, list[_SystemScores]] = {}
-    with _segment_file(values["output"]) as file:
-        for batch in batches(read_segments(values)):
+    with complete_rows(to.output) if to.output else nullcontext() as file:
+        for batch in batches(read_segments(options)):
             stores.of_metric.clear()
             for system in systems_of(batch, by_system):
                 if system not in by_system:
@@ -143,81 +115,49 @@ def _run_segments(values: Mapping[str, Any]) -> int:
                     names = [scores.name for scores in by_metric]
                     file.writelines(_segment_lines(batch, system, names, batch_scores))
     if not by_system:
-        raise InputError(
-            "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
-        )
-    for remark in _remarks(notes, _lacking(by_system.values()), meter):
-        say(remark, values["quiet"])
-    rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
-    sys.stdout.write(printed_rows([Table("", COLUMNS, rows)], values["format"]))
-    return 0
+        where = options.input or "--hypotheses"
+        raise InputError("no segments", where=where, fix="Give at least one line")
+    _say_remarks(notes, by_system, stores.meter)
+    rows = [scores.row(system) for system, own in by_system.items() for scores in own]
+    sys.stdout.write(printed_rows([Table("", COLUMNS, rows)], options.format))
 
 
-# the options that every mode reads, and those of each, in the order in which one is recognised
-SHARED = {
-    "metric",
-    "output",
-    "format",
-    *(field.name for field in fields(JudgeOptions)),
-    "allow_code",
-}
-_FILES = {"hypotheses", "references", "sources", "documents"}
-_TEST_SET = {"input", "input_format", "metric_scores", "language_pair", "main_reference"}
-MODES: Mapping[str, tuple[Callable[[Mapping[str, Any]], int], set[str]]] = {
-    "--contrastive": (run_contrastive, {"contrastive"}),
-    "--lists": (run_answers, {"lists", "at", "columns", "input_format"}),
-    "a test set": (run_eval_set, _TEST_SET),
-    "INPUT": (_run_segments, {"input", "columns"}),
-    "--hypotheses": (_run_segments, _FILES),
-}
+def _check_mode(options: ScoreOptions, given: Given) -> None:
+    """Raises InputError for files beside one input, or for an input that is no file of segments."""
+    if not options.input:
+        given.refuse(["columns"], "has no effect beside --hypotheses")
+        return
+    files = ("hypotheses", "references", "sources", "documents")
+    given.refuse(files, "has no effect beside INPUT")
+    if is_eval_set_folder(options.input):
+        problem = "is a folder of mt-metrics-eval, expected a file of segments"
+        fix = f"Score a test set: discorank testset {shlex.quote(options.input)} -m METRIC"
+        raise InputError(problem, where=options.input, fix=fix)
 
 
-def mode_of(values: Mapping[str, Any]) -> str:
-    """The mode that the options ask for."""
-    if values["contrastive"]:
-        return "--contrastive"
-    if values["lists"]:
-        return "--lists"
-    if is_test_set(values):
-        return "a test set"
-    return "INPUT" if values["input"] else "--hypotheses"
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Scores; returns the exit code."""
-    values = OPTIONS.parse(arguments)
-    mode = mode_of(values)
-    run_mode, read = MODES[mode]
-    OPTIONS.refuse_unread(values, mode, SHARED | read)
-    return run_mode(values)
-
-
-def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
-    """How many segments have no score, by the name of the metric."""
+def _say_remarks(
+    notes: Counter[str], by_system: Mapping[str, Sequence[_SystemScores]], meter: Meter
+) -> None:
+    """Says which texts were too long or have no score, and what judges were asked."""
+    for what, number in (+notes).items():
+        say(what.format(number))
     lacking = Counter[str]()
-    for by_metric in systems:
-        lacking.update({each.name: each.num_segments - each.num_scored for each in by_metric})
-    return lacking
+    for by_metric in by_system.values():
+        lacking.update({own.name: own.num_segments - own.num_scored for own in by_metric})
+    for name, number in (+lacking).items():
+        say(f"{name}: {number} segments have no score, and are left out of means")
+    if judged := judged_line(meter.now):
+        say(judged)
 
 
-def _remarks(notes: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
-    """Notes: texts that were too long or have no score, and the calls of judges."""
-    remarks = [what.format(n) for what, n in (+notes).items()]
-    for name, n in (+lacking).items():
-        remarks.append(f"{name}: {n} segments have no score, and are left out of means")
-    judged = judged_line(meter.now)
-    return [*remarks, judged] if judged else remarks
-
-
-def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
+def _fitted(metric: Utility, options: ScoreOptions) -> Utility:
     """The metric with what it learns from a corpus, here all references."""
     if not any(part.unfitted for _, part in metric.parts):
         return metric
-    if values["input"] == "-":
-        raise InputError(
-            "is read twice to fit a metric", where="INPUT", fix="Give a file instead of -"
-        )
-    texts = [text for segment in read_segments(values) for text in segment.references]
+    if options.input == "-":
+        fix = "Give a file instead of -"
+        raise InputError("is read twice to fit a metric", where="INPUT", fix=fix)
+    texts = [text for segment in read_segments(options) for text in segment.references]
     with failures_named(metric.signature()):
         return metric.fit(texts)
 
@@ -225,8 +165,8 @@ def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
 class _Stores:
     """The stores of one batch, shared by all systems, and what was done in all."""
 
-    def __init__(self, cache: Cache | None, meter: Meter) -> None:
-        self.cache, self.meter = cache, meter
+    def __init__(self, cache: Cache | None) -> None:
+        self.cache, self.meter = cache, Meter()
         self.of_metric: dict[Metric, Store] = {}
 
     def of(self, metric: Metric) -> Store:
@@ -264,9 +204,10 @@ class _SystemScores:
                 segment_scores.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (compared(part, segment) for segment in segments)
                 cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
-                self.notes[TOO_LONG.format(part.name)] += cuts
+                too_long = f"{part.name}: {{}} segments were too long, and not all of their text or context was read"
+                self.notes[too_long] += cuts
                 for flag in (flag for segment in segments for flag in part.remarks(segment)):
-                    self.notes[FLAGGED.format(part.name, flag)] += 1
+                    self.notes[f"{part.name}: {{}} segments have {flag}"] += 1
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None
@@ -317,16 +258,6 @@ def _column(values: Sequence[Any]) -> Sequence[Any] | None:
     return None if any(value is None for value in values) else values
 
 
-@contextmanager
-def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
-    """A file for rows per segment that takes its name when it is complete; None without a path."""
-    if path is None:
-        yield None
-        return
-    with complete_rows(path) as file:
-        yield file
-
-
 def _segment_lines(
     batch: Sequence[Segment],
     system: str,
@@ -356,11 +287,9 @@ class Segment(NamedTuple):
     document: str | None
 
 
-def read_segments(values: Mapping[str, Any]) -> Iterator[Segment]:
+def read_segments(options: ScoreOptions) -> Iterator[Segment]:
     """The segments that the options name."""
-    return (
-        _from_rows(values["input"], values["columns"]) if values["input"] else _from_files(values)
-    )
+    return _from_rows(options.input, options.columns) if options.input else _from_files(options)
 
 
 def batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
@@ -407,42 +336,33 @@ def placed(error: InputError, batch: Sequence[Segment]) -> InputError:
     return InputError(error.problem, where=where, fix=error.fix)
 
 
-def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
+def _from_files(options: ScoreOptions) -> Iterator[Segment]:
     """Segments from files that are aligned by line."""
-    names = needed(values, "hypotheses", "--hypotheses")
+    names = needed(options.hypotheses, "hypotheses")
     if len(set(names)) < len(names):
-        raise InputError("a file is given twice", where="--hypotheses", fix="Give each system once")
-    num_systems, num_references = len(names), len(values["references"])
-    single = [name for name in (values["sources"], values["documents"]) if name]
-    files = [*names, *values["references"], *single]
+        raise InputError("a file is given twice", where="hypotheses", fix="Give each system once")
+    num_systems, num_references = len(names), len(options.references)
+    single = [name for name in (options.sources, options.documents) if name]
+    files = [*names, *options.references, *single]
     for name in files:
         check_beside(name)
     if not all(map(is_plain, files)):
-        yield from _from_outputs(values)
+        yield from _from_outputs(options)
         return
     columns = [(line.decode() for _, line in TextLines(name)) for name in files]
     for number, lines in enumerate(_together(columns, files), 1):
-        hypotheses = lines[:num_systems]
         references = lines[num_systems : num_systems + num_references]
         rest = list(lines[num_systems + num_references :])
-        source = rest.pop(0) if values["sources"] else None
-        document = rest.pop(0) if values["documents"] else None
-        yield Segment(
-            f"line {number}",
-            number,
-            dict(zip(names, hypotheses, strict=True)),
-            references,
-            source,
-            document,
-        )
+        source = rest.pop(0) if options.sources else None
+        document = rest.pop(0) if options.documents else None
+        hypotheses = dict(zip(names, lines[:num_systems], strict=True))
+        yield Segment(f"line {number}", number, hypotheses, references, source, document)
 
 
-def _from_outputs(values: Mapping[str, Any]) -> Iterator[Segment]:
+def _from_outputs(options: ScoreOptions) -> Iterator[Segment]:
     """Segments from runs, n-best lists and JSON with texts, as `compare` reads them."""
-    files = OutputFiles(
-        values["hypotheses"], values["references"], values["sources"], values["documents"]
-    )
-    outputs = aligned_outputs(files, values)
+    files = OutputFiles(options.hypotheses, options.references, options.sources, options.documents)
+    outputs = aligned_outputs(files)
     names = {name: path for path, name in outputs.names.items() if path in files.hypotheses}
     number = 0
     for row in outputs.rows:
@@ -478,7 +398,7 @@ def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
     check_beside(path)
     source = open_rows(path, columns, "segment")
     for number, line in source:
-        where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
+        where = f"{path}:{number}"
         try:
             if number == 1 and not line.lstrip().startswith(b"{"):
                 raise _flat_text(path)

@@ -14,17 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import load_metric
-from discorank.integrations.formats.mtme.eval_set_folder import (
+from discorank.integrations.formats.format_table import is_eval_set_folder
+from discorank.integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
-    is_eval_set_folder,
     language_pairs,
     read_eval_set,
     read_ratings,
+    read_score_file,
     write_eval_set,
     write_metric_scores,
+    written_scores,
 )
-from discorank.integrations.formats.mtme.eval_set_rows import eval_set_of_rows, eval_set_rows
-from discorank.integrations.formats.mtme.folder_files import read_score_file, written_scores
+from discorank.integrations.formats.wmt.eval_set_rows import eval_set_of_rows, eval_set_rows
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.selection.meta_evaluation.eval_set import (
@@ -35,7 +36,7 @@ from discorank.rerank.selection.meta_evaluation.eval_set import (
     score_eval_set,
 )
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "mtme"
+GOLDEN = Path(__file__).parents[2] / "golden" / "mtme"
 TOY = GOLDEN / "evalset" / "toy"
 LEAVE_OUT = EvalSetOptions(missing="leave-out")
 ZEROS = EvalSetOptions(missing="zeros")
@@ -160,11 +161,11 @@ METRIC = "metric-scores/he-en/Good-refA.sys.score"
         (DOCS, lambda lines: [*lines[:-1], lines[0]], r"he-en.docs:24: document 'doc1'"),
         (SEG, lambda lines: [*lines, ""], "expected SYSTEM SCORE"),
         (SEG, lambda lines: ["alpa 1", *lines[1:]], "seg.score:1: unknown system 'alpa'"),
-        (SEG, lambda lines: lines[1:], "23 scores of 'alpha'"),
-        (SEG, lambda lines: [*lines, "alpha 1"], "score 25 of 'alpha', expected 24"),
+        (SEG, lambda lines: lines[1:], "23 values of 'alpha'"),
+        (SEG, lambda lines: [*lines, "alpha 1"], "25 values of 'alpha', expected 24"),
         (SYS, lambda lines: ["alpha nan", *lines[1:]], "found 'nan'"),
         (DOMAIN, lambda lines: ["wob alpha 1", *lines[1:]], "unknown domain 'wob'"),
-        (DOMAIN, lambda lines: [lines[0], *lines], "a second score of domain 'web'"),
+        (DOMAIN, lambda lines: [lines[0], *lines], "a second score of 'alpha' in a domain"),
         (METRIC, lambda lines: ["alpha None", *lines[1:]], "system 'alpha' lacks a score"),
     ],
 )
@@ -210,9 +211,12 @@ def test_ratings_that_are_none(toy: Path) -> None:
     eval_set = read_eval_set(toy, "he-en")
     for line, message in [
         ("alpha", "expected SYSTEM, JSON, RATER"),
-        ('alpha\t{"errors": [{"start": "a", "end": 3}]}', "start and end as whole numbers"),
-        ('alpha\t{"errors": [{"start": 0, "end": 3, "score": true}]}', "score is True"),
-        ('alpha\t{"mistakes": []}', "an object with errors"),
+        (
+            'alpha\t{"errors": [{"start": "a", "end": 3}]}',
+            "start: found 'a', expected a whole number",
+        ),
+        ('alpha\t{"errors": [{"start": 0, "end": 3, "score": true}]}', "score: found True"),
+        ('alpha\t{"mistakes": []}', "errors: found None"),
         ("alpha\t[[[", "not JSON"),
     ]:
         path.write_text("\n".join([line, *good[1:]]) + "\n", encoding="utf-8")
@@ -229,7 +233,7 @@ def test_texts_may_stand_in_json_lines(toy: Path) -> None:
     path.with_suffix(".jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     assert equal(read_eval_set(toy, "he-en"), before)
     path.with_suffix(".jsonl").write_text('{"text": "x"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"delta.v2.jsonl:1: .*expected an object with hypothesis"):
+    with pytest.raises(InputError, match=r"delta.v2.jsonl:1: .*hypothesis: found None"):
         read_eval_set(toy, "he-en")
 
 

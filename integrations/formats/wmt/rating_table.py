@@ -26,29 +26,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
-from pathlib import Path
+from typing import Any
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import finite_of
-from ....rerank.selection.system_scores import RatedSpan, TextRating
 from ...files.entries import in_line
-from ..documents import DocumentRows, Row
-from ..format_table import DocumentFormat, Format, ListOptions
-from ..human_scores import JudgedRow
-from ..rated_texts import (
+from ..format_table import Row
+from ..readers.systems import format_of_documents
+from .rated_rows import (
     REPEATED,
     GatheredText,
     GatheredTexts,
+    JudgedRow,
     Notes,
     SegmentKey,
+    rating_object,
     same_text,
+    span_object,
     the_pair,
     with_reference_files,
 )
-from .systems import lists_of_documents
-from .wmt_jsonl import place_of
+from .wmt_jsonl import place_of, whole_number
 
 # Freitag et al. 2021, and what the organisers of WMT24 take for categories of their own
 WMT_WEIGHTS: Mapping[str, float] = {
@@ -101,7 +101,7 @@ def weight_of(severity: str, category: str, weights: Mapping[str, float]) -> flo
     return None
 
 
-_NAMES = {  # other names of a column
+_NAMES = {  # names of a column
     "system": ("system", "system_id"),
     "document": ("doc", "doc_name", "document", "document_id", "doc_id"),
     "segment": ("globalSegId", "seg_id", "segment_id", "docSegId", "seg"),
@@ -117,21 +117,19 @@ _NAMES = {  # other names of a column
 _NEEDED = ("system", "document", "segment", "target")
 _HEAD = "Expected a head such as system, doc, seg_id, rater, source, target, category, severity"
 _NO_ERROR = frozenset({"no-error", "no error", "none", ""})
+_Key = tuple[str, str, SegmentKey, str, str]  # pair, document, segment, system, rater
 
 
 @dataclass
 class _RatedTarget:
-    """What the lines of one annotator say of one text."""
+    """The lines of one annotator on one text."""
 
     text: str
     source: str
+    domain: str | None
     weight: float = 0.0
-    spans: list[RatedSpan] = field(default_factory=list)
+    spans: list[dict[str, Any]] = field(default_factory=list)
     score: float | None = None
-    domain: str | None = None
-
-
-_Key = tuple[str, str, SegmentKey, str, str]  # pair, document, segment, system, rater
 
 
 def read_rating_table(
@@ -157,59 +155,55 @@ def read_rating_table(
         with in_line(source, number):
             is_mqm = "severity" in line
             _add(targets, line, of_errors, notes)
+    if not targets:
+        raise InputError("no lines below the head", where=path)
     texts = GatheredTexts(notes)
     for (pair, document, segment, system, rater), one in targets.items():
-        score = -one.weight if is_mqm else one.score
-        rating = TextRating(rater, score or 0.0, tuple(one.spans)) if is_mqm else None
-        if not is_mqm and score is not None:
-            rating = TextRating(rater, score)
-        text = GatheredText(
-            pair, document, segment, system, one.text, one.source or None, one.domain, rating
-        )
+        rating = None
+        if is_mqm:
+            rating = rating_object(rater, -one.weight or 0.0, one.spans)
+        elif one.score is not None:
+            rating = rating_object(rater, one.score)
+        rated = (one.text, one.source or None, one.domain, rating)
         try:
-            texts.add(text)
+            texts.add(GatheredText(pair, document, segment, system, *rated))
         except InputError as error:
             raise error.inside(path) from None
-    pairs = texts.pairs
-    if not pairs:
-        raise InputError("no lines below the head", where=path)
-    pair = the_pair(pairs, language_pair, path)
-    rows = texts.rows(pair, "mqm" if is_mqm else "esa")
+    rows = texts.rows(language_pair, lambda pair: "mqm" if is_mqm else "esa")
+    if not references:
+        yield from rows
+        return
+    pair = the_pair(texts.pairs, language_pair, path)
     yield from with_reference_files(rows, texts.segment_numbers(pair), references)
-    others = sum(pairs.values()) - pairs[pair]
-    notes.warn(*([f"{others} segments of other language pairs are left out"] if others else []))
 
 
 def _table_lines(source: LineSource) -> Iterator[tuple[int, dict[str, str]]]:
-    """Every line by the names of `_NAMES`."""
+    """The cells of every line by the names of `_NAMES`."""
     columns: dict[str, int] = {}
     width, is_tsv = 0, True
     for number, line in source:
         text = line.decode()
-        if not columns:
-            is_tsv = "\t" in text
-            head = _cells(text, is_tsv, source, number)
-            columns, width = _columns(head, source.name), len(head)
+        is_tsv = is_tsv if columns else "\t" in text
+        if columns and not text.strip():
             continue
-        if not text.strip():
-            continue
-        cells = _cells(text, is_tsv, source, number)
-        if len(cells) != width:
-            raise source.refusal(number, f"{len(cells)} cells, the head has {width}")
+        with in_line(source, number):
+            cells = text.split("\t") if is_tsv else _csv_cells(text)
+            if not columns:
+                columns, width = _columns(cells), len(cells)
+                continue
+            if len(cells) != width:
+                raise InputError(f"{len(cells)} cells, the head has {width}")
         yield number, {name: cells[place] for name, place in columns.items()}
 
 
-def _cells(text: str, is_tsv: bool, source: LineSource, number: int) -> list[str]:
-    """The cells of a line; those of a TSV have no quotes."""
-    if is_tsv:
-        return text.split("\t")
+def _csv_cells(text: str) -> list[str]:
     try:
         return next(csv.reader(StringIO(text), strict=True), [])
     except csv.Error as error:
-        raise source.refusal(number, f"no line of CSV: {error}") from None
+        raise InputError(f"not a line of CSV: {error}") from None
 
 
-def _columns(head: list[str], path: str) -> dict[str, int]:
+def _columns(head: list[str]) -> dict[str, int]:
     """The place of every column that is known."""
     columns = {}
     for name, names in _NAMES.items():
@@ -221,7 +215,7 @@ def _columns(head: list[str], path: str) -> dict[str, int]:
         lacking.append("severity or score")
     if lacking:
         problem = f"no column {', '.join(lacking)} in {excerpt(', '.join(head))}"
-        raise InputError(problem, where=f"{path}:1", fix=_HEAD)
+        raise InputError(problem, fix=_HEAD)
     return columns
 
 
@@ -235,31 +229,19 @@ def _add(
     text, spans = _unmarked(line["target"])
     source, source_spans = _unmarked(line.get("source", ""))
     segment = line["segment"].strip()
-    order = int(segment) if segment.isascii() and segment.isdigit() and len(segment) < 19 else 0
+    order = (whole_number(segment) or 0, segment)
     rater = line.get("rater", "").strip() or "unknown"
-    key = (line.get("pair", ""), line["document"], (order, segment), line["system"], rater)
-    one = targets.setdefault(key, _RatedTarget(text, source, domain=line.get("domain")))
+    key = (line.get("pair", ""), line["document"], order, line["system"], rater)
+    one = targets.setdefault(key, _RatedTarget(text, source, line.get("domain")))
     if not same_text(one.text, text):
         raise InputError(f"another text of {line['system']!r:.80} than in an earlier line")
-    if "severity" in line:
-        end = len(one.text)  # where lines differ in white space
-        marked = [(min(start, end), min(stop, end), False) for start, stop in spans]
-        _add_error(one, line, marked, source_spans, weights, notes)
-    else:
+    if "severity" not in line:
         if one.score is not None:
             notes.counts["lines say again what an annotator had scored: the last one counts"] += 1
-        one.score = _score(line["score"])
-
-
-def _add_error(
-    one: _RatedTarget,
-    line: Mapping[str, str],
-    spans: list[tuple[int, int, bool]],
-    source_spans: list[tuple[int, int]],
-    weights: Mapping[str, float],
-    notes: Notes,
-) -> None:
-    """Adds the error of a line, if it has one."""
+        score = line["score"].strip()
+        is_empty = score.lower() in ("", "none", "nan")
+        one.score = None if is_empty else _number(score, "score")
+        return
     severity, category = line["severity"].strip(), line.get("category", "").strip()
     if severity.lower() in _NO_ERROR or category.lower() in _NO_ERROR - {""}:
         return
@@ -267,18 +249,14 @@ def _add_error(
     if weight is None and severity.lower() != "neutral":
         notes.counts[f"errors of severity {severity!r:.40} have no weight, and count 0"] += 1
     one.weight += weight or 0.0
-    about = (severity.lower(), category or None)
-    places = spans + [(start, end, True) for start, end in source_spans]
-    if not places:
-        one.spans.append(RatedSpan(None, None, *about))
-    one.spans += [RatedSpan(start, end, *about, in_source) for start, end, in_source in places]
-
-
-def _score(text: str) -> float | None:
-    """A score; None of an empty cell, None and nan."""
-    if text.strip().lower() in ("", "none", "nan"):
-        return None
-    return _number(text, "score")
+    end = len(one.text)  # where lines differ in white space
+    places: list[tuple[int | None, int | None, bool]] = [
+        (min(start, end), min(stop, end), False) for start, stop in spans
+    ]
+    places += [(start, stop, True) for start, stop in source_spans]
+    for start, stop, in_source in places or [(None, None, False)]:
+        place = {"start": start, "end": stop}
+        one.spans.append(span_object(place, severity, category, in_source))
 
 
 _MARK = re.compile("</?v>")
@@ -311,15 +289,11 @@ _CONTROL = ("#bad", "#dup", "#incomplete")
 
 def is_appraise(line: bytes) -> bool:
     """Whether a line is one that Appraise exports."""
-    cells = _csv_cells(line)
-    return len(cells) == _CELLS and cells[8] in ("True", "False") and cells[9].startswith("[")
-
-
-def _csv_cells(line: bytes) -> list[str]:
     try:
-        return next(csv.reader(StringIO(line.decode()), strict=True), [])
-    except csv.Error:
-        return []
+        cells = _csv_cells(line.decode())
+    except InputError:
+        return False
+    return len(cells) == _CELLS and cells[8] in ("True", "False") and cells[9].startswith("[")
 
 
 def read_appraise(path: str) -> list[JudgedRow]:
@@ -333,41 +307,34 @@ def read_appraise(path: str) -> list[JudgedRow]:
     """
     notes = Notes(path)
     rows: dict[tuple[str, str, str], tuple[float, JudgedRow]] = {}
-    for place, ended, row in _appraise_lines(path, notes):
-        earlier = rows.get(place)
-        notes.counts[REPEATED] += earlier is not None
-        if earlier is None or ended >= earlier[0]:
-            rows[place] = ended, row
-    notes.warn()
-    return [row for _, row in rows.values()]
-
-
-def _appraise_lines(
-    path: str, notes: Notes
-) -> Iterator[tuple[tuple[str, str, str], float, JudgedRow]]:
-    """Every line that counts: annotator, system and segment; when it ended; its judgement."""
     source = LineSource(path)
     for number, line in source:
-        cells = _csv_cells(line)
-        if len(cells) != _CELLS:
-            raise source.refusal(
-                number, f"{len(cells)} cells, expected {_CELLS} as in the first line"
-            )
-        rater, system, segment, kind, _, _, score, document, _, spans, start, end = cells
-        if reason := _control(kind, system, segment, document):
-            notes.counts[f"lines of {reason} are left out"] += 1
-            continue
         with in_line(source, number):
-            times = [_number(value, "time") for value in (start, end)]
+            cells = _csv_cells(line.decode())
+            if len(cells) != _CELLS:
+                problem = f"{len(cells)} cells, expected {_CELLS} as in the first line"
+                raise InputError(problem)
+            rater, system, segment, kind, _, _, score, document, _, spans, start, end = cells
+            if reason := _control(kind, system, segment, document):
+                notes.counts[f"lines of {reason} are left out"] += 1
+                continue
+            began, ended = _number(start, "time"), _number(end, "time")
+            of_segment, line_number = _named(segment, document)
             row = JudgedRow(
                 f"{path}:{number}",
-                document,
+                of_segment,
                 rater,
                 {system: _number(score, "score")},
                 {system: parse_json(spans.encode())},
-                abs(times[1] - times[0]),
+                abs(ended - began),
+                line_number,
             )
-            yield (rater, system, segment), times[1], _placed(row, segment)
+        earlier = rows.get((rater, system, segment))
+        notes.counts[REPEATED] += earlier is not None
+        if earlier is None or ended >= earlier[0]:
+            rows[rater, system, segment] = ended, row
+    notes.warn()
+    return [row for _, row in rows.values()]
 
 
 def _control(kind: str, system: str, segment: str, document: str) -> str | None:
@@ -380,16 +347,16 @@ def _control(kind: str, system: str, segment: str, document: str) -> str | None:
     return f"quality control ({marks[0]})" if marks else None
 
 
-def _placed(row: JudgedRow, segment: str) -> JudgedRow:
-    """The row with the id of its segment, or its line."""
-    rest = (row.rater, row.scores, row.errors, row.seconds)
-    if segment.isascii() and segment.isdigit() and len(segment) < 19:
-        return JudgedRow(row.where, row.id, *rest, int(segment))
+def _named(segment: str, document: str) -> tuple[str, int | None]:
+    """The id of a segment; or that of its document, and its line."""
+    line = whole_number(segment)
+    if line is not None:
+        return document, line
     place = place_of({"doc_id": segment}, 1)
     if place.number is None:
         fix = "Expected a number, or PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT"
         raise InputError(f"found {excerpt(segment)}", where="segment", fix=fix)
-    return JudgedRow(row.where, f"{place.document}:{place.number}", *rest)
+    return f"{place.document}:{place.number}", None
 
 
 def _number(text: str, where: str) -> float:
@@ -400,25 +367,18 @@ def _number(text: str, where: str) -> float:
     return number
 
 
-def _open(path: str | Path, options: ListOptions) -> DocumentRows:
-    rows = read_rating_table(
-        str(path), options.language_pair, options.mqm_weights, options.references
-    )
-    return DocumentRows(str(path), rows)
-
-
 _NAME = rb'"?(?:' + "|".join(n for names in _NAMES.values() for n in names).encode() + rb')"?'
-
 FORMATS = (
-    Format(
+    format_of_documents(
         "rating-table",
         "a table of ratings with a head, as MQM annotations of WMT",
-        lists_of_documents(_open),
-        frozenset({"human", "as_systems", "language_pair", "mqm_weights", "references"}),
+        lambda path, options: read_rating_table(
+            path, options.language_pair, options.mqm_weights, options.references
+        ),
+        options=("language_pair", "mqm_weights", "references"),
         first_line=re.compile(
             rb"(?=.*\bsystem)(?=.*\b(?:target|tgt|hypothesis)\b)(?:" + _NAME + rb"[\t,]){3,}"
         ),
-        documents=DocumentFormat(_open),
         example=(
             "system\tdoc\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
             "A\td\t1\tr\ts\ta <v>text</v>\tAccuracy/Mistranslation\tMajor\n"

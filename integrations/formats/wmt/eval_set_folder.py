@@ -1,0 +1,634 @@
+"""One language pair of a folder of mt-metrics-eval, ``ROOT/TESTSET``, read and written strictly.
+
+    texts      a line per segment, ``.txt`` or ``.jsonl``; ``[No translation supplied]`` stands for a missing one, None
+    documents  DOMAIN DOCUMENT, a line per segment
+    scores     SYSTEM SCORE (DOMAIN SYSTEM SCORE at level domain), or None, in the order of segments or documents
+    ratings    SYSTEM <tab> JSON with the errors that a rater marked, or None <tab> RATER
+Lines lose trailing white space. Systems may come in any order and interleave.
+
+What the tool repairs in silence is refused with its place: a metric that lacks an output (which counts there as zeros;
+`missing` chooses what is done), a missing cell, texts of other lengths than the sources. Files that are written go
+through drafts and take their names when they are complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isnan
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from ....metrics.errors import InputError, ResourceError, excerpt, unknown
+from ....metrics.representations import FloatArray
+from ....metrics.spec.checked_values import Field
+from ....metrics.storage.atomic_files import complete_file, own_draft
+from ....metrics.storage.limits import limits
+from ....metrics.storage.line_source import LineSource
+from ....rerank.lists import finite_of
+from ....rerank.runs.row_forms import as_line
+from ....rerank.selection.meta_evaluation.eval_set import (
+    ALL_REFERENCES,
+    LEVELS,
+    DocumentPlace,
+    EvalSet,
+    Level,
+    MetricName,
+    Scores,
+    Standards,
+    Texts,
+)
+from ...files.entries import Number, in_line, json_object, typed
+
+T = TypeVar("T")
+MISSING_TEXT = "[No translation supplied]"
+Missing = Literal["error", "zeros", "leave-out"]
+MISSING = ("error", "zeros", "leave-out")
+_SYNTHETIC = frozenset({"synthetic_ref"})
+
+
+class KnownStandards(NamedTuple):
+    """Of one test set and language pair."""
+
+    reference: str | None = None
+    human_scores: str | None = None
+    outliers: frozenset[str] = frozenset()
+
+
+_KNOWN = {
+    ("wmt22", "en-de"): KnownStandards(outliers=frozenset({"M2M100_1.2B-B4"})),
+    ("wmt23", "en-de"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt23", "he-en"): KnownStandards("refB", "mqm"),
+    ("wmt23", "zh-en"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt24", "en-de"): KnownStandards("refB"),
+}
+
+
+def known_names(test_set: str, language_pair: str) -> KnownStandards:
+    """Facts of a test set; there are none for most.
+
+    >>> known_names("wmt23", "he-en").reference
+    'refB'
+    """
+    return _KNOWN.get((test_set, language_pair), KnownStandards())
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSetOptions:
+    """How a folder is read. Names may be given for one language pair: ``en-de:theta``.
+
+    Args:
+        reference: the main reference, or "all"; the task's, else the only one, else refA.
+        human_scores: the standard human scores; the task's, else those that are there alone, else mqm.
+        outliers: systems that do not count; the task's if not given.
+        close_references: references that are no systems though they are outputs.
+        primary: the base names of primary metrics; all if not given.
+        missing: what is done where a metric lacks an output: "error", "zeros" (as the tool does without its strict
+            mode), or "leave-out": the metric does not count.
+    """
+
+    reference: tuple[str, ...] = ()
+    human_scores: tuple[str, ...] = ()
+    outliers: tuple[str, ...] = ()
+    close_references: tuple[str, ...] = ()
+    primary: tuple[str, ...] = ()
+    missing: Missing = "error"
+
+
+def language_pairs(folder: str | Path) -> tuple[str, ...]:
+    """The language pairs of a test set with outputs, sorted; errors as `read_eval_set`."""
+    return tuple(sorted(name for name in _names(Path(folder) / "system-outputs") if "-" in name))
+
+
+def pairs_of(path: str | Path, given: Sequence[str] = ()) -> tuple[str, ...]:
+    """The language pairs of a folder that are wanted: those given, or all; errors as `language_pairs`."""
+    pairs = language_pairs(path)
+    for pair in given:
+        if pair not in pairs:
+            raise unknown("language pair", pair, pairs, where=str(path))
+    return tuple(given) or pairs
+
+
+def the_language_pair(folder: str | Path, given: str | None) -> str:
+    """The language pair given, or the only one of a folder; raises InputError if there are several."""
+    pairs = language_pairs(folder)
+    if given is not None:
+        return given
+    if len(pairs) != 1:
+        raise InputError(
+            f"{len(pairs)} language pairs: {', '.join(pairs)[:200]}",
+            where=str(folder),
+            fix="Name one with --language-pair",
+        )
+    return pairs[0]
+
+
+def read_eval_set(
+    folder: str | Path, language_pair: str, options: EvalSetOptions | None = None
+) -> EvalSet:
+    """The test set in a folder in one language pair.
+
+    Raises:
+        InputError: a part is missing, of another length, or no score; names file and line.
+    """
+    chosen = options or EvalSetOptions()
+    if chosen.missing not in MISSING:
+        raise unknown("way", chosen.missing, MISSING, where="missing")
+    root = Path(folder)
+    pairs_of(root, [language_pair])
+    sources = _texts_at(root / "sources", language_pair, "source")
+    documents = _documents(root / "documents" / f"{language_pair}.docs")
+    references, outputs = _references(root, language_pair), _outputs(root, language_pair)
+    lengths = {f"{root}/documents/{language_pair}.docs": documents[-1].stop}
+    for kind, texts_by_name in (("reference", references), ("output", outputs)):
+        for name, texts in texts_by_name.items():
+            lengths[f"{root}: {language_pair}: {kind} {name}"] = len(texts)
+    for where, length in lengths.items():
+        if length != len(sources):
+            problem = f"{length} segments, the sources have {len(sources)}"
+            raise InputError(problem, where=where, fix="Give a line per segment of the source")
+    bare = EvalSet(root.name, language_pair, documents, sources, references, outputs)
+    human: dict[tuple[str, Level], Scores] = {}
+    for path, name, level in _score_files(root / "human-scores", language_pair, ".score"):
+        human[name, level] = _read_scores(path, level, bare)
+    bare = replace(bare, human_scores=human)
+    standards = standards_of(bare, chosen)
+    metric_scores = _metric_scores(root, bare, chosen.missing)
+    return replace(bare, standards=standards, metric_scores=metric_scores)
+
+
+def _names(folder: Path) -> list[str]:
+    """The names in a folder, sorted, none of them hidden."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError as error:
+        fix = "Give the folder of a test set of mt-metrics-eval"
+        problem = f"cannot be read: {error.strerror}"
+        raise InputError(problem, where=str(folder), fix=fix) from error
+    limits().check("members", len(names), str(folder))
+    return names
+
+
+def _texts_at(folder: Path, stem: str, key: str) -> Texts:
+    """The texts of ``STEM.txt``, or of ``STEM.jsonl``."""
+    for suffix in (".txt", ".jsonl"):
+        path = folder / f"{stem}{suffix}"
+        if path.exists():
+            return _texts(path, key)
+    raise InputError("is not there", where=str(folder / f"{stem}.txt"), fix="Expected a text file")
+
+
+def _texts(path: Path, key: str) -> Texts:
+    """The texts of a file, or of JSON lines under a key where its name ends in ``.jsonl``."""
+    texts: list[str | None] = []
+    source = LineSource(path)
+    for number, line in source:
+        with in_line(source, number):
+            text = line.decode()
+            if path.suffix == ".jsonl":
+                text = typed(str, json_object(line).get(key), key)
+            limits().check("segments", number)
+        texts.append(None if text.strip() == MISSING_TEXT else text.rstrip())
+    return tuple(texts)
+
+
+def _documents(path: Path) -> tuple[DocumentPlace, ...]:
+    """The documents of ``DOMAIN DOCUMENT`` lines, one per segment; further columns are not read."""
+    documents: dict[str, DocumentPlace] = {}
+    source = LineSource(path)
+    for segment, (number, line) in enumerate(source):
+        with in_line(source, number):
+            columns = line.decode().split()
+            if len(columns) < 2:
+                raise InputError(f"found {excerpt(line.decode())}, expected DOMAIN DOCUMENT")
+            limits().check("segments", number)
+            domain, name = columns[:2]
+            place = documents.setdefault(name, DocumentPlace(name, domain, segment, segment))
+            if place.stop != segment or place.domain != domain:
+                problem = f"document {name!r:.80} comes back after another, or has two domains"
+                raise InputError(problem, fix="The segments of a document stand together")
+        documents[name] = place._replace(stop=segment + 1)
+    if not documents:
+        raise InputError("no segments", where=str(path), fix="Give a line per segment")
+    return tuple(documents.values())
+
+
+def _references(root: Path, language_pair: str) -> dict[str, Texts]:
+    """The references of ``LP.REF.txt``."""
+    references = {}
+    for name in _names(root / "references"):
+        first, _, rest = name.partition(".")
+        stem, _, suffix = rest.rpartition(".")
+        if first == language_pair and stem and suffix in ("txt", "jsonl"):
+            _check_reference_name(stem, str(root / "references" / name))
+            references[stem] = _texts(root / "references" / name, "target")
+    if not references:
+        where, fix = f"{root}: {language_pair}", "Expected references/LP.NAME.txt"
+        raise InputError("no references", where=where, fix=fix)
+    return references
+
+
+def _check_reference_name(name: str, where: str) -> None:
+    """Raises InputError for a name that cannot stand in the name of a metric."""
+    if not name or "-" in name or "." in name or name in ("all", "src"):
+        fix = "A reference has no - or . in its name, and is neither all nor src"
+        raise InputError(f"found the reference {name!r:.80}", where=where, fix=fix)
+
+
+def _outputs(root: Path, language_pair: str) -> dict[str, Texts]:
+    """The outputs of every system."""
+    folder = root / "system-outputs" / language_pair
+    names = _names(folder)
+    limits().check("systems", len(names), str(folder))
+    outputs: dict[str, Texts] = {}
+    for name in names:
+        system = name.rpartition(".")[0] or name
+        check_name(system, str(folder / name))
+        if system in outputs:
+            raise InputError(f"system {system!r:.80} has two files", where=str(folder / name))
+        outputs[system] = _texts(folder / name, "hypothesis")
+    if not outputs:
+        raise InputError("no outputs", where=str(folder), fix="Expected SYSTEM.txt")
+    return outputs
+
+
+def split_name(stem: str) -> tuple[str, str, Level] | None:
+    """Language pair, name and level of ``LP.NAME.LEVEL``; None where it is none.
+
+    >>> split_name("en-de.round2.mqm.seg")
+    ('en-de', 'round2.mqm', 'seg')
+    """
+    first, _, rest = stem.partition(".")
+    name, _, last = rest.rpartition(".")
+    level = next((level for level in LEVELS if level == last), None)
+    return (first, name, level) if level and first and name else None
+
+
+def _score_files(folder: Path, pair: str, suffix: str) -> Iterator[tuple[Path, str, Level]]:
+    """The files ``LP.NAME.LEVEL`` + suffix of a folder, with name and level."""
+    for file_name in _names(folder) if folder.is_dir() else ():
+        parts = split_name(file_name.removesuffix(suffix)) if file_name.endswith(suffix) else None
+        if parts is not None and parts[0] == pair:
+            yield folder / file_name, parts[1], parts[2]
+
+
+def _by_system(
+    path: Path, read: Callable[[str], tuple[str, T]], systems: Iterable[str]
+) -> dict[str, list[T]]:
+    """The values of each system, of which `read` makes one of every line; errors name the line."""
+    known = frozenset(systems)
+    values: dict[str, list[T]] = {}
+    source = LineSource(path)
+    for number, line in source:
+        with in_line(source, number):
+            system, value = read(line.decode())
+            if system not in known:
+                raise unknown("system", system, known)
+        values.setdefault(system, []).append(value)
+    return values
+
+
+def _check_lengths(values: Mapping[str, Sequence[object]], length: int, path: Path) -> None:
+    """Raises InputError where a system has more or fewer values than there are segments, documents or domains."""
+    for system, own in values.items():
+        if len(own) != length:
+            problem = f"{len(own)} values of {system!r:.80}, expected {length}"
+            raise InputError(problem, where=str(path))
+
+
+def read_score_file(
+    path: Path, level: Level, systems: Sequence[str], length: int, domains: Sequence[str]
+) -> dict[str, FloatArray]:
+    """Scores by system, each of a length, nan for None.
+
+    Args:
+        path: the file.
+        level: of its scores.
+        systems: the outputs there are.
+        length: how many scores a system has at the level.
+        domains: sorted; scores of level domain stand in their order, nan where a domain has none.
+
+    Raises:
+        InputError: a line that is no score, of no output, or the wrong number of lines for a system.
+    """
+
+    def read(line: str) -> tuple[str, tuple[str, float]]:
+        *names, text = line.split() or [""]
+        if len(names) != (2 if level == "domain" else 1):
+            form = "DOMAIN SYSTEM SCORE" if level == "domain" else "SYSTEM SCORE"
+            raise InputError(f"found {excerpt(line)}, expected {form}")
+        score = np.nan if text == "None" else finite_of(text)
+        if score is None:
+            raise InputError(f"found {text!r:.80}, expected a number or None")
+        if level == "domain" and names[0] not in domains:
+            raise unknown("domain", names[0], domains)
+        return names[-1], (names[0], score)
+
+    by_system = _by_system(path, read, systems)
+    if level == "domain":
+        for system, own in by_system.items():
+            of_domains = dict(own)
+            if len(of_domains) < len(own):
+                problem = f"a second score of {system!r:.80} in a domain"
+                raise InputError(problem, where=str(path))
+            by_system[system] = [(name, of_domains.get(name, np.nan)) for name in domains]
+    _check_lengths(by_system, length, path)
+    return {system: np.array([score for _, score in own]) for system, own in by_system.items()}
+
+
+def _read_scores(path: Path, level: Level, bare: EvalSet) -> dict[str, FloatArray]:
+    return read_score_file(path, level, sorted(bare.outputs), bare.length(level), bare.domains)
+
+
+def _metric_scores(
+    root: Path, bare: EvalSet, missing: Missing
+) -> dict[tuple[MetricName, Level], Scores]:
+    """Metrics' scores by metric and level; each of every output but the references it reads."""
+    folder = root / "metric-scores" / bare.language_pair
+    scores: dict[tuple[MetricName, Level], Scores] = {}
+    for file_name in _names(folder) if folder.is_dir() else ():
+        stem, _, level_name = file_name.removesuffix(".score").rpartition(".")
+        level = next((level for level in LEVELS if level == level_name), None)
+        if not file_name.endswith(".score") or level is None:
+            continue
+        path = folder / file_name
+        try:
+            name = MetricName.parse(stem, bare.references)
+        except InputError as error:
+            raise error.inside(str(path)) from None
+        if (name, level) in scores:
+            raise InputError(f"{name} has two files", where=str(path), fix="Keep one")
+        by_system = _read_scores(path, level, bare)
+        _check_cells(by_system, by_system, str(path))
+        lacking = sorted(set(bare.outputs) - name.references - set(by_system))
+        if lacking and missing == "leave-out":
+            continue
+        if lacking and missing == "error":
+            raise InputError(
+                f"no score of {', '.join(lacking)[:200]}",
+                where=str(path),
+                fix="Add --missing leave-out, or --missing zeros as mt-metrics-eval counts it; or score every output",
+            )
+        by_system |= {system: np.zeros(bare.length(level)) for system in lacking}
+        scores[name, level] = by_system
+    return scores
+
+
+def _check_cells(scores: Scores, systems: Iterable[str], where: str) -> None:
+    """Raises InputError where a metric lacks a system, or a score of one."""
+    for system in systems:
+        if system not in scores or np.isnan(scores[system]).any():
+            lacks = "a score" if system in scores else "scores"
+            problem = f"system {system!r:.80} lacks {lacks}"
+            fix = "Score every output but the references that the metric reads"
+            raise InputError(problem, where=where, fix=fix)
+
+
+def num_metric_files(folder: str | Path, language_pair: str) -> int:
+    """How many files of metric scores a language pair has."""
+    of_pair = Path(folder) / "metric-scores" / language_pair
+    names = _names(of_pair) if of_pair.is_dir() else []
+    return sum(name.endswith(".score") for name in names)
+
+
+def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
+    """The names that count: as given, as the task had them, or the only one there.
+
+    Raises:
+        InputError: a name that the set does not have.
+    """
+    pair, where = bare.language_pair, f"{bare.name} {bare.language_pair}"
+    known = known_names(bare.name, pair)
+    references = [*_of_pair(options.reference, pair), known.reference]
+    only = next(iter(bare.references)) if len(bare.references) == 1 else "refA"
+    human_scores = [*_of_pair(options.human_scores, pair), known.human_scores]
+    # outliers of the task that a folder of the same name does not have leave nothing out
+    outliers = frozenset(_of_pair(options.outliers, pair)) or known.outliers & bare.outputs.keys()
+    standards = Standards(
+        reference=references[0] or only,
+        human_scores=_standard_scores(bare, human_scores[0]),
+        outliers=outliers,
+        close_references=frozenset(_of_pair(options.close_references, pair)),
+        primary=frozenset(_of_pair(options.primary, pair)),
+    )
+    if standards.reference not in (*bare.references, ALL_REFERENCES):
+        names = ", ".join(sorted(bare.references))
+        problem = f"no reference {standards.reference!r:.80}; there are: {names:.300}"
+        fix = "Name the one that counts, or all: --main-reference NAME"
+        raise InputError(problem, where=where, fix=fix)
+    for system in sorted(standards.outliers):
+        if system not in bare.outputs:
+            raise unknown("outlier", system, bare.outputs, where=where)
+    return standards
+
+
+def _of_pair(names: Sequence[str], language_pair: str) -> list[str]:
+    """The names that hold for a language pair, those given for it alone first.
+
+    >>> _of_pair(["refA", "he-en:refB"], "he-en")
+    ['refB', 'refA']
+    """
+    own = [name.removeprefix(f"{language_pair}:") for name in names if f"{language_pair}:" in name]
+    return [*own, *(name for name in names if ":" not in name)]
+
+
+def _standard_scores(bare: EvalSet, name: str | None) -> dict[Level, str]:
+    """The standard human scores of every level that has any."""
+    standard: dict[Level, str] = {}
+    for level in LEVELS:
+        there = sorted(n for n, of_level in bare.human_scores if of_level == level)
+        if name is not None and name in there:
+            standard[level] = name
+        elif name is None and there:
+            standard[level] = there[0] if len(there) == 1 else "mqm" if "mqm" in there else there[0]
+    if name is not None and not standard:
+        raise unknown("human scores", name, {n for n, _ in bare.human_scores}, where=bare.name)
+    return standard
+
+
+@dataclass(frozen=True)
+class ErrorMark:
+    """A span of an output (of the source if `is_source_error`), by its first and last character."""
+
+    start: Annotated[int, Field(ge=-1)]
+    end: Annotated[int, Field(ge=-1)]
+    category: str | None = None
+    severity: str | None = None
+    score: Number | None = None
+    is_source_error: bool | None = False
+
+
+class MarkedErrors(NamedTuple):
+    """The errors that one rater marked in one output; none of them: perfect."""
+
+    rater: str
+    errors: list[ErrorMark]
+
+    @property
+    def score(self) -> float:
+        """The sum of the errors' scores."""
+        return sum(error.score or 0.0 for error in self.errors)
+
+
+Ratings = Mapping[
+    str, Sequence[MarkedErrors | None]
+]  # by system, of every segment; None: not rated
+
+
+def read_ratings(folder: str | Path, eval_set: EvalSet) -> dict[str, Ratings]:
+    """The marked errors of a test set by name of the rating.
+
+    Raises:
+        InputError: a line that is no rating, of no output, or the wrong number of lines for a system.
+    """
+    ratings: dict[str, Ratings] = {}
+    files = _score_files(Path(folder) / "human-scores", eval_set.language_pair, ".rating")
+    for path, name, _ in files:
+
+        def read(line: str, name: str = name) -> tuple[str, MarkedErrors | None]:
+            system, *columns = map(str.strip, line.split("\t"))
+            if len(columns) not in (1, 2):
+                raise InputError(f"found {excerpt(line)}, expected SYSTEM, JSON, RATER")
+            if columns[0] == "None":
+                return system, None
+            value = json_object(columns[0].encode())
+            errors = typed(list[ErrorMark], value.get("errors"), "errors")
+            return system, MarkedErrors(columns[1] if len(columns) == 2 else name, errors)
+
+        ratings[name] = _by_system(path, read, eval_set.outputs)
+        _check_lengths(ratings[name], len(eval_set.sources), path)
+    return ratings
+
+
+def write_eval_set(
+    eval_set: EvalSet, folder: str | Path, ratings: Mapping[str, Ratings] | None = None
+) -> None:
+    """Writes texts, human and metric scores (and ratings) into the folder of a test set, beside other pairs.
+
+    Raises:
+        InputError: a name or text that the form cannot hold, or a metric that lacks an output.
+        ResourceError: it cannot be written.
+    """
+    root, pair = Path(folder), eval_set.language_pair
+    if pair.count("-") != 1 or pair.startswith("-") or pair.endswith("-") or "." in pair:
+        problem, fix = f"found {pair!r:.80}, expected SOURCE-TARGET", "Such as en-de or en-de_DE"
+        raise InputError(problem, where="language pair", fix=fix)
+    _check_file_name(pair, "language pair")
+    if None in eval_set.sources:
+        number = eval_set.sources.index(None) + 1
+        raise InputError("no source", where=f"segment {number}", fix="Give every source")
+    _write(root / "documents" / f"{pair}.docs", _written_documents(eval_set.documents))
+    _write(root / "sources" / f"{pair}.txt", _written_texts(eval_set.sources, "source"))
+    for name, texts in eval_set.references.items():
+        _check_reference_name(name, "references")
+        _check_file_name(name, "reference")
+        lines = _written_texts(texts, f"reference {name}")
+        _write(root / "references" / f"{pair}.{name}.txt", lines)
+    for name, texts in eval_set.outputs.items():
+        _check_file_name(name, "system")
+        lines = _written_texts(texts, f"system {name}")
+        _write(root / "system-outputs" / pair / f"{name}.txt", lines)
+    for (name, level), scores in eval_set.human_scores.items():
+        _check_file_name(name, "human scores")
+        lines = written_scores(scores, level, eval_set.domains, name)
+        _write(root / "human-scores" / f"{pair}.{name}.{level}.score", lines)
+    for name, by_system in (ratings or {}).items():
+        _check_file_name(name, "rating")
+        _write(root / "human-scores" / f"{pair}.{name}.seg.rating", _written_ratings(by_system))
+    write_metric_scores(eval_set, root)
+
+
+def write_metric_scores(
+    eval_set: EvalSet, folder: str | Path, metrics: Iterable[MetricName] | None = None
+) -> list[Path]:
+    """Writes the scores of metrics (all of the set if not given) and returns the files; errors as `write_eval_set`."""
+    wanted = None if metrics is None else set(metrics)
+    paths = []
+    for (name, level), scores in eval_set.metric_scores.items():
+        if wanted is not None and name not in wanted:
+            continue
+        _check_file_name(name.base, "metric")
+        counted = sorted(set(eval_set.outputs) - name.references)
+        _check_cells(scores, counted, f"{name} ({level})")
+        path = Path(folder) / "metric-scores" / eval_set.language_pair / f"{name}.{level}.score"
+        _write(path, written_scores(scores, level, eval_set.domains, str(name)))
+        paths.append(path)
+    return paths
+
+
+def _written_documents(documents: Iterable[DocumentPlace]) -> Iterator[bytes]:
+    """The lines of a documents file."""
+    for document in documents:
+        for name in (document.name, document.domain):
+            check_name(name, "documents")
+        line = f"{document.domain} {document.name}\n".encode()
+        yield line * (document.stop - document.start)
+
+
+def _written_texts(texts: Texts, where: str) -> Iterator[bytes]:
+    """The lines of a text file; InputError for a text that would not be read back."""
+    for number, text in enumerate(texts, 1):
+        if text is not None:
+            for is_so, problem in (
+                ("\n" in text or "\r" in text, "a text of several lines"),
+                (text != text.rstrip(), "a text that ends in white space"),
+                (text.strip() == MISSING_TEXT, "a text that means a missing text"),
+            ):
+                if is_so:
+                    raise InputError(problem, where=f"{where}:{number}", fix="Change the text")
+        yield (MISSING_TEXT if text is None else text).encode() + b"\n"
+
+
+def written_scores(
+    scores: Scores, level: Level, domains: Sequence[str], where: str
+) -> Iterator[bytes]:
+    """The lines of a score file, system by system; every number reads back to the same float.
+
+    Raises:
+        InputError: a system's name has white space.
+    """
+    for system, values in scores.items():
+        check_name(system, where)
+        for i, value in enumerate(values.tolist()):
+            number = "None" if isnan(value) else repr(value)
+            domain = f"{domains[i]}\t" if level == "domain" else ""
+            yield f"{domain}{system}\t{number}\n".encode()
+
+
+def _written_ratings(ratings: Ratings) -> Iterator[bytes]:
+    """The lines of a rating file, system by system."""
+    for system, values in ratings.items():
+        for rating in values:
+            line = f"{system}\tNone\n"
+            if rating is not None:
+                text = as_line({"errors": list(map(asdict, rating.errors))}).decode().strip()
+                line = f"{system}\t{text}\t{rating.rater}\n"
+            yield line.encode()
+
+
+def check_name(name: str, where: str) -> None:
+    """Raises InputError for a name that no column can hold."""
+    if not name or name.split() != [name]:
+        problem = f"found the name {name!r:.80}, expected one without white space"
+        raise InputError(problem, where=where, fix="Rename it")
+
+
+def _check_file_name(name: str, where: str) -> None:
+    """Raises InputError for a name that no file can have, or that would leave its folder."""
+    check_name(name, where)
+    if "/" in name or "\0" in name or name.startswith("."):
+        raise InputError(f"{name!r:.80} cannot name a file", where=where, fix="Rename it")
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(f"cannot be made: {error.strerror}", where=str(path.parent)) from error
+    with own_draft(path) as file, complete_file(path, Path(file.name)):
+        with file:
+            file.writelines(lines)
+        Path(file.name).chmod(0o644)

@@ -1,0 +1,214 @@
+"""Human judgements in files of their own, put into the documents that they are of.
+
+    {"id": "d7:3", "mqm": {"A": 1.0, "B": null}, "rater": "anna"}
+is a line: the id is that of segment 3 of document d7, or of a document: then a score is of the whole document. Other
+keys are passed over, such as the texts that were judged. Without a rater, scores join those of the systems file; each
+rater has a dimension of their own. Several files are as one.
+
+    {"id": "d7:3", "ranks": {"A": 1, "B": 2}}
+is a line of preferences; rank 1 is best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ....metrics.errors import InputError, excerpt, unknown
+from ....metrics.storage.json_and_yaml import parse_json
+from ....metrics.storage.line_source import NumberedLines
+from ....rerank.selection.ratings import mean_scores
+from ....rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings, TextRating
+from ...files.entries import Number, each_line, typed
+from .rated_rows import JudgedRow, Notes, rating_object, same_text, spans_of_tool
+
+_FORM = 'Expected a line such as {"id": "d7:3", "mqm": {"A": 1.0}, "rater": "anna"}'
+_RANKS = 'Expected a line such as {"id": "d7:3", "ranks": {"A": 1, "B": 2}}'
+_OpenScores = list[float | None] | float
+_Place = tuple[int, int | None]  # a document, and a segment of it
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A line of judgements, beside the scores."""
+
+    id: str
+    rater: str | None = None
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A line of preferences."""
+
+    id: str
+    ranks: dict[str, Number | None]
+
+
+def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
+    """The rows of a file, whose scores stand under a key.
+
+    Raises:
+        InputError: a line is not of the form above; with file and line.
+    """
+
+    def row(number: int, line: bytes) -> JudgedRow:
+        data = parse_json(line)
+        judged: _Judged = typed(_Judged, data, fix=_FORM)
+        if key not in data:
+            names = [name for name in data if name != "id"]
+            raise unknown("key of scores", key, names, where="human")
+        scores = typed(dict[str, Number | None], data[key] or {}, key, _FORM)
+        where = f"{source.name}:{number}"
+        return JudgedRow(where, judged.id, judged.rater, _known(scores))
+
+    return list(each_line(source, row))
+
+
+def read_rankings(source: NumberedLines) -> Rankings:
+    """Preferences by the id of a list.
+
+    Raises:
+        InputError: a line is not of the form above; with file and line.
+    """
+    rankings: dict[str, list[dict[str, float]]] = {}
+    ranked: _Ranked
+    for ranked in each_line(source, lambda _, line: typed(_Ranked, parse_json(line), fix=_RANKS)):
+        rankings.setdefault(ranked.id, []).append(_known(ranked.ranks))
+    return rankings
+
+
+def _known(scores: Mapping[str, float | None]) -> dict[str, float]:
+    """The scores of a row, without those that nobody gave."""
+    return {system: score for system, score in scores.items() if score is not None}
+
+
+class _JudgedDocuments:
+    """Documents whose judgements are added to.
+
+    Args:
+        documents: as they were.
+        key: the dimension.
+    """
+
+    def __init__(self, documents: Sequence[DocumentOutputs], key: str) -> None:
+        self._documents, self._key = documents, key
+        self._places: dict[str, _Place] = {}
+        self._lines: list[_Place] = []
+        self._human: list[dict[str, dict[str, _OpenScores]]] = []
+        self._ratings: list[dict[str, list[list[TextRating | None]]]] = []
+        for d, document in enumerate(documents):
+            self._places[document.id] = (d, None)
+            segments = [(d, i) for i in range(document.segments)]
+            self._lines += segments
+            if not document.whole:
+                self._places |= {f"{document.id}:{i}": (d, i) for d, i in segments}
+            human = {name: {**scores} for name, scores in document.human.items()}
+            self._human.append(_converted(human, tuple, list))
+            own = document.ratings.get(key, {})
+            self._ratings.append({s: [list(r) for r in texts] for s, texts in own.items()})
+
+    def put(self, row: JudgedRow) -> None:
+        """Puts the judgements of a row where they belong; raises InputError where there is no such place."""
+        d, i = self._place(row)
+        document = self._documents[d]
+        texts = {**document.references, **document.systems}
+        for system in dict.fromkeys([*row.scores, *row.errors]):
+            if system not in texts:
+                raise unknown("system", system, texts, where=self._key)
+            if system in row.scores:
+                self._score(d, i, system, row)
+            segment = 0 if i is None and document.whole else i
+            if row.rater is not None and segment is not None:
+                self._rate(d, segment, system, row, texts[system][segment])
+
+    def _place(self, row: JudgedRow) -> _Place:
+        if row.line is None:
+            if row.id not in self._places:
+                raise unknown("segment", row.id, self._places, where="id")
+            return self._places[row.id]
+        d, i = self._lines[row.line] if row.line < len(self._lines) else (-1, None)
+        if d < 0 or self._documents[d].id != row.id:
+            name = f"of document {self._documents[d].id!r:.80}" if d >= 0 else "behind the last"
+            problem = f"line {row.line} is {name}, not of {row.id!r:.80}"
+            raise InputError(problem, where="id", fix="Give the texts that were judged")
+        return d, i
+
+    def _score(self, d: int, i: int | None, system: str, row: JudgedRow) -> None:
+        """Adds a score; raises InputError where there is one already."""
+        dimension = self._key if row.rater is None else f"{self._key} of {row.rater}"
+        by_system = self._human[d].setdefault(dimension, {})
+        if i is None and system not in by_system:
+            by_system[system] = row.scores[system]
+            return
+        own = by_system.setdefault(system, [None] * self._documents[d].segments)
+        if i is None or not isinstance(own, list) or own[i] is not None:
+            problem = f"{system!r:.80} has a score there already"
+            fix = "Give each rater a name, and each a line per segment, or one per document"
+            raise InputError(problem, where=f"{row.id:.80}: {dimension:.80}", fix=fix)
+        own[i] = row.scores[system]
+
+    def _rate(self, d: int, i: int, system: str, row: JudgedRow, text: str) -> None:
+        """Adds the rating of an annotator."""
+        judged = row.texts.get(system, text)
+        if not same_text(judged, text):
+            problem = f"of {system!r:.80} {excerpt(judged)} was judged, its text is {excerpt(text)}"
+            raise InputError(problem, where=row.id[:80], fix="Give the texts that were judged")
+        errors, notes = row.errors.get(system), Notes(row.where)
+        spans = spans_of_tool(errors, text, f"{system:.80}.errors", notes)
+        rating = rating_object(str(row.rater), row.scores.get(system), spans, row.seconds)
+        segments = self._documents[d].segments
+        of_system = self._ratings[d].setdefault(system, [[] for _ in range(segments)])
+        of_system[i].append(typed(TextRating, rating))
+
+    def documents(self) -> list[DocumentOutputs]:
+        """The documents with all judgements."""
+        judged = []
+        for document, human, own in zip(self._documents, self._human, self._ratings, strict=True):
+            ratings = dict(document.ratings)
+            if own:
+                ratings[self._key] = {s: tuple(map(tuple, texts)) for s, texts in own.items()}
+            closed: dict[str, dict[str, Judgements]] = _converted(human, list, tuple)
+            judged.append(replace(document, human=closed, ratings=ratings))
+        return judged
+
+
+def _converted(human: Mapping[str, Mapping[str, Any]], kind: type, to: type) -> dict[str, Any]:
+    """Judgements with lists that can be added to in place of tuples, or the other way."""
+    return {
+        dimension: {s: to(own) if isinstance(own, kind) else own for s, own in scores.items()}
+        for dimension, scores in human.items()
+    }
+
+
+def with_judged(
+    documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
+) -> list[DocumentOutputs]:
+    """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater`` and as ratings.
+
+    Raises:
+        InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.
+    """
+    judged = _JudgedDocuments(documents, key)
+    for row in rows:
+        try:
+            judged.put(row)
+        except InputError as error:
+            raise error.inside(row.where) from None
+    return judged.documents()
+
+
+def with_means_of_raters(documents: Sequence[DocumentOutputs], key: str) -> list[DocumentOutputs]:
+    """The documents where the scores of a dimension are means of its ratings, in place of those of every rater."""
+    changed = []
+    for document in documents:
+        human = {
+            name: scores
+            for name, scores in document.human.items()
+            if not name.startswith(f"{key} of ")
+        }
+        if ratings := document.ratings.get(key):
+            means = {system: tuple(mean_scores(texts)) for system, texts in ratings.items()}
+            human[key] = {**human.get(key, {}), **means}
+        changed.append(replace(document, human=human))
+    return changed
