@@ -180,14 +180,14 @@ class CometCheckpoint:
         mixed = num_hidden_layers + 1 if self.scalars is None else len(self.scalars)
         layers = (self.settings.layer, self.settings.word_layer)
         highest = max([layer for layer in layers if isinstance(layer, int)], default=0)
-        found = f"an estimator of {width} numbers, a mix of {mixed} layers, layer {highest}"
+        stated = f"an estimator of {width} numbers, a mix of {mixed} layers, layer {highest}"
         expected = (
             f"{blocks} x {hidden_size} numbers, {num_hidden_layers} layers and the embeddings"
         )
         fits = width == blocks * hidden_size and mixed == num_hidden_layers + 1
         if not fits or highest > num_hidden_layers:
             fix = f"Its encoder is {self.settings.pretrained_model}"
-            raise ModelLoadError(f"{found}; expected {expected}", where=str(self.path), fix=fix)
+            raise ModelLoadError(f"{stated}; expected {expected}", where=str(self.path), fix=fix)
 
 
 def read_checkpoint(path: str | Path) -> CometCheckpoint:
