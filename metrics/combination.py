@@ -191,7 +191,7 @@ def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
     is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
     if not is_model or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
-    limits().check("metrics", len(model["features"]), f"{where}: features")
+    limits().check("systems", len(model["features"]), f"{where}: features", what="metrics")
     for i, feature in enumerate(model["features"]):
         if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):
             raise InputError(f"found {excerpt(feature)}", where=f"{where}: features[{i}]", fix=_FIX)

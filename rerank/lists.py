@@ -330,7 +330,7 @@ def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> T
         raise InputError(
             f"found {_kind(value)}, expected a string or an array of strings", where=where
         )
-    limits().check("sentences", len(value), where)
+    limits().check("entries", len(value), where, what="sentences")
     try:
         return Document(tuple(value), **annotations)
     except InputError as error:

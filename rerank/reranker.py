@@ -341,7 +341,7 @@ def weighted_features(features: Any) -> WeightedFeatures:
     if not isinstance(features, Mapping) or not features:
         fix = "Write 'logprob/length + 0.5*length', or {'logprob/length': 1.0, ...}"
         raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
-    limits().check("metrics", len(features), "features")
+    limits().check("systems", len(features), "features", what="metrics")
     pairs = []
     for feature, weight in features.items():
         number = finite(weight)
@@ -407,7 +407,7 @@ def features_of_sums(
             if feature in weights:
                 raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
             weights[feature] = weight
-    limits().check("metrics", len(weights), "features")
+    limits().check("systems", len(weights), "features", what="metrics")
     _check_directions(list(weights.items()), names)
     return weights
 

@@ -149,7 +149,7 @@ def _is_context(part: InputLine) -> bool:
 def _refusal(count: int) -> DiscorankError | None:
     """Why no document of so many lists is held, None where it is."""
     try:
-        limits().check("sentences", count)
+        limits().check("entries", count, what="sentences")
     except InputError as error:
         return error
     return None

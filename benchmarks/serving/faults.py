@@ -34,7 +34,7 @@ WORDS = ("--timeout-seconds", "2", "--retries", "2", "--backoff-seconds", "0.05"
 # 64 MiB otherwise, which takes long to send a hundred times
 BOUND = (
     "--max",
-    "reply_bytes=1048576",
+    "file_bytes=1048576",
 )
 
 

@@ -4,10 +4,10 @@ pyarrow can be made to end its process, to take memory without end, or to read w
 that. So no other process touches one: this one has a bound on its memory, and what it says are lines of JSON.
 
     column of a row group of Parquet, by its footer
-                     unpacked bytes + 8 for every value <= max(batch_bytes, 400 * packed bytes)
-    batch of rows    at most batch_bytes, unpacked
+                     unpacked bytes + 8 for every value <= max(memory_bytes, 400 * packed bytes)
+    batch of rows    at most memory_bytes, unpacked
     row              at most line_bytes as JSON, of which every value takes two
-    the process      2 * batch_bytes + 512 MiB over what it has at its start and what is mapped of the file
+    the process      2 * memory_bytes + 512 MiB over what it has at its start and what is mapped of the file
 
 8 bytes are what a value costs at least when it is unpacked: two levels of nesting and a place in a dictionary. Where
 memory cannot be bounded (Windows), the other bounds hold, and a file that ends this process ends no other. Extension
@@ -54,8 +54,8 @@ class MemoryBoundError(InputError):
     """Rows take more memory than they may."""
 
     def __init__(self, where: str) -> None:
-        problem = f"rows of more than {limits().batch_bytes} bytes, unpacked"
-        fix = f"Write smaller row groups or record batches. {more('batch_bytes')}"
+        problem = f"rows of more than {limits().memory_bytes} bytes, unpacked"
+        fix = f"Write smaller row groups or record batches. {more('memory_bytes')}"
         super().__init__(problem, where=where, fix=fix)
 
 
@@ -318,7 +318,7 @@ def _next(batches: Iterator[Any], where: str) -> Any:
     allocated = pa.total_allocated_bytes()
     with our_errors(where):
         batch = next(batches, None)
-    if pa.total_allocated_bytes() - allocated > limits().batch_bytes:
+    if pa.total_allocated_bytes() - allocated > limits().memory_bytes:
         raise MemoryBoundError(where)
     return batch
 
@@ -338,8 +338,8 @@ class _Parquet:
             name,
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
-            thrift_string_size_limit=limits().json_bytes,
-            thrift_container_size_limit=limits().members,
+            thrift_string_size_limit=limits().file_bytes,
+            thrift_container_size_limit=limits().entries,
             page_checksum_verification=True,
         )
 
@@ -351,7 +351,7 @@ class _Parquet:
             with our_errors(where):
                 metadata = self.file.metadata.row_group(group)
                 num_bytes = self._check_columns(metadata, columns, where)
-                at_once = min(BYTES_AT_ONCE, limits().batch_bytes // 4)
+                at_once = min(BYTES_AT_ONCE, limits().memory_bytes // 4)
                 row_bytes = max(1, num_bytes // max(1, metadata.num_rows))
                 size = max(1, min(ROWS_AT_ONCE, at_once // row_bytes))
                 batches = self.file.iter_batches(
@@ -389,9 +389,9 @@ class _Parquet:
                 raise InputError(problem, where=f"{where}, column {path!r:.80}", fix=fix)
             unpacked, packed = column.total_uncompressed_size, column.total_compressed_size
             cost = unpacked + VALUE_BYTES * column.num_values
-            if cost > max(limits().batch_bytes, RATIO * packed):
+            if cost > max(limits().memory_bytes, RATIO * packed):
                 problem = f"{cost} bytes unpacked of {packed} packed ones"
-                fix = f"Write smaller row groups. {more('batch_bytes')}"
+                fix = f"Write smaller row groups. {more('memory_bytes')}"
                 raise InputError(problem, where=f"{where}, column {path!r:.80}", fix=fix)
             total_bytes += unpacked
         return total_bytes
@@ -459,7 +459,7 @@ def bound_memory(name: str) -> None:
             used = int(file.read().split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         return
-    bound = used + os.path.getsize(name) + 2 * limits().batch_bytes + SLACK_BYTES
+    bound = used + os.path.getsize(name) + 2 * limits().memory_bytes + SLACK_BYTES
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hard != resource.RLIM_INFINITY:
         bound = min(bound, hard)

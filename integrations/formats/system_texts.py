@@ -149,7 +149,7 @@ def _plain(path: str, first: bytes, rest: Iterator[tuple[int, bytes]]) -> System
     """Every line is a segment, an empty one too."""
     texts = [first.decode()]
     for number, line in rest:
-        limits().check("segments", number, path)
+        limits().check("rows", number, path, what="segments")
         texts.append(line.decode())
     if texts == [""]:
         raise InputError("no segments", where=path, fix="Give a line per segment")
@@ -162,7 +162,7 @@ def _of_segments(path: str, segments: Iterator[Segment]) -> SystemTexts:
     documents: list[Any] = []
     sources: list[Any] = []
     for number, (text, document, source) in enumerate(segments, 1):
-        limits().check("segments", number, path)
+        limits().check("rows", number, path, what="segments")
         texts.append(typed(str, text, f"{path}: segment {number}", "Give segments"))
         documents.append(document)
         sources.append(source)
@@ -236,7 +236,7 @@ def _systems(path: str, kind: str) -> SystemTexts:
         has_human |= bool(document.human)
         documents += [document.id] * document.segments
         sources += document.source or ()
-        limits().check("segments", len(documents), path)
+        limits().check("rows", len(documents), path, what="segments")
     return SystemTexts(
         path,
         {name: tuple(texts) for name, texts in systems.items()},

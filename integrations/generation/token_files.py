@@ -3,7 +3,7 @@
     OUT.tokens/DIGEST.npz    lengths [candidates], chosen [tokens], top [tokens, k], certainty and entropy [tokens]
 The tokens of a list's candidates stand one after the other; float32, natural logarithms. The row of the list names the
 digest, which is that of the file: a file that a killed run has left is written again as it was. Nothing is
-written of lists whose candidates have none. `read_tokens` reads within the limit `array_bytes`.
+written of lists whose candidates have none. `read_tokens` reads within the limit `memory_bytes`.
 """
 
 from __future__ import annotations

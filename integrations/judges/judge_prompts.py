@@ -33,7 +33,7 @@ from ...metrics.errors import InputError, unknown
 from ...metrics.execution import cache
 from ...metrics.spec.checked_settings import Converted, Field, build, settings
 from ...metrics.spec.checked_values import ValueRefusal
-from ...metrics.storage.bounded_files import read_small_file
+from ...metrics.storage.bounded_files import YAML_BYTES, read_small_file
 from ...metrics.storage.checksums import check_file, path_of
 from ...metrics.storage.json_and_yaml import parse_yaml
 from ...metrics.text.prompt_template import Template
@@ -273,7 +273,7 @@ def read_prompt(spec: str) -> JudgePrompt:
     if not Path(path).exists() and re.fullmatch(r"[\w-]+", path):
         raise unknown("prompt", path, BUILT_IN, where="prompt")
     name = check_file(spec)
-    data = read_small_file(path, "Give a prompt file", name="yaml_bytes")
+    data = read_small_file(path, "Give a prompt file", YAML_BYTES)
     try:
         return _parsed(data.decode("utf-8"), name)
     except UnicodeDecodeError as error:

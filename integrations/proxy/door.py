@@ -99,7 +99,7 @@ class RequestRoom:
             self.num_requests -= 1
             self.num_bytes -= share.num_bytes
             self._given_back += share.num_bytes
-            if self._given_back > limits().open_bytes // 2:
+            if self._given_back > limits().memory_bytes // 2:
                 # a request that fails is in a circle with its error, and might stay for long
                 self._given_back = 0
                 gc.collect()
@@ -135,7 +135,7 @@ class RequestShare:
         Raises:
             ApiError: there is not so much now, or ever.
         """
-        bound = limits().open_bytes
+        bound = limits().memory_bytes
         if self.num_bytes + num_bytes > bound:
             problem = f"the request takes more memory than the {bound} bytes that there are for all"
             raise ApiError(413, problem, code="too_large")
@@ -157,7 +157,7 @@ async def body_of(pieces: AsyncIterator[bytes], share: RequestShare, seconds: fl
     Raises:
         ApiError: it is too large, or does not come, or there is no memory for it.
     """
-    body, max_bytes = bytearray(), limits().request_bytes
+    body, max_bytes = bytearray(), limits().line_bytes
     try:
         async with asyncio.timeout(seconds):
             async for piece in pieces:

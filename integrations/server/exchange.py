@@ -353,8 +353,8 @@ async def _bounded(response: Any) -> AsyncIterator[bytes]:
 
 def _check_bytes(num_bytes: int) -> None:
     """Raises InputError for a reply of more bytes than are read."""
-    if num_bytes > limits().reply_bytes:
-        raise InputError(f"a reply of more than {limits().reply_bytes} bytes", where="server")
+    if num_bytes > limits().file_bytes:
+        raise InputError(f"a reply of more than {limits().file_bytes} bytes", where="server")
 
 
 def request_content(body: Mapping[str, Any]) -> bytes:

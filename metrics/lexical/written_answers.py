@@ -401,8 +401,8 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     Raises:
         InputError: the text is longer than a JSON file may be, or has the marks of more values.
     """
-    limits().check("json_bytes", len(text), "text")
-    limits().check("json_values", sum(map(text.count, "[{,:")), "text")
+    limits().check("file_bytes", len(text), "text")
+    limits().check("rows", sum(map(text.count, "[{,:")), "text", what="values")
     values = (reduce(_inside, steps, value) for value in _json_in(text))
     value = next((value for value in values if value is not None), None)
     if value is None or isinstance(value, str):

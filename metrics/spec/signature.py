@@ -152,7 +152,7 @@ class _Parser:
                 terms.append(self.term(-1.0))
             else:
                 raise self.error("expected + or the end")
-            limits().check("metrics", len(terms), "signature")
+            limits().check("systems", len(terms), "signature", what="metrics")
         return terms
 
     def term(self, sign: float) -> Call:

@@ -44,7 +44,7 @@ def read_small_file(
     path: str | Path,
     fix: str,
     max_bytes: int | None = None,
-    name: str = "json_bytes",
+    name: str = "file_bytes",
 ) -> bytes:
     """The bytes of a file.
 
@@ -75,8 +75,8 @@ def read_small_file(
 
 
 def read_small_text(path: str | Path, fix: str) -> str:
-    """The text of a UTF-8 file within the limit text_bytes; errors as `read_small_file`."""
-    data = read_small_file(path, fix, name="text_bytes")
+    """The text of a UTF-8 file within the limit file_bytes; errors as `read_small_file`."""
+    data = read_small_file(path, fix)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -90,6 +90,7 @@ def _unreadable(error: Exception, where: str, fix: str) -> InputError:
     return InputError(f"cannot be read: {reason}", where=where, fix=fix)
 
 
+YAML_BYTES = 1 << 16
 FETCH = "Fetch the file again"
 FIRST, MEMBER = (
     b"PK\3\4",
@@ -110,12 +111,12 @@ class _Directory(FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """The next bytes; raises InputError if they are of more members than are read."""
-        bound = limits().members
+        bound = limits().entries
         most_bytes = max(bound * DIRECTORY_BYTES, TAIL_BYTES)
         is_all = size is None or size < 0
         data = super().read(most_bytes + 1 if is_all else min(size, most_bytes + 1)) or b""
         if len(data) > most_bytes or data.count(MEMBER) > bound:
-            raise InputError(f"an archive of more than {bound} members", fix=more("members"))
+            raise InputError(f"an archive of more than {bound} members", fix=more("entries"))
         return data
 
 
@@ -146,7 +147,7 @@ def arrays_in(path: Path) -> dict[str, NDArray[Any]]:
     arrays = {}
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        limits().check("array_bytes", sum(member.file_size for member in members))
+        limits().check("memory_bytes", sum(member.file_size for member in members))
         for member in members:
             with archive.open(member) as entry:
                 _check_array(entry, member.file_size)

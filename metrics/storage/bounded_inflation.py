@@ -68,9 +68,9 @@ def unpacked(
 
 
 def inflated(data: bytes) -> bytes:
-    """All the text in gzip data; raises as `unpacked`, and InputError for more bytes than the limit text_bytes."""
+    """All the text in gzip data; raises as `unpacked`, and InputError for more bytes than the limit file_bytes."""
     text = bytearray()
     for piece in unpacked(BytesIO(data).read, "gzip"):
         text += piece
-        limits().check("text_bytes", len(text))
+        limits().check("file_bytes", len(text))
     return bytes(text)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, excerpt
-from .bounded_files import read_small_file
+from .bounded_files import YAML_BYTES, read_small_file
 from .limits import limits
 
 DEPTH = 400
@@ -62,14 +62,14 @@ def unique_members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def check_json_size(data: bytes) -> None:
     """Raises InputError for more values than are read, each of which stands behind one of these characters."""
-    bound = limits().json_values
+    bound = limits().rows
     if len(data) <= min(_FEW_BYTES, bound) or sum(map(data.count, (b",", b"[", b"{"))) <= bound:
         return
     # Those in texts are no values; only now is it worth while to tell them apart.
     marks = (match for match in _MARK_OR_TEXT.finditer(data) if data[match.start()] != ord('"'))
     if next(islice(marks, bound, None), None) is not None:
         problem = f"more than {bound} values in one line or file of JSON"
-        raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
+        raise InputError(problem, fix="Split it, or: --max rows=NUMBER")
 
 
 def parse_json(line: bytes, surrogates: bool = False) -> Any:
@@ -144,7 +144,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         InputError: the file cannot be read, is too large, is not UTF-8, is not YAML or not a mapping, or holds an
             alias (aliases can make a small file expand without bound) or a key twice.
     """
-    data = read_small_file(path, "Give a YAML file of settings, which are small", name="yaml_bytes")
+    data = read_small_file(path, "Give a YAML file of settings, which are small", YAML_BYTES)
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:

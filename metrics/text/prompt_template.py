@@ -206,14 +206,14 @@ def read_examples(path: str | Path) -> FewShotExamples:
 
     Raises:
         InputError: it cannot be read, has no example, more than the limit `candidates`, or more bytes than
-            `text_bytes`; a line is no object of texts with `source` and `target`, or has a key twice; with the line.
+            `file_bytes`; a line is no object of texts with `source` and `target`, or has a key twice; with the line.
     """
     rows: list[Mapping[str, str]] = []
     num_bytes = 0
     for number, line in numbered_lines(path, "Name a file of examples"):
         where = f"{path}:{number}"
         num_bytes += len(line)
-        limits().check("text_bytes", num_bytes, where)
+        limits().check("file_bytes", num_bytes, where)
         limits().check("candidates", len(rows) + 1, where)
         rows.append(_read_row(line, where))
     if not rows:

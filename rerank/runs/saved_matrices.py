@@ -57,14 +57,14 @@ def matrix_row(ranking: Ranking, signature: str) -> bytes:
             "the ranking has no matrix", where=ranking.id, fix="Decode with keep_matrix=True"
         )
     values = np.ascontiguousarray(ranking.matrix, "<f8")
-    bound = limits().matrix_bytes
+    bound = limits().saved_bytes
     if values.nbytes * 4 // 3 > bound - (1 << 16):
         shape = " x ".join(map(str, values.shape))
         problem = f"a matrix of {shape} utilities, more than {bound} bytes in a line"
         raise InputError(
             problem,
             where="save_utilities",
-            fix="Decode without saving utilities, or: --max matrix_bytes=NUMBER",
+            fix="Decode without saving utilities, or: --max saved_bytes=NUMBER",
         )
     row = {
         "id": ranking.id,
@@ -129,7 +129,7 @@ class SavedEngine:
     def _open(self) -> Saved:
         """Open the file and read its header; returns the utility that made the matrices."""
         check_regular(self.path, _MAKE_ONE)
-        self.source = LineSource(self.path, line_bytes=limits().matrix_bytes)
+        self.source = LineSource(self.path, line_bytes=limits().saved_bytes)
         try:
             self.lines = iter(self.source)
             number, line = self._line() or (1, b"null")

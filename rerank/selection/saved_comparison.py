@@ -117,7 +117,7 @@ def load(folder: str | Path) -> SystemComparison:
     head = _read_head(path / HEAD)
     data = {}
     for name in (DOCUMENTS, SCORES):
-        data[name] = read_small_file(path / name, _NAME_A_FOLDER, name="documents_bytes")
+        data[name] = read_small_file(path / name, _NAME_A_FOLDER, name="saved_bytes")
         if _digest(data[name]) != head.digests.get(name):
             problem = "is not the file that was saved with it"
             raise InputError(problem, where=str(path / name), fix=_COMPARE_AGAIN)
@@ -149,7 +149,7 @@ def _values(data: bytes, shape: tuple[int, ...]) -> FloatArray | None:
 
 
 def _read_head(path: Path) -> _Head:
-    data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
+    data = read_small_file(path, _NAME_A_FOLDER, name="memory_bytes")
     head = checked(Any, data, str(path))
     if not isinstance(head, dict) or head.get("kind") != KIND:
         fix = "Make one with discorank compare --save"

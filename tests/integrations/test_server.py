@@ -506,7 +506,7 @@ def test_a_server_that_fails_at_everything_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_reply_too_large_is_an_error() -> None:
-    with serving(lambda seen, number: Reply(b" " * 2000)) as server, use_limits(reply_bytes=1000):
+    with serving(lambda seen, number: Reply(b" " * 2000)) as server, use_limits(file_bytes=1000):
         (error,) = generator(server).generate(prompts("a"))
         assert len(server.seen) == 1
     assert str(error) == "server: a reply of more than 1000 bytes"

@@ -145,7 +145,7 @@ def test_files_that_are_not_what_they_were_are_refused(folder: Path, tmp_path: P
     out, rows = generated(folder, tmp_path, "--top-logprobs", "3")
     digest = rows[0][TOKENS]
     path = Path(f"{out}.tokens") / f"{digest}.npz"
-    with use_limits(array_bytes=10), pytest.raises(InputError, match="array_bytes"):
+    with use_limits(memory_bytes=10), pytest.raises(InputError, match="memory_bytes"):
         read_tokens(out, digest)
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"x")

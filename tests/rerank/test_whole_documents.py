@@ -259,12 +259,12 @@ def test_as_many_lists_are_held_as_a_text_may_have_sentences() -> None:
             taken.append(row["id"])
             yield row
 
-    with use_limits(sentences=4):
+    with use_limits(entries=4):
         decoder = MBRDecoder("chrf", choose="document")
         with pytest.raises(InputError, match="5 sentences, at most 4 are read"):
             list(decoder.decode(lists()))
     entries = [(row["id"], read_list(row)) for row in [*document("long", 9), *document("d", 2)]]
-    with use_limits(sentences=4):
+    with use_limits(entries=4):
         outcomes = list(decoder.outcomes(entries, loaded_engine()))
     assert [tag for tag, _ in outcomes] == [tag for tag, _ in entries]
     assert [isinstance(outcome, Ranking) for _, outcome in outcomes] == [False] * 9 + [True] * 2

@@ -215,7 +215,7 @@ def read_document(
     systems = _systems(data, chosen.include)
     first = next(iter(systems))
     segments = len(systems[first]) if isinstance(systems[first], list) else None
-    limits().check("sentences", segments or 0, f"systems.{first}")
+    limits().check("entries", segments or 0, f"systems.{first}", what="sentences")
     if segments == 0:
         raise InputError("no segments", where=f"systems.{first}")
     references = _references(data.get("references"), segments)

@@ -168,7 +168,7 @@ def _names(folder: Path) -> list[str]:
         fix = "Give the folder of a test set of mt-metrics-eval"
         problem = f"cannot be read: {error.strerror}"
         raise InputError(problem, where=str(folder), fix=fix) from error
-    limits().check("members", len(names), str(folder))
+    limits().check("entries", len(names), str(folder), what="members")
     return names
 
 
@@ -190,7 +190,7 @@ def _texts(path: Path, key: str) -> Texts:
             text = line.decode()
             if path.suffix == ".jsonl":
                 text = typed(str, json_object(line).get(key), key)
-            limits().check("segments", number)
+            limits().check("rows", number, what="segments")
         texts.append(None if text.strip() == MISSING_TEXT else text.rstrip())
     return tuple(texts)
 
@@ -204,7 +204,7 @@ def _documents(path: Path) -> tuple[DocumentPlace, ...]:
             columns = line.decode().split()
             if len(columns) < 2:
                 raise InputError(f"found {excerpt(line.decode())}, expected DOMAIN DOCUMENT")
-            limits().check("segments", number)
+            limits().check("rows", number, what="segments")
             domain, name = columns[:2]
             place = documents.setdefault(name, DocumentPlace(name, domain, segment, segment))
             if place.stop != segment or place.domain != domain:

@@ -60,7 +60,7 @@ def read_sacrebleu(path: str) -> Iterator[Row]:
                 row |= {field: texts[field] for field in _OF_DOCUMENT if field in texts}
                 row |= {"source": [], "references": {}, "systems": {}}
             _add(row, texts)
-            limits().check("sentences", len(row["source"]), f"{path}:{number}")
+            limits().check("entries", len(row["source"]), f"{path}:{number}", what="sentences")
         if row:
             yield row
 
@@ -148,7 +148,7 @@ def read_summeval(path: str) -> Iterator[Row]:
     source = LineSource(path)
     rows: dict[str, Row] = {}
     for number, line in without_trailing_blanks(source):
-        limits().check("segments", number, path)
+        limits().check("rows", number, path, what="segments")
         with in_line(source, number):
             _add_summary(rows, typed(_Summary, json_object(line)))
     yield from rows.values()

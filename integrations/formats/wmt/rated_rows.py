@@ -184,7 +184,7 @@ def rated_row(
         notes: counts texts that are missing, and direct assessments outside of their range.
         waves: of the language pair, which all ratings have; annotators have none.
     """
-    limits().check("sentences", len(segments), f"document {head['id']!r:.80}")
+    limits().check("entries", len(segments), f"document {head['id']!r:.80}", what="sentences")
     row: Row = dict(head)
     if any(segment.source is not None for segment in segments):
         row["source"] = [segment.source or "" for segment in segments]
@@ -311,7 +311,7 @@ class GatheredTexts:
             where = f"document {head['id']!r:.80}"
             raise InputError(f"segment {key[0]} comes twice", where=where)
         self._count += 1
-        limits().check("segments", self._count, "ratings")
+        limits().check("rows", self._count, "ratings", what="segments")
         segments[key] = RatedSegment()
         return segments[key]
 

@@ -92,7 +92,7 @@ def _units(inner: Any) -> list[Any]:
 def _text(path: Path) -> str:
     """The text of a file, gzip or plain."""
     fix = "Name a UTF-8 file of trees"
-    data = read_small_file(path, fix, name="text_bytes")
+    data = read_small_file(path, fix)
     try:
         if path.suffix == ".gz":
             data = inflated(data)

@@ -312,7 +312,7 @@ def test_pages_that_unpack_to_too_much(tmp_path: Path) -> None:
     parquet.write_table(table, path, compression="zstd", use_dictionary=False)
     assert len(read(path)) == 300
     with (
-        use_limits(batch_bytes=1 << 20),
+        use_limits(memory_bytes=1 << 20),
         pytest.raises(
             InputError, match=r"row group 0, column 'candidates.list.element': .* unpacked"
         ),
@@ -323,7 +323,7 @@ def test_pages_that_unpack_to_too_much(tmp_path: Path) -> None:
     with pa.ipc.new_file(ipc, table.schema, options=options) as writer:
         writer.write_table(table)
     with (
-        use_limits(batch_bytes=1 << 20),
+        use_limits(memory_bytes=1 << 20),
         pytest.raises(InputError, match=r"record batch 0: rows of more than 1048576 bytes"),
     ):
         read(ipc)
@@ -335,7 +335,7 @@ def test_rows_that_are_large_together_are_read_one_by_one(tmp_path: Path) -> Non
     texts = [[draw.randbytes(50_000).hex()] for _ in range(40)]
     table = pa.table({"id": list(map(str, range(40))), "candidates": texts})
     parquet.write_table(table, path, compression="none", use_dictionary=False, write_batch_size=1)
-    with use_limits(batch_bytes=4 << 20):
+    with use_limits(memory_bytes=4 << 20):
         assert [entry.id for entry in read(path)] == list(map(str, range(40)))
 
 

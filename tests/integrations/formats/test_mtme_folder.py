@@ -238,7 +238,7 @@ def test_texts_may_stand_in_json_lines(toy: Path) -> None:
 
 
 def test_segments_are_bounded(toy: Path) -> None:
-    with use_limits(segments=10), pytest.raises(InputError, match="at most 10 are read"):
+    with use_limits(rows=10), pytest.raises(InputError, match="at most 10 are read"):
         read_eval_set(toy, "he-en")
 
 

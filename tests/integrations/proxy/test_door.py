@@ -59,7 +59,7 @@ def connected(proxy: Proxy) -> socket.socket:
 
 
 def test_bodies_that_stall_take_no_more_than_their_share() -> None:
-    with use_limits(open_bytes=4_000_000), proxying(door={"body_seconds": 5.0}) as proxy:
+    with use_limits(memory_bytes=4_000_000), proxying(door={"body_seconds": 5.0}) as proxy:
         lines = [connected(proxy) for _ in range(8)]
         for line in lines:
             line.sendall(HEAD % 1_000_000 + b" " * 300_000)
@@ -86,7 +86,7 @@ def _answer(line: socket.socket) -> bytes:
 
 def test_memory_is_that_of_values_too() -> None:
     content = json.dumps({"model": "m", "prompt": "p", "x": [[]] * 1000}).encode()
-    with use_limits(open_bytes=200_000), proxying() as proxy:
+    with use_limits(memory_bytes=200_000), proxying() as proxy:
         reply = send("POST", f"{proxy.url}/completions", content=content)
         assert refusal(reply)[0] == 413
         assert ask(proxy).status_code == 200
@@ -111,7 +111,7 @@ def test_what_is_taken_is_given_back(pieces: list[bytes], open_bytes: int) -> No
             refused.append(error.status)
         assert (room.num_bytes, room.num_requests) == (0, 0)
 
-    with use_limits(open_bytes=open_bytes):
+    with use_limits(memory_bytes=open_bytes):
         asyncio.run(read())
     assert refused in ([], [413])
 
@@ -261,7 +261,7 @@ def test_a_long_request_is_sent_whole_each_time() -> None:
 
 def test_replies_find_no_more_room_than_there_is() -> None:
     with (
-        use_limits(open_bytes=1_000_000),
+        use_limits(memory_bytes=1_000_000),
         proxying(Script(answer=lambda body, number: ["x" * 300_000])) as proxy,
     ):
         for more in ({}, {"temperature": 0}):

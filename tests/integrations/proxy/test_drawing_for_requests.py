@@ -78,7 +78,7 @@ def named(body: Mapping[str, Any], number: int) -> str | None:
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[Proxy]:
     """A server upstream that meets the fault that a prompt names."""
-    with use_limits(reply_bytes=1_000_000), proxying(Script(fault=named)) as proxy:
+    with use_limits(file_bytes=1_000_000), proxying(Script(fault=named)) as proxy:
         yield proxy
 
 

@@ -335,7 +335,7 @@ def test_texts_that_are_too_long_or_pairs_with_too_much_are_refused(
 
 
 def test_memory_of_requests_is_accounted_for_and_given_back() -> None:
-    with use_limits(open_bytes=1_000_000), scoring("chrf") as (server, url):
+    with use_limits(memory_bytes=1_000_000), scoring("chrf") as (server, url):
         many = [str(i) for i in range(600)]
         error = post(url, "/v1/score", 413, text_1="a", text_2=many)["error"]
         assert error["code"] == "too_large"

@@ -104,7 +104,7 @@ def test_faults_of_every_kind_at_once() -> None:
     script = Script(faults=dict.fromkeys(set(FAULTS) - {"status-400"}, 0.03), words=5)
     number = 200
     with (
-        use_limits(reply_bytes=2_000_000),
+        use_limits(file_bytes=2_000_000),
         proxying(script, connection={"timeout_seconds": 3.0, "retries": 3}) as proxy,
         ThreadPoolExecutor(32) as pool,
     ):

@@ -244,7 +244,7 @@ def test_other_methods_are_refused(running: Proxy) -> None:
 
 
 def test_large_requests_are_refused() -> None:
-    with use_limits(request_bytes=10_000), proxying() as proxy:
+    with use_limits(line_bytes=10_000), proxying() as proxy:
         reply = post(proxy, prompt="x" * 20_000)
         assert (reply.status_code, is_error(reply, reply.content)) == (413, True)
         head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -227,9 +227,9 @@ def test_a_file_gives_no_pattern() -> None:
 
 
 def test_a_text_too_long_for_json_is_refused() -> None:
-    with use_limits(json_bytes=10), pytest.raises(InputError, match="json_bytes"):
+    with use_limits(file_bytes=10), pytest.raises(InputError, match="file_bytes"):
         json_value(steps_of("a"), '{"a": 12345678}')
-    with use_limits(json_values=10), pytest.raises(InputError, match="json_values"):
+    with use_limits(rows=10), pytest.raises(InputError, match="rows"):
         json_value(steps_of("a"), '{"a": [1,2,3,4,5,6,7,8,9,10]}')
 
 

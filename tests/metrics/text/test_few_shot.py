@@ -95,7 +95,7 @@ def test_refused(lines: str, tmp_path: Path) -> None:
 
 def test_bounds(tmp_path: Path) -> None:
     path = written(tmp_path, LINES)
-    for bound in ("candidates", "text_bytes", "line_bytes"):
+    for bound in ("candidates", "file_bytes", "line_bytes"):
         with use_limits(**{bound: 1}), pytest.raises(InputError, match=f"--max {bound}="):
             read_examples(path)
     with pytest.raises(InputError, match="cannot be read"):

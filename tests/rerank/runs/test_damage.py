@@ -305,7 +305,7 @@ def test_a_matrix_too_large_for_a_line_is_not_saved(
     lists = run.folder / "other.jsonl"
     write_lists(lists, made_lists(1))
     command = ["decode", str(lists), "-u", "chrf", "-o", str(run.folder / "other"), "--quiet"]
-    saving = ["--save-utilities", str(run.folder / "other.u"), "--max", "matrix_bytes=65536"]
+    saving = ["--save-utilities", str(run.folder / "other.u"), "--max", "saved_bytes=65536"]
     assert main([*command, *saving]) == 3
     message = capsys.readouterr().err
     assert "more than 65536 bytes in a line (" in message

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....storage.bounded_files import begins_as_archive, check_regular, read_small_file
+from ....storage.bounded_files import YAML_BYTES, begins_as_archive, check_regular, read_small_file
 from ....storage.json_and_yaml import parse_small_json
 from ....storage.limits import limits, more
 from .gguf_files import SUFFIX, check_gguf, is_gguf, read_gguf
@@ -136,12 +136,12 @@ def _check_file(path: Path, name: str) -> None:
         if name.endswith(".json") and name != "modules.json":
             _check_object(parse_small_json(data, str(path), FIX), path)
     elif _matches(name, YAML_FILES):
-        read_small_file(path, FIX, name="yaml_bytes")
+        read_small_file(path, FIX, YAML_BYTES)
     elif _matches(name, TOKENIZER_FILES):
-        bound = limits().tokenizer_bytes
+        bound = limits().file_bytes
         if check_regular(path, FIX).st_size > bound:
             problem = f"larger than {bound} bytes"
-            raise InputError(problem, where=str(path), fix=more("tokenizer_bytes"))
+            raise InputError(problem, where=str(path), fix=more("file_bytes"))
 
 
 def _check_object(value: Any, path: Path) -> None:

@@ -129,7 +129,7 @@ class _Bounds:
 
     def __init__(self, path: str) -> None:
         self.where = path
-        self.bound = limits().tokenizer_bytes  # offset that the header may reach
+        self.bound = limits().file_bytes  # offset that the header may reach
         self.num_items = 0  # of all arrays
         super().__init__(path)  # type: ignore[call-arg]
 
@@ -148,17 +148,17 @@ class _Bounds:
             raise _broken(self.where, f"{end} bytes are named, it has {len(self.data)}")
         if end > self.bound:
             problem = f"its header has more than {self.bound} bytes"
-            raise InputError(problem, where=self.where, fix=more("tokenizer_bytes"))
+            raise InputError(problem, where=self.where, fix=more("file_bytes"))
 
     def _build_fields(self, offset: int, count: Any) -> Any:
         if self.byte_order != "I":
             fix = "Convert the model again"
             raise InputError("its bytes are in the other order", where=self.where, fix=fix)
-        limits().check("members", int(count), self.where)
+        limits().check("entries", int(count), self.where, what="members")
         return self.package._build_fields(offset, count)
 
     def _build_tensor_info(self, offset: int, count: Any) -> Any:
-        limits().check("tensors", int(count), self.where)
+        limits().check("entries", int(count), self.where, what="tensors")
         return self.package._build_tensor_info(offset, count)
 
     def _build_tensors(self, start: int, fields: Any) -> None:
@@ -184,9 +184,9 @@ class _Bounds:
         kind, length = int(self._get(offset, "<u4")[0]), int(self._get(offset + 4, "<u8")[0])
         start = offset + 12
         self.num_items += length
-        if self.num_items > limits().vocabulary:
-            problem = f"arrays of more than {limits().vocabulary} items"
-            raise InputError(problem, where=self.where, fix=more("vocabulary"))
+        if self.num_items > limits().tokens:
+            problem = f"arrays of more than {limits().tokens} items"
+            raise InputError(problem, where=self.where, fix=more("tokens"))
         if kind == TEXT:
             values, end = self._texts(start, length)
         elif kind in SCALARS:

@@ -19,26 +19,21 @@ from ....storage.limits import limits, more
 
 # Keys that say nothing else: what they hold must be whole numbers.
 SIZES: Mapping[str, re.Pattern[str]] = {
-    "vocabulary": re.compile(r"(\w+_)?vocab_size"),
+    "tokens": re.compile(r"(\w+_)?vocab_size"),
     "layers": re.compile(
-        r"num_hidden_layers|n_layers?|num_layers|num_(en|de)coder_layers|(en|de)coder_layers"
-    ),
-    "heads": re.compile(
-        r"num_attention_heads|num_key_value_heads|n_heads?|num_heads|(en|de)coder_attention_heads"
+        r"num_hidden_layers|n_layers?|num_layers|num_(en|de)coder_layers|(en|de)coder_layers|"
+        r"num_attention_heads|num_key_value_heads|n_heads?|num_heads|(en|de)coder_attention_heads|"
+        r"num_(local_)?experts|n_routed_experts"
     ),
     "width": re.compile(
         r"(\w+_)?hidden_size|(\w+_)?intermediate_size|embedding_size|d_model|d_ff|d_kv|d_inner|n_embd|n_inner|"
-        r"(en|de)coder_ffn_dim|head_dim"
+        r"(en|de)coder_ffn_dim|head_dim|_?num_labels"
     ),
-    "experts": re.compile(r"num_(local_)?experts|n_routed_experts"),
     "positions": re.compile(r"max_position_embeddings|n_positions|n_ctx"),
-    "labels": re.compile(r"_?num_labels"),
 }
 # Keys that may say something else: a whole number in them is in bounds.
 LIKE_SIZES: Mapping[str, re.Pattern[str]] = {
-    "layers": re.compile(r"\w*layers?"),
-    "heads": re.compile(r"\w*heads?"),
-    "experts": re.compile(r"\w*experts?"),
+    "layers": re.compile(r"\w*(layer|head|expert)s?"),
     "width": re.compile(r"\w*_dim|dim"),
 }
 # Sizes that a model of any family has, and that its family would choose where a configuration leaves them out.
@@ -79,14 +74,14 @@ def read_header(path: Path) -> TensorFile:
     size = check_regular(path, FIX).st_size
     with open(path, "rb") as file:
         header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
-    bound = limits().json_bytes
+    bound = limits().file_bytes
     if bound < header_bytes <= size:
         problem = f"its header has {header_bytes} bytes, at most {bound} are read"
-        raise InputError(problem, where=str(path), fix=more("json_bytes"))
+        raise InputError(problem, where=str(path), fix=more("file_bytes"))
     try:
         with safe_open(path, framework="numpy") as tensors:
             names = tensors.keys()
-            limits().check("tensors", len(names), str(path))
+            limits().check("entries", len(names), str(path), what="tensors")
             return TensorFile(
                 path, {name: tuple(tensors.get_slice(name).get_shape()) for name in names}
             )

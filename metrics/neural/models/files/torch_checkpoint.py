@@ -5,7 +5,7 @@ weights and plain values alone; every other name in the pickle is given a `Stub`
 open is checked here:
 
     entries that unpack to more than the file           the directory of the archive, before torch reads it
-    a pickle, or names in it, without end               `pickle_bytes`, `CLASSES`
+    a pickle, or names in it, without end               `file_bytes`, `CLASSES`
     makers of memory or of copies in the pickle         `MAKERS`, refused by their names
     tuples in tuples in the pickle                      `TUPLE_DEPTH`, `TUPLE_SIZE`, `INSTRUCTIONS`
     one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
@@ -277,10 +277,10 @@ def _pickle_of(path: Path) -> bytes:
             pickles = [entry for entry in pickles if entry.filename.count("/") == 1]
             if len(pickles) != 1:
                 raise _refused(path, "not a checkpoint of torch: no data.pkl")
-            size, bound = pickles[0].file_size, limits().pickle_bytes
+            size, bound = pickles[0].file_size, limits().file_bytes
             if size > bound:
                 problem = f"data.pkl has {size} bytes, at most {bound} expected"
-                raise _refused(path, problem, more("pickle_bytes"))
+                raise _refused(path, problem, more("file_bytes"))
             return archive.read(pickles[0])
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from None

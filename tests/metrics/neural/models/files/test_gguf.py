@@ -172,7 +172,7 @@ def test_hostile_files_are_refused_before_they_are_read(
 
 def test_bounds_on_the_header(tiny: Path) -> None:
     check_gguf(tiny)
-    for bound in ("tensors", "members", "vocabulary", "tokenizer_bytes", "layers"):
+    for bound in ("entries", "tokens", "file_bytes", "layers"):
         with use_limits(**{bound: 1}), pytest.raises(InputError, match=f"--max {bound}="):
             check_gguf(tiny)
 

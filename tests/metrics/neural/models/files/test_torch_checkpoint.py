@@ -392,5 +392,5 @@ def test_one_storage_in_many_tensors(tmp_path: Path) -> None:
 
 def test_a_bound_on_the_pickle() -> None:
     read_torch_checkpoint(CHECKPOINT)
-    with use_limits(pickle_bytes=1000), pytest.raises(ModelLoadError, match="--max pickle_bytes="):
+    with use_limits(file_bytes=1000), pytest.raises(ModelLoadError, match="--max file_bytes="):
         read_torch_checkpoint(CHECKPOINT)
