@@ -22,85 +22,6 @@ from .spec.checked_settings import settings
 from .text.texts import NO_CONTEXT, Comparison, Context, Document, Text, aligned, paired
 
 
-def check_texts(texts: Sequence[Any], where: str) -> None:
-    """Raises InputError unless `texts` is a list of strings and Documents."""
-    if isinstance(texts, str | Document):
-        raise InputError(
-            "found one text, expected a list of texts",
-            where=where,
-            fix="Put it in a list",
-        )
-    if not isinstance(texts, Sequence):
-        raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
-    if {type(text) for text in texts} <= {str}:  # as most are
-        return
-    for i, text in enumerate(texts):
-        if not isinstance(text, str | Document):
-            is_list = isinstance(text, list | tuple)
-            raise InputError(
-                f"found {excerpt(text)}, expected a string",
-                where=f"{where}[{i}]",
-                fix="A document is written discorank.Document([...])" if is_list else "",
-            )
-
-
-def as_long_as(
-    hypotheses: Sequence[Any],
-    values: Sequence[Any] | None,
-    name: str,
-    metric: str,
-) -> Sequence[Any]:
-    """The argument `name` of a metric.
-
-    Raises:
-        InputError: it is missing, no list, or has not one entry per hypothesis.
-    """
-    if values is None:
-        raise InputError(
-            f"{metric} needs {name}",
-            where=name,
-            fix=f"Give {name}, one entry per hypothesis",
-        )
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InputError(
-            f"found {excerpt(values)}, expected a list",
-            where=name,
-            fix=f"Give {name} as a list",
-        )
-    if len(values) != len(hypotheses):
-        raise InputError(
-            f"{len(values)} {name} for {len(hypotheses)} hypotheses",
-            where=name,
-            fix="Give one entry per hypothesis",
-        )
-    return values
-
-
-def reference_lists(references: Sequence[Text | Sequence[Text]]) -> list[list[Text]]:
-    """The references of every segment as a list, from one text or a list of texts each.
-
-    Raises:
-        InputError: an entry is neither, or an empty list.
-    """
-    entries = [[entry] if isinstance(entry, str | Document) else entry for entry in references]
-    for i, texts in enumerate(entries):
-        check_texts(texts, f"references[{i}]")
-    for i, texts in enumerate(entries):
-        if not texts:
-            raise InputError("no reference", where=f"references[{i}]", fix="Give at least one text")
-    return [list(texts) for texts in entries]
-
-
-def check_equally_many(references: Sequence[Sequence[Text]]) -> None:
-    """Raises InputError unless every segment has the same number of references, as context needs."""
-    if len({len(texts) for texts in references}) > 1:
-        raise InputError(
-            "context needs the same number of references in every segment",
-            where="references",
-            fix="Leave out the references that only some segments have",
-        )
-
-
 @settings
 class Metric(MetricSettings, ABC):
     """Settings of a metric: a frozen dataclass made by `@settings`, equal, hashable and picklable.
@@ -239,8 +160,24 @@ class Metric(MetricSettings, ABC):
         source: Text | None,
         context: Context,
     ) -> Comparison:
-        """The items of one list as this metric reads them; what it does not read is left out."""
-        return _comparison_of_list(self, hypotheses, references, source, context)
+        """The items of one list as this metric reads them; what it does not read is left out.
+
+        Raises:
+            InputError: a missing source, or what is not a list of texts.
+        """
+        _check_texts(hypotheses, "hypotheses")
+        if references is not hypotheses:
+            _check_texts(references, "references")
+        if self.needs_source and source is None:
+            fix = "Give the source of the list"
+            raise InputError(f"{self.name} needs the source", where="source", fix=fix)
+        rows = self.split(hypotheses)
+        columns = rows if references is hypotheses else self.split(references)
+        used_source = None
+        if self.reads_source and source is not None:
+            (used_source,) = self.split([source])
+        read = columns if self.info.needs_references else ()
+        return paired(rows, read, used_source, context.last(self.reads.context))
 
     @final
     def segments(
@@ -254,96 +191,91 @@ class Metric(MetricSettings, ABC):
 
         A source may be None: all are where the source is not needed, or it is an error.
         """
-        return _comparisons_of_segments(self, hypotheses, references, sources, documents)
+        _check_texts(hypotheses, "hypotheses")
+        used: list[list[Text]] = [[] for _ in hypotheses]
+        if self.info.needs_references:
+            used = _reference_lists(as_long_as(hypotheses, references, "references", self.name))
+        used_sources = self._used_sources(hypotheses, sources)
+        if documents is not None:
+            as_long_as(hypotheses, documents, "documents", self.name)
+        k = self.reads.context
+        if k and len(set(map(len, used))) > 1:
+            problem = "context needs the same number of references in every segment"
+            fix = "Leave out the references that only some segments have"
+            raise InputError(problem, where="references", fix=fix)
+        return aligned(
+            self.split(hypotheses),
+            [self.split(own) for own in used],
+            None if used_sources is None else self.split(used_sources),
+            documents,
+            k,
+            self.reads.context_from,
+        )
+
+    def _used_sources(
+        self, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
+    ) -> Sequence[Text] | None:
+        """The source of every hypothesis, or None where none is read."""
+        has_any = sources is not None and (not sources or any(s is not None for s in sources))
+        if not (self.needs_source or (self.reads_source and has_any)):
+            return None
+        used = as_long_as(hypotheses, sources if has_any else None, "sources", self.name)
+        self.check_sources(used, [f"sources[{i}]" for i in range(len(used))])
+        _check_texts(used, "sources")
+        return used
 
     @final
     def check_sources(self, sources: Sequence[object], places: Sequence[str]) -> None:
         """Raises InputError for the first place without a source, where it is needed or read and others have one."""
-        _check_sources(self, sources, places)
+        missing = [place for source, place in zip(sources, places, strict=True) if source is None]
+        if not missing or not self.reads_source:
+            return
+        if self.needs_source:
+            raise InputError(f"{self.name} needs the source", where=missing[0], fix="Give it")
+        if len(missing) < len(places):
+            problem = f"no source: {self.name} reads it where it is given, and others have one"
+            fix = "Give it to all, or to none: scores with and without it do not compare"
+            raise InputError(problem, where=missing[0], fix=fix)
 
 
-def _comparison_of_list(
-    metric: Metric,
-    hypotheses: Sequence[Text],
-    references: Sequence[Text],
-    source: Text | None,
-    context: Context,
-) -> Comparison:
-    """The items of one list; raises InputError for what is no list of texts, or a missing source."""
-    check_texts(hypotheses, "hypotheses")
-    if references is not hypotheses:
-        check_texts(references, "references")
-    if metric.needs_source and source is None:
-        fix = "Give the source of the list"
-        raise InputError(f"{metric.name} needs the source", where="source", fix=fix)
-    rows = metric.split(hypotheses)
-    columns = rows if references is hypotheses else metric.split(references)
-    used_source = None
-    if metric.reads_source and source is not None:
-        (used_source,) = metric.split([source])
-    return paired(
-        rows,
-        columns if metric.info.needs_references else (),
-        used_source,
-        context.last(metric.reads.context),
-    )
-
-
-def _comparisons_of_segments(
-    metric: Metric,
-    hypotheses: Sequence[Text],
-    references: Sequence[Text | Sequence[Text]] | None,
-    sources: Sequence[Text | None] | None,
-    documents: Sequence[str] | None,
-) -> list[Comparison]:
-    """The items of aligned segments.
+def as_long_as(
+    hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str
+) -> Sequence[Any]:
+    """The argument `name` of a metric.
 
     Raises:
-        InputError: lengths that disagree, something missing, a list where a text belongs.
+        InputError: it is missing, not a list, or has not one entry per hypothesis.
     """
-    check_texts(hypotheses, "hypotheses")
-    used_references: list[list[Text]] = [[] for _ in hypotheses]
-    if metric.info.needs_references:
-        entries = as_long_as(hypotheses, references, "references", metric.name)
-        used_references = reference_lists(entries)
-    used_sources = _used_sources(metric, hypotheses, sources)
-    if documents is not None:
-        as_long_as(hypotheses, documents, "documents", metric.name)
-    if metric.reads.context:
-        check_equally_many(used_references)
-    return aligned(
-        metric.split(hypotheses),
-        [metric.split(own) for own in used_references],
-        None if used_sources is None else metric.split(used_sources),
-        documents,
-        metric.reads.context,
-        metric.reads.context_from,
-    )
+    fix = f"Give {name}, one entry per hypothesis"
+    if values is None:
+        raise InputError(f"{metric} needs {name}", where=name, fix=fix)
+    if isinstance(values, str | Document) or not isinstance(values, Sequence):
+        raise InputError(f"found {excerpt(values)}, expected a list", where=name, fix=fix)
+    if len(values) != len(hypotheses):
+        problem = f"{len(values)} {name} for {len(hypotheses)} hypotheses"
+        raise InputError(problem, where=name, fix=fix)
+    return values
 
 
-def _check_sources(metric: Metric, sources: Sequence[object], places: Sequence[str]) -> None:
-    """Raises InputError for the first place without a source, where it is needed or read and others have one."""
-    missing = [place for source, place in zip(sources, places, strict=True) if source is None]
-    if not missing or not metric.reads_source:
+def _reference_lists(references: Sequence[Text | Sequence[Text]]) -> list[list[Text]]:
+    """The references of every segment as a list, from one text or a list of at least one text each."""
+    lists = [[entry] if isinstance(entry, str | Document) else entry for entry in references]
+    for i, texts in enumerate(lists):
+        _check_texts(texts, f"references[{i}]")
+        if not texts:
+            raise InputError("no reference", where=f"references[{i}]", fix="Give at least one text")
+    return [list(texts) for texts in lists]
+
+
+def _check_texts(texts: Sequence[Any], where: str) -> None:
+    """Raises InputError unless `texts` is a list of strings and Documents."""
+    if isinstance(texts, str | Document) or not isinstance(texts, Sequence):
+        problem = f"found {excerpt(texts)}, expected a list of texts"
+        raise InputError(problem, where=where, fix="Put one text in a list")
+    if {type(text) for text in texts} <= {str}:  # as most are
         return
-    if metric.needs_source:
-        raise InputError(f"{metric.name} needs the source", where=missing[0], fix="Give it")
-    if len(missing) < len(places):
-        raise InputError(
-            f"no source: {metric.name} reads it where it is given, and others have one",
-            where=missing[0],
-            fix="Give it to all, or to none: scores with and without it do not compare",
-        )
-
-
-def _used_sources(
-    metric: Metric, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
-) -> Sequence[Text] | None:
-    """The source of every hypothesis, or None where none is read."""
-    has_any = sources is not None and (not sources or any(s is not None for s in sources))
-    if not (metric.needs_source or (metric.reads_source and has_any)):
-        return None
-    used = as_long_as(hypotheses, sources if has_any else None, "sources", metric.name)
-    _check_sources(metric, used, [f"sources[{i}]" for i in range(len(used))])
-    check_texts(used, "sources")
-    return used
+    for i, text in enumerate(texts):
+        if not isinstance(text, str | Document):
+            problem = f"found {excerpt(text)}, expected a string"
+            fix = "A document is written discorank.Document([...])"
+            raise InputError(problem, where=f"{where}[{i}]", fix=fix)

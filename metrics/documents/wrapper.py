@@ -17,6 +17,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from ..base import Metric
 from ..errors import InputError, excerpt
 from ..representations import FloatArray, IntArray
-from ..scorer import Info, Reading, Scorer
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import Converted, Field, changed, settings
 from ..spec.signature import call
 from ..text.sentence_splitting import as_document
@@ -216,6 +217,11 @@ def _of_segments(value: object) -> Metric:
     return value
 
 
+def _of_metric(name: str) -> Any:
+    """An attribute of a wrapper that is that of the metric in it."""
+    return property(attrgetter(f"metric.{name}"))
+
+
 @settings
 class Wrapper(Metric, ABC):
     """A metric of segments that reads whole documents otherwise; all else is that of the metric in it.
@@ -263,54 +269,20 @@ class Wrapper(Metric, ABC):
         """The papers of the wrapper alone."""
         return cls.wrapper_papers
 
-    @property
-    def innermost(self) -> Metric:
-        """The metric in all wrappers."""
-        return self.metric.innermost
-
-    @property
-    def reads(self) -> Reading:
-        """The context of the metric."""
-        return self.metric.reads
-
-    @property
-    def needs_source(self) -> bool:
-        """Whether the metric needs the source."""
-        return self.metric.needs_source
-
-    @property
-    def costly_pairs(self) -> bool:
-        """Whether its pairs are costly."""
-        return self.metric.costly_pairs
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether it is symmetric."""
-        return self.metric.symmetric
-
-    @property
-    def unfitted(self) -> bool:
-        """Whether it waits for `fit`."""
-        return self.metric.unfitted
-
-    @property
-    def products(self) -> str:
-        """The matrix product's backend of its model."""
-        return self.metric.products
-
-    @property
-    def stamped(self) -> Mapping[str, str]:
-        """The files that it names."""
-        return self.metric.stamped
-
-    @property
-    def by_units(self) -> bool:
-        """Whether the metric inside compares units."""
-        return self.metric.by_units
-
-    def unit_plan(self, comparison: Comparison) -> Any:
-        """That of the metric inside."""
-        return self.metric.unit_plan(comparison)
+    # All of this is as the metric inside has it.
+    innermost = _of_metric("innermost")
+    reads = _of_metric("reads")
+    needs_source = _of_metric("needs_source")
+    costly_pairs = _of_metric("costly_pairs")
+    symmetric = _of_metric("symmetric")
+    unfitted = _of_metric("unfitted")
+    products = _of_metric("products")
+    stamped = _of_metric("stamped")
+    by_units = _of_metric("by_units")
+    unit_plan = _of_metric("unit_plan")
+    unloaded = _of_metric("unloaded")
+    check_files = _of_metric("check_files")
+    remarks = _of_metric("remarks")
 
     def windows_of(self, comparison: Comparison) -> Mapping[Item, Spans] | None:
         """The windows of every document of a comparison and of its source, where the metric inside has some."""
@@ -324,23 +296,11 @@ class Wrapper(Metric, ABC):
         """The scorer of the metric."""
         return self.metric.scorer
 
-    def unloaded(self) -> Scorer | None:
-        """That of the metric."""
-        return self.metric.unloaded()
-
     def with_scorer(self, scorer: Scorer) -> Self:
         """The same, run by another scorer inside and out."""
         changed = super().with_scorer(scorer)
         object.__setattr__(changed, "metric", self.metric.with_scorer(scorer))
         return changed
-
-    def check_files(self) -> None:
-        """Those of the metric."""
-        self.metric.check_files()
-
-    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
-        """Those of the metric."""
-        return self.metric.remarks(comparison)
 
     def fit(self, texts: Sequence[Text]) -> Self:
         """Around the fitted metric."""

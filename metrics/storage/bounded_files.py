@@ -113,8 +113,8 @@ class _Directory(FileIO):
         """The next bytes; raises InputError if they are of more members than are read."""
         bound = limits().entries
         most_bytes = max(bound * DIRECTORY_BYTES, TAIL_BYTES)
-        is_all = size is None or size < 0
-        data = super().read(most_bytes + 1 if is_all else min(size, most_bytes + 1)) or b""
+        wanted = -1 if size is None else size
+        data = super().read(min(wanted, most_bytes + 1) if wanted >= 0 else most_bytes + 1) or b""
         if len(data) > most_bytes or data.count(MEMBER) > bound:
             raise InputError(f"an archive of more than {bound} members", fix=more("entries"))
         return data

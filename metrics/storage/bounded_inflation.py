@@ -18,21 +18,24 @@ from .limits import limits
 GZIP_MAGIC = b"\x1f\x8b"
 RATIO = 400
 FREE_BYTES = 64 << 20
-BLOCK_BYTES = (
-    1 << 17
-)  # at `RATIO` a block gives less than `FREE_BYTES`, with what libraries read ahead
+READ_BYTES = 1 << 13
+BLOCK_BYTES = FREE_BYTES // RATIO - 2 * READ_BYTES  # with what was read ahead, before it and in it
 PIECE_BYTES = 1 << 20
 
 
 class _Packed:
-    """A file of packed bytes that are counted; one read is of one block."""
+    """A file of packed bytes that are counted."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
         self.num_bytes = 0
 
     def read(self, size: int) -> bytes:
-        data = self._read(min(size, BLOCK_BYTES - self.num_bytes % BLOCK_BYTES))
+        """So many bytes, or `READ_BYTES` of them; fewer at the end alone."""
+        size = min(size, READ_BYTES)
+        data = self._read(size)
+        while data and len(data) < size and (more := self._read(size - len(data))):
+            data += more
         self.num_bytes += len(data)
         return data
 
@@ -54,13 +57,13 @@ def unpacked(
     packed = _Packed(read)
     file = cast(BytesIO, packed)
     stream = GzipFile(fileobj=file, mode="rb") if packing == "gzip" else BZ2File(file)
-    num_bytes = before_block = block = 0
+    num_bytes = block_start = text_before = 0
     while piece := stream.read1(PIECE_BYTES):
-        if packed.num_bytes > (block + 1) * BLOCK_BYTES:
-            block, before_block = (packed.num_bytes - 1) // BLOCK_BYTES, num_bytes
+        if packed.num_bytes - block_start > BLOCK_BYTES:
+            block_start, text_before = packed.num_bytes, num_bytes
         num_bytes += len(piece)
         allowed_bytes = max(FREE_BYTES, RATIO * packed.num_bytes)
-        if num_bytes - before_block > FREE_BYTES or num_bytes > allowed_bytes:
+        if num_bytes - text_before > FREE_BYTES or num_bytes > allowed_bytes:
             free = FREE_BYTES >> 20
             problem = f"{packing} data that expands more than {RATIO} times, expected at most that beyond {free} MiB"
             raise InputError(problem, where=where, fix="If you trust it, decompress it first")

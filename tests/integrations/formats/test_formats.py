@@ -272,7 +272,7 @@ def test_a_bomb_is_told_from_text_that_repeats_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inflate, "FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(inflate, "BLOCK_BYTES", 1 << 11)
+    monkeypatch.setattr(inflate, "BLOCK_BYTES", (1 << 20) // 400)
     monkeypatch.setattr(inflate, "PIECE_BYTES", 1 << 14)
     draw = Random(1)
     line = b'{"id":"a","candidates":["a"]}\n'  # zlib finds a ratio of 409

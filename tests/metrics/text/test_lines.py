@@ -104,7 +104,7 @@ def test_a_bomb_is_refused_in_bounded_memory(
     line: bytes,
 ) -> None:
     monkeypatch.setattr(bounded_inflation, "FREE_BYTES", 1 << 18)
-    monkeypatch.setattr(bounded_inflation, "BLOCK_BYTES", 1 << 9)
+    monkeypatch.setattr(bounded_inflation, "BLOCK_BYTES", (1 << 18) // 400)
     monkeypatch.setattr(bounded_inflation, "PIECE_BYTES", 1 << 14)
     path = tmp_path / name
     path.write_bytes(compress(line * ((1 << 20) // len(line))) * 12)

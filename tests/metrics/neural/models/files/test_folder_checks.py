@@ -359,7 +359,7 @@ def test_a_bound_of_a_model_can_be_raised(folder: Path) -> None:
     with use_limits(layers=1):
         with pytest.raises(ModelLoadError, match="at most 1 layers are read"):
             check_model(folder)
-        with use_limits(layers=3):
+        with use_limits(layers=4):
             check_model(folder)
 
 
