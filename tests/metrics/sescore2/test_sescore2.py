@@ -48,11 +48,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@cache
+def in_double_precision() -> tuple[Any, Any]:
+    """The model, and its encoder in double precision."""
+    model = read_model(CHECKPOINT, ENCODER)
+    return model, model.encoder.double().train(False)
+
+
 def plain(h: str, r: str) -> float:
     """A pair by the equation, in double precision."""
-    model = read_model(CHECKPOINT, ENCODER)
+    model, encoder = in_double_precision()
     reader = tiny().scorer.reader
-    encoder = model.encoder.double().train(False)
 
     def vector(text: str) -> Any:
         from discorank.metrics.text.texts import Item
