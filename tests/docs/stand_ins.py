@@ -45,6 +45,7 @@ FURTHER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("--config mbr-metricx", ("-u", "metricx(version=24,regression_token_id=11)")),
     ("--config rerank-metricx-qe", ("-m", "metricx-qe(version=24,regression_token_id=11)")),
     ("discorank generate", ("--max-new-tokens", "8")),
+    ("discorank train sescore2", ("--epochs", "1")),
     ("--backend server", ("--retries", "0")),
     ("--jobs 2", ("--jobs", "1")),  # tests/rerank/engines start processes
 )

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import (
@@ -46,18 +45,15 @@ from discorank.metrics.text.texts import Item, is_blank
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.worker import Share
 
+from ..support.examples import examples
+
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
 pytestmark = [
     pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-PROFILE = bounded.default.max_examples if bounded.default else 0
-THOROUGH = max(
-    1, PROFILE // 12
-)  # the default profile draws 12, `--hypothesis-profile thorough` 100
-BOUNDED = bounded(max_examples=4 * THOROUGH, deadline=None, database=None, print_blob=True)
-FEW = bounded(BOUNDED, max_examples=2 * THOROUGH)
+BOUNDED, FEW = examples(4), examples(2)
 
 
 @settings
